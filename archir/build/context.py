@@ -1,0 +1,170 @@
+"""Where elaboration stands: the frame, the scope, the condition under which code runs, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from archir.build.files import Module
+from archir.build.values import POISON, Block
+from archir.cases import CaseError, Value, both, lift
+from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.ir.graph import Graph
+
+MOST_CALLS = 64
+"""Depth of calls."""
+MOST_DIAGNOSTICS = 50
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an expansion may take before it is refused."""
+
+    nodes: int = 200_000
+    steps: int = 1_000_000
+
+
+class Problems:
+    """Diagnostics in the order found; the same one at the same place is kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, object, object], Diagnostic] = {}
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Keep a diagnostic."""
+        span = diagnostic.span
+        key = (diagnostic.code, span and (span.source.name, span.start), span and span.end)
+        self._found.setdefault(key, diagnostic)
+
+    def raise_any(self) -> None:
+        """Raise ArchError if anything was found, sorted by place within each file."""
+        found = list(self._found.values())
+        if found:
+            files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in found))
+            found.sort(key=lambda d: (files.index(d.span.source.name), d.span.start) if d.span else (-1, 0))
+            raise ArchError(*found[:MOST_DIAGNOSTICS])
+
+
+@dataclass
+class Scope:
+    """A place in the hierarchy: `path` names weights, `choices` names choices (they part inside a cell)."""
+
+    path: str = ""
+    choices: str = ""
+    loops: tuple[int, ...] = ()
+    used: set[str] = field(default_factory=set)
+
+    def component(self, name: str) -> str:
+        """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops."""
+        place = "".join(f"[{i}]" for i in self.loops)
+        number, made = 1, name + place
+        while made in self.used:
+            number += 1
+            made = f"{name}_{number}{place}"
+        self.used.add(made)
+        return made
+
+    def child(self, name: str) -> Scope:
+        """A new scope below this one."""
+        component = self.component(name)
+        return Scope(join(self.path, component), join(self.choices, component))
+
+
+def join(path: str, component: str) -> str:
+    """A path one component longer."""
+    return f"{path}.{component}" if path else component
+
+
+@dataclass
+class Frame:
+    """A call in progress: variables, the file its names come from, and what it returned so far."""
+
+    module: Module
+    env: dict[str, Value] = field(default_factory=dict)
+    block: Block | None = None
+    called: Span | None = None
+    caller: Frame | None = None
+    returned: list[tuple[Value, Value]] = field(default_factory=list)
+
+    def chain(self) -> tuple[Note, ...]:
+        """The calls that led here, innermost first."""
+        notes: list[Note] = []
+        frame: Frame | None = self
+        while frame is not None and frame.block is not None:
+            notes.append(Note(f"in `{frame.block.name}`, called at {frame.called}"))
+            frame = frame.caller
+        return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+
+
+class TooMuch(Exception):
+    """A limit was passed: elaboration cannot go on."""
+
+
+class Context:
+    """State and reporting, under everything that elaborates."""
+
+    def __init__(self, limits: Limits, module: Module, name: str) -> None:
+        self.limits = limits
+        self.graph = Graph(name)
+        self.problems = Problems()
+        self.frame = Frame(module)
+        self.scope = Scope()
+        self.path: Value = True
+        """The condition under which the code at hand runs."""
+        self.cell_path: Value = True
+        """The same, given that the innermost cell around it runs."""
+        self.steps = 0
+
+    def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem; the value to go on with."""
+        chain = self.frame.chain()
+        self.problems.add(Diagnostic(code, message, span, hint, (*notes, *chain)))
+        return POISON
+
+    def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
+        """Report a rule's refusal at a place, with the choices that lead to it."""
+        notes = ()
+        if isinstance(error, CaseError) and error.assignment:
+            notes = (Note(f"when {error.combination}"),)
+        return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
+
+    def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        """Report that a limit was passed, and give up."""
+        self.error(code, message, span, hint)
+        raise TooMuch
+
+    def step(self, span: Span) -> None:
+        """Count a step of elaboration."""
+        self.steps += 1
+        if self.steps > self.limits.steps:
+            self.stop("A0602", f"elaboration takes more than {self.limits.steps} steps", span, "see `--limit`")
+
+    def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
+        """`rule` on values that may depend on choices; refusals are reported at `span`."""
+        for value in values:
+            if value is POISON:
+                return POISON
+        try:
+            return lift(rule, *values, under=self.path)
+        except RuleError as error:
+            return self.refuse(error, span)
+
+    @contextmanager
+    def under(self, condition: Value) -> Iterator[bool]:
+        """Code that runs only where `condition` holds too; yields whether it can run at all."""
+        before = self.path, self.cell_path
+        self.path, self.cell_path = both(self.path, condition), both(self.cell_path, condition)
+        try:
+            yield self.path is not False
+        finally:
+            self.path, self.cell_path = before
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Code in another scope."""
+        before, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = before

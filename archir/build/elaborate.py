@@ -1,0 +1,360 @@
+"""Nets to graphs: statements are run, costs are related to `require`s, everything wrong is reported together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from archir.build import static
+from archir.build.choose import Chooser
+from archir.build.context import Frame, Limits, TooMuch
+from archir.build.files import Loader, Module
+from archir.build.names import check_names
+from archir.build.values import POISON, UNBOUND, Items, kind
+from archir.cases import Value, both, if_else, negate, restrict, same, varies
+from archir.errors import ArchError, RuleError, Span, fail, suggest
+from archir.ir.graph import Constraint, Graph
+from archir.ir.structure import Input
+from archir.passes.prune import prune
+from archir.syntax import ast
+from archir.types import DTYPES
+
+COSTS = ("params", "macs")
+"""Costs that a `require` may bound."""
+
+_RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+
+
+class Elaborator(Chooser):
+    """Runs the statements of a net."""
+
+    def execute(self, body: ast.Body) -> None:
+        """Run statements, each under the condition that nothing was returned before."""
+        before = len(self.frame.returned)
+        path = self.path, self.cell_path
+        try:
+            for statement in body:
+                self.step(statement.span)
+                for condition, _ in self.frame.returned[before:]:
+                    self.path, self.cell_path = both(self.path, negate(condition)), both(self.cell_path, negate(condition))
+                before = len(self.frame.returned)
+                if self.path is False:
+                    return
+                try:
+                    self._run(statement)
+                except RuleError as error:
+                    self.refuse(error, statement.span)
+        finally:
+            self.path, self.cell_path = path
+
+    def _run(self, statement: ast.Statement) -> None:
+        match statement:
+            case ast.Assign():
+                self.assigned = statement.targets[0] if len(statement.targets) == 1 else None
+                value = self.eval(statement.value)
+                self.assigned = None
+                self.bind(statement.targets, value)
+            case ast.Return():
+                values = [self.eval(value) for value in statement.values]
+                value = values[0] if len(values) == 1 else self.items(values, statement.span)
+                self.frame.returned.append((self.path, value))
+            case ast.ForLoop():
+                items = self.lift(statement.items.span, static.sequence, self.eval(statement.items))
+                self._loop(statement.targets, items, statement.items.span, statement.body)
+            case ast.Repeat():
+                self.assigned = statement.index
+                times = self.eval(statement.times)
+                self.assigned = None
+                items = self.lift(statement.times.span, lambda n: range(static.integer(n, "a number of times")), times)
+                targets = (statement.index,) if statement.index else ()
+                self._loop(targets, items, statement.times.span, statement.body)
+            case ast.If():
+                self._if(statement)
+            case ast.Input():
+                self._input(statement)
+            case ast.Output():
+                self._output(statement)
+            case ast.Require():
+                self._require(statement.condition)
+
+    # control flow
+
+    def _loop(self, targets: tuple[ast.Name, ...], items: Value, span: Span, body: ast.Body) -> None:
+        if items is POISON:
+            for target in targets:
+                self.frame.env[target.text] = POISON
+            return
+        least = self.bounds.body(body, self.frame.module, {})
+        if not varies(items) and len(self.graph) + least * len(items) > self.limits.nodes:
+            self.too_many_nodes(span)
+        outer = self.scope.loops
+        try:
+            for position, (exists, item) in enumerate(self.each(items, span)):
+                self.step(span)
+                before = dict(self.frame.env)
+                self.scope.loops = (*outer, position)
+                if targets and not self.bind(targets, item):
+                    return
+                self.execute(body)
+                self._merge(exists, self.frame.env, before, span)
+        finally:
+            self.scope.loops = outer
+
+    def _if(self, statement: ast.If) -> None:
+        condition = self.condition(statement.condition)
+        if condition is POISON:
+            return
+        condition = restrict(condition, self.path)
+        if not varies(condition):
+            self.execute(statement.then if condition else statement.otherwise)
+            return
+        before = dict(self.frame.env)
+        with self.under(condition):
+            self.execute(statement.then)
+        then, self.frame.env = self.frame.env, before
+        with self.under(negate(condition)):
+            self.execute(statement.otherwise)
+        self._merge(condition, then, self.frame.env, statement.span)
+
+    def _merge(self, condition: Value, then: dict[str, Value], otherwise: dict[str, Value], span: Span) -> None:
+        """Variables after a branch: from `then` where the condition holds, from `otherwise` elsewhere."""
+        if condition is True:
+            self.frame.env = then
+            return
+        merged: dict[str, Value] = {}
+        for name in [*then, *(name for name in otherwise if name not in then)]:
+            one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
+            if one is POISON or other is POISON:
+                merged[name] = POISON
+            else:
+                merged[name] = one if same(one, other) else self.merged(condition, one, other, span)
+        self.frame.env = merged
+
+    # nets
+
+    def _input(self, statement: ast.Input) -> None:
+        if self.frame.block is not None or self.path is not True:
+            self.error("A0208", "inputs stand at the top of a net", statement.span)
+            return
+        name, dtype = statement.name.text, statement.type.dtype
+        if dtype.text not in DTYPES:
+            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, suggest(dtype.text, DTYPES))
+        if name in self.graph.inputs:
+            self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)
+            return
+        dims = [self.lift(d.span, lambda leaf: _dimension(leaf), self.eval(d)) for d in statement.type.dims]
+        self.frame.env[name] = POISON
+        if any(varies(dim) for dim in dims):
+            self.error("A0405", "an input's shape cannot depend on a choice", statement.type.span)
+        elif POISON not in dims and dtype.text in DTYPES:
+            self.scope.used.add(name)
+            self.frame.env[name] = self.add(Input(name, tuple(dims), dtype.text), (), statement.name.span, name)
+
+    def _output(self, statement: ast.Output) -> None:
+        name = statement.name.text
+        if self.frame.block is not None or self.path is not True:
+            self.error("A0208", "outputs stand at the top level of a net", statement.span)
+            return
+        if name in self.graph.outputs:
+            self.error("A0202", f"the output `{name}` is defined twice", statement.name.span)
+            return
+        self.assigned = statement.name
+        node = self.node(self.eval(statement.value), statement.value.span, f"the output `{name}`")
+        self.assigned = None
+        if node is not None:
+            self.graph.outputs[name] = node
+
+    def _require(self, tree: ast.Expr) -> None:
+        if self.frame.block is not None:
+            self.error("A0208", "`require` stands in a net", tree.span)
+        elif isinstance(tree, ast.Logical) and tree.word == "and":
+            for operand in tree.operands:
+                self._require(operand)
+        elif any(_mentions(tree, cost) and cost not in self.frame.env for cost in COSTS):
+            self._require_cost(tree)
+        else:
+            condition = self.condition(tree)
+            if condition is POISON:
+                return
+            holds = if_else(self.path, condition, True)
+            if holds is False:
+                self.error("A0510", "no architecture satisfies this", tree.span)
+            self.graph.constraints.append(Constraint(holds, "require", tree.span.text, tree.span))
+
+    def _require_cost(self, tree: ast.Expr) -> None:
+        """A bound on a cost; what an architecture costs is known only when it is complete."""
+        sides = [tree.first, *(operand for _, operand in tree.rest)] if isinstance(tree, ast.Comparison) else []
+        costs = [i for i, side in enumerate(sides) if isinstance(side, ast.Name) and side.text in COSTS]
+        plain = all(not _mentions(s, cost) for i, s in enumerate(sides) if i not in costs for cost in COSTS)
+        if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not plain:
+            hint = "such as `require macs <= 600M`"
+            self.error("A0509", "a cost is compared, by itself, with a number", tree.span, hint)
+            return
+        cost, relation = sides[costs[0]], tree.rest[0][0]
+        other = sides[1 - costs[0]]
+        if relation not in _RELATIONS:
+            self.error("A0509", f"a cost cannot be compared by `{relation}`", tree.span)
+            return
+        limit = self.lift(other.span, lambda leaf: static.integer(leaf, "a bound on a cost"), self.eval(other))
+        if limit is POISON:
+            return
+        relation = relation if costs[0] == 0 else _RELATIONS[relation]
+        assert isinstance(cost, ast.Name)
+        bound = Constraint(self.path, "require", tree.span.text, tree.span, cost.text, relation, limit)
+        self.graph.constraints.append(bound)
+
+    def constants(self, module: Module) -> None:
+        """Evaluate the constants of a file."""
+        caller, self.frame = self.frame, Frame(module)
+        try:
+            for const in module.constants():
+                if const.name.text in module.names and not isinstance(module.names[const.name.text], ast.Const):
+                    continue
+                value = self.eval(const.value)
+                if varies(value):
+                    value = self.error("A0506", "a constant cannot depend on a choice", const.value.span)
+                module.names[const.name.text] = value
+        finally:
+            self.frame = caller
+
+
+def _dimension(value: Value) -> int:
+    size = static.integer(value, "a dimension")
+    if size < 1:
+        raise RuleError(f"a dimension must be at least 1, got {size}", code="A0406")
+    return size
+
+
+def _mentions(tree: Any, name: str) -> bool:
+    if isinstance(tree, ast.Name):
+        return tree.text == name
+    if isinstance(tree, tuple):
+        return any(_mentions(part, name) for part in tree)
+    if not isinstance(tree, ast.Tree):
+        return False
+    return any(_mentions(part, name) for field, part in vars(tree).items() if field != "span")
+
+
+@contextmanager
+def _deep() -> Iterator[None]:
+    """Room for the recursion of nested expressions and calls; both are bounded, but above Python's default."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 40_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def elaborate(
+    text: str,
+    path: str = "<input>",
+    *,
+    folder: Path | None = None,
+    root: Path | None = None,
+    net: str | None = None,
+    parameters: Mapping[str, Value] | None = None,
+    limits: Limits | None = None,
+) -> Graph:
+    """The graph of a net of a text. `folder` is where relative imports start, `root` the folder they must stay in.
+
+    Raises ArchError with everything that is wrong with the text.
+    """
+    limits = limits or Limits()
+    loader = Loader(root if root is not None else folder)
+    if folder is not None:
+        loader.opened(folder / Path(path).name)
+    module = loader.load(text, path, folder)
+    with _deep():
+        graph = _net(module, loader, net, dict(parameters or {}), limits)
+    return prune(graph)
+
+
+def check_library(text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None) -> list[str]:
+    """Check the names of a text that need not have a net; the names of its nets. Raises ArchError."""
+    loader = Loader(root if root is not None else folder)
+    if folder is not None:
+        loader.opened(folder / Path(path).name)
+    module = loader.load(text, path, folder)
+    with _deep():
+        context = _prepared(module, loader, Limits(), module.path)
+    context.problems.raise_any()
+    return list(module.nets)
+
+
+def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
+    context = Elaborator(limits, module, name)
+    for problem in loader.problems:
+        context.problems.add(problem)
+    try:
+        for other in [*loader.modules, module]:
+            context.constants(other)
+            for found in check_names(other):
+                context.problems.add(found)
+    except TooMuch:
+        context.problems.raise_any()
+    return context
+
+
+def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, Value], limits: Limits) -> Graph:
+    context = _prepared(module, loader, limits, net or module.path)
+    try:
+        definition = _pick(module, net)
+    except ArchError as error:
+        for problem in error.diagnostics:
+            context.problems.add(problem)
+        context.problems.raise_any()
+        raise
+    context.graph.name = definition.name.text
+    try:
+        _parameters(context, definition, parameters)
+        context.execute(definition.body)
+    except TooMuch:
+        context.problems.raise_any()
+    except RecursionError:
+        raise fail("A0602", "the program nests too deep", definition.name.span) from None
+    for _, value in context.frame.returned:
+        context.error("A0208", f"a net has outputs, and returns nothing, got {kind(value)}", definition.name.span)
+    if not context.graph.outputs:
+        context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
+    if not context.graph.inputs:
+        context.error("A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`")
+    context.problems.raise_any()
+    return context.graph
+
+
+def _pick(module: Module, net: str | None) -> ast.Definition:
+    if net is not None and net not in module.nets:
+        raise fail("A0808", f"{module.path} has no net `{net}`", None, suggest(net, module.nets))
+    if net is not None:
+        return module.nets[net]
+    if len(module.nets) != 1:
+        names = ", ".join(module.nets) or "none"
+        hint = f"name one: {module.path}:{next(iter(module.nets))}" if module.nets else "`net name { ... }`"
+        raise fail("A0808", f"{module.path} must have one net, or one must be named; it has {names}", None, hint)
+    return next(iter(module.nets.values()))
+
+
+def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str, Value]) -> None:
+    names = [param.name.text for param in definition.params]
+    for name in given:
+        if name not in names:
+            hint = suggest(name, names) or (f"it has {', '.join(names)}" if names else "it has none")
+            context.error("A0203", f"net `{definition.name}` has no parameter `{name}`", definition.name.span, hint)
+    for param in definition.params:
+        name = param.name.text
+        if name in given:
+            value = _static(given[name])
+        elif param.default is not None:
+            value = context.eval(param.default)
+        else:
+            value = context.error("A0207", f"net `{definition.name}` needs `{name}`", param.name.span, f"-p {name}=...")
+        context.frame.env[name] = value
+        context.graph.parameters[name] = value
+
+
+def _static(value: Value) -> Value:
+    return Items(_static(item) for item in value) if isinstance(value, (list, tuple)) else value

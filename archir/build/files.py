@@ -1,0 +1,155 @@
+"""Files: reading, importing, and what names a file brings along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+from archir.build.values import Block, Library
+from archir.cases import Value
+from archir.errors import ArchError, Diagnostic, Note, Span, fail, suggest
+from archir.syntax import ast
+from archir.syntax.parse import MOST_BYTES, parse
+
+MOST_IMPORTS = 64
+
+
+@dataclass(eq=False)
+class Module:
+    """A parsed file. `names` are its own definitions and constants, `imported` those of other files."""
+
+    path: str
+    tree: ast.File
+    names: dict[str, Value] = field(default_factory=dict)
+    imported: dict[str, Value] = field(default_factory=dict)
+    nets: dict[str, ast.Definition] = field(default_factory=dict)
+    imports: list[Module] = field(default_factory=list)
+
+    def lookup(self, name: str) -> Value | None:
+        """What a name means at the top level of the file."""
+        return self.names[name] if name in self.names else self.imported.get(name)
+
+    def definitions(self) -> list[ast.Definition]:
+        """All blocks, cells and nets."""
+        return [item for item in self.tree.items if isinstance(item, ast.Definition)]
+
+    def constants(self) -> list[ast.Const]:
+        """All constants."""
+        return [item for item in self.tree.items if isinstance(item, ast.Const)]
+
+
+class Loader:
+    """Reads a file and everything it imports, each file once. Collects problems; raises ArchError at the end."""
+
+    def __init__(self, root: Path | None, most_bytes: int = MOST_BYTES) -> None:
+        self.root = root.resolve() if root is not None else None
+        self.most_bytes = most_bytes
+        self.problems: list[Diagnostic] = []
+        self._modules: dict[str, Module] = {}
+        self._open: list[str] = []
+
+    def load(self, text: str, path: str, folder: Path | None) -> Module:
+        """The module of a text. `folder` is where its relative imports start; None forbids them."""
+        tree = parse(text, path, self.most_bytes)
+        module = Module(path, tree)
+        for item in tree.items:
+            if isinstance(item, ast.Definition):
+                self._define(module, item)
+        for item in tree.items:
+            if isinstance(item, ast.Import):
+                try:
+                    self._import(module, item, folder)
+                except ArchError as error:
+                    self.problems += error.diagnostics
+        return module
+
+    def _define(self, module: Module, item: ast.Definition) -> None:
+        name = item.name.text
+        known = module.nets if item.word == "net" else module.names
+        if name in module.nets or name in module.names:
+            first = next(d for d in module.definitions() if d.name.text == name)
+            note = Note("first defined here", first.name.span)
+            self.problems.append(Diagnostic("A0202", f"`{name}` is defined twice", item.name.span, None, (note,)))
+        elif item.word == "net":
+            module.nets[name] = item
+        else:
+            known[name] = Block(item, module)
+
+    def _import(self, module: Module, item: ast.Import, folder: Path | None) -> None:
+        other = self._relative(item, folder) if item.relative else self._library(item)
+        module.imports.append(other)
+        if item.alias is not None:
+            module.imported[item.alias.text] = Library(other)
+            return
+        for name, value in other.names.items():
+            known = module.imported.get(name)
+            if known is not None and known is not value:
+                hint = "import one of the two files `as` a name of its own"
+                raise fail("A0806", f"`{name}` is imported from two files", item.span, hint)
+            module.imported[name] = value
+
+    def _relative(self, item: ast.Import, folder: Path | None) -> Module:
+        if folder is None or self.root is None:
+            raise fail("A0802", "a text that is no file cannot import other files", item.span)
+        path = (folder / item.path).resolve()
+        if Path(item.path).is_absolute() or not path.is_relative_to(self.root):
+            raise fail("A0803", f'"{item.path}" lies outside of the folder {self.root.name or self.root}', item.span)
+        try:
+            text = read(path, self.most_bytes)
+        except ArchError as error:
+            problem = error.diagnostics[0]
+            near = suggest(path.name, (p.name for p in path.parent.glob("*.arch"))) if path.parent.is_dir() else None
+            raise fail(problem.code, problem.message, item.span, near) from None
+        return self._once(str(path), text, str(path.relative_to(self.root)), path.parent, item.span)
+
+    def _library(self, item: ast.Import) -> Module:
+        first, *rest = item.path.split(".")
+        library = files("archir") / "std"
+        known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
+        if first != "std" or item.path not in known:
+            raise fail("A0804", f"there is no library `{item.path}`", item.span, suggest(item.path, known))
+        name = f"{'/'.join(rest)}.arch"
+        return self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+
+    def _once(self, key: str, text: str, path: str, folder: Path | None, span: Span) -> Module:
+        if key in self._open:
+            ring = " -> ".join(Path(name).name for name in [*self._open[self._open.index(key) :], key])
+            raise fail("A0805", f"files import each other in a ring: {ring}", span)
+        if key not in self._modules:
+            if len(self._modules) >= MOST_IMPORTS:
+                raise fail("A0807", f"more than {MOST_IMPORTS} files are imported", span)
+            self._open.append(key)
+            try:
+                self._modules[key] = self.load(text, path, folder)
+            finally:
+                self._open.pop()
+        return self._modules[key]
+
+    def opened(self, path: Path) -> Loader:
+        """This loader, with `path` open, so that importing it again is a ring."""
+        self._open.append(str(path.resolve()))
+        return self
+
+    @property
+    def modules(self) -> list[Module]:
+        """Every imported module, once."""
+        return list(self._modules.values())
+
+
+def read(path: Path, most_bytes: int = MOST_BYTES) -> str:
+    """The text of a file. Raises ArchError (A0801, A0105)."""
+    try:
+        if path.is_dir():
+            raise fail("A0801", f"{path} is a folder")
+        with path.open("rb") as stream:
+            data = stream.read(most_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise fail("A0801", f"cannot read {path}: {reason}") from None
+    if len(data) > most_bytes:
+        raise fail("A0105", f"{path} is larger than {most_bytes} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise fail("A0107", f"{path} is not UTF-8 text (byte {error.start})") from None

@@ -1,0 +1,119 @@
+"""Nodes of the graph under construction: typed as they are added, selected where values depend on choices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from archir.build.context import Context, Scope
+from archir.build.values import POISON, UNBOUND, Tensor, kind
+from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
+from archir.errors import RuleError, Span
+from archir.ir.graph import Node, NodeId
+from archir.ir.op import Op
+from archir.ir.structure import Select
+from archir.ir.typing import infer_op
+from archir.types import TensorType
+
+
+def is_tensor(value: Value) -> bool:
+    """Whether a value is a tensor, for some outcome of the choices at least."""
+    return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
+
+
+class Network(Context):
+    """Adds nodes, and turns tensors that depend on choices into `select` nodes."""
+
+    def start(self) -> None:
+        """Begin with no nodes."""
+        self.types: dict[NodeId, TensorType] = {}
+        self._selected: dict[Case, NodeId] = {}
+
+    def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+        """A new node as a tensor; POISON if its rule refuses the operands."""
+        self.step(span)
+        if len(self.graph) >= self.limits.nodes:
+            self.too_many_nodes(span)
+        try:
+            kind_of = infer_op(op, [self.types[operand] for operand in operands], self.path)
+        except RuleError as error:
+            return self.refuse(error, span, f"{op.name}: ")
+        return Tensor(self._append(Node(op, span, scope), operands, kind_of))
+
+    def too_many_nodes(self, span: Span) -> None:
+        """Stop: the graph gets too large."""
+        self.stop("A0601", f"the graph has more than {self.limits.nodes} nodes", span, "see `--limit`")
+
+    def _append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
+        number = self.graph.add(node, *operands)
+        self.types[number] = type_
+        return number
+
+    def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
+        """The node of a tensor; `select` nodes are made where it depends on choices. None if it is no tensor."""
+        value = restrict(value, self.path)
+        if value is POISON:
+            return None
+        if type(value) is Tensor:
+            return value.node
+
+        def check(leaf: Value) -> Value:
+            if leaf is UNBOUND:
+                raise RuleError(f"{what} is not assigned here", code="A0204")
+            if type(leaf) is not Tensor:
+                raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", code="A0404")
+            return leaf
+
+        checked = self.lift(span, check, value)
+        if checked is POISON:
+            return None
+        try:
+            return self._select(checked, span)
+        except RuleError as error:
+            self.refuse(error, span)
+            return None
+
+    def _select(self, value: Value, span: Span) -> NodeId:
+        if type(value) is Tensor:
+            return value.node
+        if value not in self._selected:
+            choice: Choice = value.choice
+            operands = [self._select(branch, span) for branch in value.branches]
+            distinct = list(dict.fromkeys(operands))
+            if len(distinct) == 1:
+                return distinct[0]
+            op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
+            type_ = infer_op(op, [self.types[operand] for operand in distinct], True, choice)
+            self._selected[value] = self._append(Node(op, span, choice.path), tuple(distinct), type_)
+        return self._selected[value]
+
+    def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:
+        """`one` where the condition holds, `other` elsewhere.
+
+        Tensors that depend on choices the condition knows nothing of are selected first: diagrams stay small, and
+        selections nest as the program does.
+        """
+        about = set(support(condition))
+        one, other = (self.settled(value, about, span) for value in (one, other))
+        return if_else(condition, one, other)
+
+    def settled(self, value: Value, about: set[Choice], span: Span) -> Value:
+        """A tensor that depends on choices, none of them in `about`, as one node; any other value as it is."""
+        if not varies(value) or not about.isdisjoint(support(value)):
+            return value
+        if not all(type(leaf) is Tensor for leaf in leaves(value)):
+            return value
+        return Tensor(self._select(value, span))
+
+    def type_of(self, value: Tensor) -> TensorType:
+        """The type of a tensor, as far as it can be under the condition at hand."""
+        found = self.types[value.node]
+        if self.path is True or not any(varies(dim) for dim in found.dims):
+            return found
+        return replace(found, dims=tuple(restrict(dim, self.path) for dim in found.dims))
+
+    def named(self, name: str, here: bool) -> str:
+        """The scope of a new node: the scope at hand itself, or a component of it."""
+        if here and not self.scope.used:
+            return self.scope.path
+        made: Scope = self.scope.child(name)
+        return made.path

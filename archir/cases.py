@@ -1,0 +1,354 @@
+"""Values that depend on choices, as decision diagrams.
+
+A *choice* is a variable with finitely many outcomes. A value that depends on choices is a `Case`: a reduced, ordered
+multi-valued decision diagram whose leaves are plain values. Cases are interned, so equal ones are one object.
+Whatever is true of plain values is carried over by `lift`, which applies a function to every *reachable* combination
+of leaves; conditions are Cases whose leaves are booleans. This one mechanism proves shapes, counts architectures,
+draws them uniformly and builds `select` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from math import comb
+from typing import Any, TypeGuard
+from weakref import WeakValueDictionary
+
+from archir.errors import NOWHERE, RuleError, Span
+
+Value = Any
+"""A plain value or a `Case` of plain values."""
+Label = int | str
+"""How an alternative is written in an architecture."""
+
+MOST_CHOICES = 128
+"""Choices one value may depend on along one path."""
+MOST_STEPS = 200_000
+"""Combinations one operation on values may visit."""
+MOST_OUTCOMES = 20_000
+"""Outcomes one choice may have."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A decision: pick one of `alternatives`, or an unordered `take` of them.
+
+    `path` is its identity; `order` its place in the creation order, which is also the diagrams' variable order.
+    """
+
+    path: str
+    alternatives: tuple[Label, ...]
+    order: int
+    take: int | None = None
+    tags: frozenset[str] = frozenset()
+    span: Span = field(default=NOWHERE, repr=False)
+
+    @cached_property
+    def outcomes(self) -> int:
+        """How many outcomes there are: the alternatives, or the subsets of size `take`."""
+        return len(self.alternatives) if self.take is None else comb(len(self.alternatives), self.take)
+
+    @cached_property
+    def subsets(self) -> tuple[tuple[int, ...], ...]:
+        """For each outcome, the positions of the alternatives it picks."""
+        return tuple(combinations(range(len(self.alternatives)), 1 if self.take is None else self.take))
+
+    def label(self, outcome: int) -> Label | list[Label]:
+        """An outcome as an architecture writes it."""
+        picked = [self.alternatives[i] for i in self.subsets[outcome]]
+        return picked[0] if self.take is None else picked
+
+    def outcome(self, label: object) -> int | None:
+        """The outcome a label stands for; None if it stands for none."""
+        names = {str(name): i for i, name in enumerate(self.alternatives)}
+        labels = label if isinstance(label, list) else [label]
+        picked = tuple(sorted(names.get(str(one), -1) for one in labels))
+        return self._positions.get(picked)
+
+    @cached_property
+    def _positions(self) -> dict[tuple[int, ...], int]:
+        return {subset: i for i, subset in enumerate(self.subsets)}
+
+    def __str__(self) -> str:
+        return self.path
+
+
+class Case:
+    """A value for each outcome of a choice. Made by `case` only, so that equal ones are identical."""
+
+    __slots__ = ("__weakref__", "branches", "choice", "depth")
+
+    def __init__(self, choice: Choice, branches: tuple[Value, ...], depth: int) -> None:
+        self.choice, self.branches, self.depth = choice, branches, depth
+
+    def __str__(self) -> str:
+        return f"case({self.choice.path}: {', '.join(map(str, self.branches))})"
+
+    __repr__ = __str__
+
+
+_interned: WeakValueDictionary[Hashable, Case] = WeakValueDictionary()
+
+
+def varies(value: Value) -> TypeGuard[Case]:
+    """Whether a value depends on choices."""
+    return type(value) is Case
+
+
+def key(value: Value) -> Hashable:
+    """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True` are three values)."""
+    if type(value) is Case:
+        return id(value)
+    if isinstance(value, tuple):
+        return (type(value), *map(key, value))
+    return (type(value), value)
+
+
+def same(one: Value, other: Value) -> bool:
+    """Whether two values are one: the same Case, or plain and equal in type and value."""
+    return one is other or (type(one) is type(other) and type(one) is not Case and key(one) == key(other))
+
+
+def case(choice: Choice, branches: Iterable[Value]) -> Value:
+    """The value with these branches; no Case at all if they agree. Branches test later choices only."""
+    branches = tuple(branches)
+    first = branches[0]
+    if all(same(first, branch) for branch in branches[1:]):
+        return first
+    name = (id(choice), *map(key, branches))
+    found = _interned.get(name)
+    if found is None:
+        depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
+        if depth > MOST_CHOICES:
+            raise RuleError(f"a value depends on more than {MOST_CHOICES} choices at once", code="A0605")
+        found = _interned[name] = Case(choice, branches, depth)
+    return found
+
+
+def when(choice: Choice, outcomes: Iterable[int]) -> Value:
+    """The condition that `choice` has one of `outcomes`."""
+    outcomes = set(outcomes)
+    return case(choice, (i in outcomes for i in range(choice.outcomes)))
+
+
+class _Never:
+    """The value of what cannot be reached."""
+
+
+NEVER = _Never()
+
+
+@dataclass(frozen=True, eq=False)
+class _Failure:
+    error: RuleError
+
+
+class CaseError(RuleError):
+    """A rule refused some combination; `assignment` is the smallest one (choice to outcome; empty: all)."""
+
+    def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
+        super().__init__(error.message, error.hint, error.code)
+        self.assignment = dict(assignment)
+
+    @property
+    def combination(self) -> str:
+        """The combination in words, such as `layer[2].op = conv5`."""
+        return describe(self.assignment)
+
+
+def describe(assignment: Mapping[Choice, int]) -> str:
+    """An assignment in words."""
+    parts = []
+    for choice, outcome in assignment.items():
+        label = choice.label(outcome)
+        parts.append(f"{choice.path} = {label if not isinstance(label, list) else ' + '.join(map(str, label))}")
+    return ", ".join(parts)
+
+
+def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Value:
+    """`rule` applied to every combination of plain values that `under` lets happen.
+
+    The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
+    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError.
+    """
+    if under is True and not any(type(value) is Case for value in values):
+        return rule(*values)
+    failed = False
+    memo: dict[Hashable, Value] = {}
+
+    def walk(values: tuple[Value, ...], care: Value) -> Value:
+        nonlocal failed
+        if care is False:
+            return NEVER
+        tops = [value.choice for value in values if type(value) is Case]
+        if not tops:
+            try:
+                return rule(*values)
+            except RuleError as error:
+                failed = True
+                return _Failure(error)
+        name = (key(care), *map(key, values))
+        if name in memo:
+            return memo[name]
+        if len(memo) > MOST_STEPS:
+            raise RuleError("a value depends on too many choices at once", code="A0605")
+        if type(care) is Case:
+            tops.append(care.choice)
+        top = min(tops, key=_order)
+        branches = [
+            walk(tuple([_branch(value, top, i) for value in values]), _branch(care, top, i))
+            for i in range(top.outcomes)
+        ]
+        result = memo[name] = _join(top, branches)
+        return result
+
+    result = walk(values, under)
+    if failed:
+        raise _smallest_failure(result, under)
+    return result
+
+
+def _order(choice: Choice) -> int:
+    return choice.order
+
+
+def _branch(value: Value, choice: Choice, outcome: int) -> Value:
+    return value.branches[outcome] if type(value) is Case and value.choice is choice else value
+
+
+def _join(choice: Choice, branches: list[Value]) -> Value:
+    """A case whose branches may be unreachable, or may test choices that come before `choice`."""
+    reached = [branch for branch in branches if branch is not NEVER]
+    if not reached:
+        return NEVER
+    filler = next((branch for branch in reached if type(branch) is not _Failure), reached[0])
+    branches = [filler if branch is NEVER else branch for branch in branches]
+    tops = [branch.choice for branch in branches if type(branch) is Case]
+    if all(top.order > choice.order for top in tops):
+        return case(choice, branches)
+    top = min(tops, key=_order)
+    if top is choice:
+        return _join(choice, [_branch(branch, choice, i) for i, branch in enumerate(branches)])
+    return case(top, [_join(choice, [_branch(branch, top, i) for branch in branches]) for i in range(top.outcomes)])
+
+
+def _smallest_failure(result: Value, under: Value) -> CaseError:
+    failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
+    found = smallest(failing, lambda leaf: leaf is True)
+    assert found is not None, "a rule failed at a combination that is reachable"
+    leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
+    return CaseError(leaf.error, found)
+
+
+def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int] | None:
+    """The assignment of fewest choices under which `value` is a wanted leaf; None if there is none."""
+    memo: dict[int, dict[Choice, int] | None] = {}
+
+    def walk(value: Value) -> dict[Choice, int] | None:
+        if type(value) is not Case:
+            return {} if wanted(value) else None
+        if id(value) not in memo:
+            found: dict[Choice, int] | None = None
+            for outcome, branch in enumerate(value.branches):
+                below = walk(branch)
+                if below is not None and (found is None or len(below) + 1 < len(found)):
+                    found = {value.choice: outcome, **below}
+            memo[id(value)] = found
+        return memo[id(value)]
+
+    return walk(value)
+
+
+def restrict(value: Value, under: Value) -> Value:
+    """The value where `under` holds; elsewhere whatever makes it small."""
+    if type(value) is not Case or under is True:
+        return value
+    return lift(lambda leaf: leaf, value, under=under)
+
+
+def both(one: Value, other: Value) -> Value:
+    """Conjunction of conditions."""
+    if one is False or other is False:
+        return False
+    if one is True:
+        return other
+    return one if other is True else lift(lambda a, b: a and b, one, other)
+
+
+def either(one: Value, other: Value) -> Value:
+    """Disjunction of conditions."""
+    if one is True or other is True:
+        return True
+    if one is False:
+        return other
+    return one if other is False else lift(lambda a, b: a or b, one, other)
+
+
+def negate(condition: Value) -> Value:
+    """Negation of a condition."""
+    return lift(lambda a: not a, condition)
+
+
+def if_else(condition: Value, one: Value, other: Value) -> Value:
+    """`one` where the condition holds, `other` elsewhere."""
+    if condition is True or same(one, other):
+        return one
+    if condition is False:
+        return other
+    return lift(lambda c, a, b: a if c else b, condition, one, other)
+
+
+def leaves(value: Value) -> Iterator[Value]:
+    """The distinct plain values a value may take."""
+    seen: set[Hashable] = set()
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        name = key(one)
+        if name in seen:
+            continue
+        seen.add(name)
+        if type(one) is Case:
+            stack.extend(reversed(one.branches))
+        else:
+            yield one
+
+
+def support(*values: Value) -> list[Choice]:
+    """The choices that values depend on, in order."""
+    found: dict[Choice, None] = {}
+    seen: set[int] = set()
+    stack = [value for value in values if type(value) is Case]
+    while stack:
+        one = stack.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            found[one.choice] = None
+            stack.extend(branch for branch in one.branches if type(branch) is Case)
+    return sorted(found, key=_order)
+
+
+def at(value: Value, outcomes: Mapping[str, int]) -> Value:
+    """The plain value under outcomes by path. A choice that is not among them does not matter: it is inactive."""
+    while type(value) is Case:
+        value = value.branches[outcomes.get(value.choice.path, 0)]
+    return value
+
+
+def fix(value: Value, choice: Choice, outcome: int) -> Value:
+    """The value given an outcome of one choice."""
+    memo: dict[int, Value] = {}
+
+    def walk(value: Value) -> Value:
+        if type(value) is not Case or value.choice.order > choice.order:
+            return value
+        if value.choice is choice:
+            return value.branches[outcome]
+        if id(value) not in memo:
+            memo[id(value)] = case(value.choice, [walk(branch) for branch in value.branches])
+        return memo[id(value)]
+
+    return walk(value)

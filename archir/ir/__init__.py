@@ -1,0 +1,1 @@
+"""The intermediate representation: operations, and graphs of them."""

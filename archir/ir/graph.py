@@ -1,0 +1,157 @@
+"""Nodes and graphs: the narrow waist that everything stands on.
+
+A node is a frozen value; a graph holds one `networkx.MultiDiGraph` of them, whose edges carry operand positions.
+Values computed at run time, types among them, live in whoever computes them, never on nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import networkx as nx
+
+from archir.cases import Choice, Value, both, either, when
+from archir.errors import NOWHERE, Span
+from archir.ir.op import Op
+from archir.ir.structure import Input, Select
+
+NodeId = int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """An operation at a place. `scope` is its path (`stem.conv`, `layer[2][0].op.conv3`); equal scopes share weights."""
+
+    op: Op
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A choice of a graph and the condition under which it is there to be made."""
+
+    choice: Choice
+    active: Value = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on architectures. `where` conditions are part of the space; `require` conditions narrow it.
+
+    A constraint with a `cost` says that, where the condition holds, the cost stands in `relation` to `limit`.
+    """
+
+    condition: Value
+    word: str = "require"
+    text: str = ""
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+    cost: str | None = None
+    relation: str = ""
+    limit: Value = 0
+
+
+class Graph:
+    """A directed acyclic graph of nodes, with named inputs and outputs and the choices it depends on.
+
+    Nodes are numbered in an order in which operands come first; `add` is the only way in.
+    """
+
+    def __init__(self, name: str = "graph") -> None:
+        self.name = name
+        self.nx: nx.MultiDiGraph[NodeId] = nx.MultiDiGraph()
+        self.decisions: dict[str, Decision] = {}
+        self.constraints: list[Constraint] = []
+        self.outputs: dict[str, NodeId] = {}
+        self.blocks: dict[str, str] = {}
+        """Scope to the name of the block or cell that was called there."""
+        self.parameters: dict[str, Any] = {}
+        """The net's parameters as they were given."""
+        self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
+        self._next = 0
+
+    def add(self, node: Node, *operands: NodeId) -> NodeId:
+        """Append a node that reads `operands`; the number it gets."""
+        number = self._next
+        self._next += 1
+        self.nx.add_node(number, node=node)
+        for position, operand in enumerate(operands):
+            self.nx.add_edge(operand, number, key=position)
+        self._operands[number] = operands
+        return number
+
+    def __getitem__(self, number: NodeId) -> Node:
+        node: Node = self.nx.nodes[number]["node"]
+        return node
+
+    def __iter__(self) -> Iterator[NodeId]:
+        return iter(self._operands)
+
+    def __len__(self) -> int:
+        return len(self._operands)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self._operands
+
+    def operands(self, number: NodeId) -> tuple[NodeId, ...]:
+        """What a node reads, by position."""
+        return self._operands[number]
+
+    def consumers(self, number: NodeId) -> list[NodeId]:
+        """The nodes that read `number`, each once per position it reads it at."""
+        return [consumer for _, consumer in self.nx.out_edges(number)]
+
+    @property
+    def inputs(self) -> dict[str, NodeId]:
+        """The input nodes by name."""
+        ops = ((number, self[number].op) for number in self)
+        return {op.label: number for number, op in ops if isinstance(op, Input)}
+
+    def empty(self) -> Graph:
+        """A graph of the same name, choices and constraints, with no nodes yet."""
+        other = Graph(self.name)
+        other.decisions = dict(self.decisions)
+        other.constraints = list(self.constraints)
+        other.blocks = self.blocks
+        other.parameters = dict(self.parameters)
+        return other
+
+
+Step = Callable[[Graph, Node, tuple[NodeId, ...]], NodeId]
+
+
+def rebuild(graph: Graph, step: Step) -> Graph:
+    """A copy in which every node went through `step(copy, node, operands)`, operands first.
+
+    The step adds what it wants to the copy and returns the number that stands for the node from then on.
+    """
+    copy = graph.empty()
+    moved: dict[NodeId, NodeId] = {}
+    for number in graph:
+        moved[number] = step(copy, graph[number], tuple([moved[operand] for operand in graph.operands(number)]))
+    copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
+    return copy
+
+
+def keep(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
+    """The step that changes nothing."""
+    return out.add(node, *operands)
+
+
+def needs(graph: Graph) -> dict[NodeId, Value]:
+    """The condition under which each node is needed by an output; nodes that never are, are missing."""
+    needed: dict[NodeId, Value] = dict.fromkeys(graph.outputs.values(), True)
+    for number in reversed(list(graph)):
+        condition = needed.get(number, False)
+        if condition is False:
+            continue
+        op = graph[number].op
+        for position, operand in enumerate(graph.operands(number)):
+            reads = condition
+            if isinstance(op, Select):
+                choice = graph.decisions[op.choice].choice
+                reads = both(condition, when(choice, (o for o, p in enumerate(op.cases) if p == position)))
+            needed[operand] = either(needed.get(operand, False), reads)
+    return {number: condition for number, condition in needed.items() if condition is not False}

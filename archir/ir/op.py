@@ -1,0 +1,117 @@
+"""What an operation is: one frozen class that holds all that is true of it, whatever the backend."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from math import prod
+from typing import Any, ClassVar, Literal, get_type_hints
+
+from archir.cases import Value, at, lift, support, varies
+from archir.errors import RuleError
+from archir.types import TensorType
+
+OPS: dict[str, type[Op]] = {}
+"""Every operation by its name in `.arch` files."""
+
+Init = Literal["zeros", "ones", "he", "fan_in", "token"]
+"""How a weight starts: `he` is He et al.'s normal over the fan-out, `fan_in` uniform within 1/sqrt(fan_in),
+`token` a normal of standard deviation 0.02 cut at two deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A tensor that belongs to an operation. `fan_in` counts the inputs of one output; a buffer is not trained."""
+
+    shape: tuple[int, ...]
+    init: Init = "fan_in"
+    fan_in: int = 1
+    buffer: bool = False
+
+    @property
+    def elements(self) -> int:
+        """How many numbers it holds."""
+        return prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Op:
+    """An operation. A subclass's fields are its attributes; its snake_case name is its name in `.arch` files.
+
+    Rules see plain attributes and plain types only; what depends on choices is lifted over them by `archir.ir.typing`.
+    Element types in `infer` are those of the operands; shapes are without the batch axis.
+    """
+
+    name: ClassVar[str] = ""
+    operands: ClassVar[tuple[str, ...]] = ("x",)
+    """Names of the tensor operands; `*name` takes any number."""
+    optional: ClassVar[int] = 0
+    """How many operands, from the last, may be left out."""
+    commutative: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
+    random: ClassVar[bool] = False
+    """Draws random numbers in training."""
+    internal: ClassVar[bool] = False
+    """Made by the compiler; cannot be called in a `.arch` file."""
+
+    def __init_subclass__(cls, abstract: bool = False) -> None:
+        super().__init_subclass__()
+        if abstract:
+            return
+        cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+        known = OPS.get(cls.name)
+        assert known is None or known.__qualname__ == cls.__qualname__, f"two operations are named {cls.name}"
+        OPS[cls.name] = cls
+
+    def infer(self, *operands: Any) -> TensorType:
+        """The type of the result. Raises RuleError for operands that do not fit."""
+        raise RuleError(f"`{self.name}` has no type rule")
+
+    def weights(self, *operands: Any) -> dict[str, Weight]:
+        """The operation's weights by name, for operands of these types."""
+        return {}
+
+    def macs(self, *operands: Any) -> int:
+        """Multiply-accumulates of one sample: those of convolutions, linear maps and matrix products."""
+        raise RuleError(f"the cost of `{self.name}` is not known")
+
+    @property
+    def varied(self) -> dict[str, Value]:
+        """The attributes that depend on choices."""
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))
+        return {name: value for name, value in values if varies(value)}
+
+    def at(self, outcomes: Mapping[str, int]) -> Op:
+        """The operation under outcomes of its choices."""
+        varied = self.varied
+        return replace(self, **{name: at(value, outcomes) for name, value in varied.items()}) if varied else self
+
+    def restrict(self, under: Value) -> Op:
+        """The operation with attributes simplified by what is known to hold."""
+        return replace(self, **{name: lift(lambda leaf: leaf, v, under=under) for name, v in self.varied.items()})
+
+    @property
+    def choices(self) -> set[str]:
+        """Paths of the choices the attributes depend on."""
+        return {choice.path for choice in support(*self.varied.values())}
+
+    def attributes(self) -> dict[str, Value]:
+        """Attribute values by name, in declaration order."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+class Free(Op, abstract=True):
+    """An operation that multiplies and accumulates nothing (activations, additions, data movement)."""
+
+    def macs(self, *operands: Any) -> int:
+        """None."""
+        return 0
+
+
+@cache
+def attribute_types(op: type[Op]) -> dict[str, Any]:
+    """The declared types of an operation's attributes."""
+    hints = get_type_hints(op)
+    return {f.name: hints[f.name] for f in fields(op)}

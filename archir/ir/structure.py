@@ -1,0 +1,49 @@
+"""The operations every graph is made with: inputs and choices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from archir.errors import RuleError, require
+from archir.ir.op import Free
+from archir.types import TensorType
+
+
+@dataclass(frozen=True)
+class Input(Free):
+    """A tensor that is given from outside."""
+
+    operands: ClassVar[tuple[str, ...]] = ()
+    internal: ClassVar[bool] = True
+    label: str
+    dims: tuple[int, ...]
+    dtype: str = "f32"
+
+    def infer(self, *operands: Any) -> TensorType:
+        """The declared type."""
+        return TensorType(self.dims, self.dtype)
+
+
+@dataclass(frozen=True)
+class Select(Free):
+    """One of the operands, by the outcome of a choice: outcome i reads operand `cases[i]`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("*alternatives",)
+    internal: ClassVar[bool] = True
+    choice: str
+    cases: tuple[int, ...]
+
+    def infer(self, *operands: Any) -> TensorType:
+        """The common type; where dimensions differ, they depend on the choice (see `archir.ir.typing`)."""
+        require(len(set(operands)) == 1, "the alternatives have different types")
+        first: TensorType = operands[0]
+        return first
+
+
+def merge(types: list[TensorType]) -> None:
+    """RuleError unless the alternatives agree in rank, element type and kind."""
+    first = types[0]
+    for other in types[1:]:
+        if (other.rank, other.dtype, other.kind) != (first.rank, first.dtype, first.kind):
+            raise RuleError(f"alternatives differ in kind: {first} and {other}", code="A0403")

@@ -1,0 +1,106 @@
+"""Types of nodes: the rules of the operations, lifted over everything that depends on choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from archir.cases import CaseError, Choice, Value, both, case, lift, restrict, varies, when
+from archir.errors import RuleError
+from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.op import Op
+from archir.ir.structure import Select, merge
+from archir.types import TensorType
+
+Types = Mapping[NodeId, TensorType]
+
+
+class NodeError(Exception):
+    """A rule refused a node; `combination` says for which choices (empty: for all)."""
+
+    def __init__(self, number: NodeId, error: RuleError) -> None:
+        super().__init__(f"%{number}: {error.message}")
+        self.number, self.error = number, error
+        self.combination = error.combination if isinstance(error, CaseError) else ""
+
+
+def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], under: Value = True) -> Value:
+    """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
+
+    Raises CaseError (some combination is refused) or RuleError (all are).
+    """
+    attributes = op.varied
+    dims = [(i, axis, dim) for i, x in enumerate(types) for axis, dim in enumerate(x.dims) if varies(dim)]
+    if not attributes and not dims:
+        return rule(op, *types)
+
+    def plain(*values: Value) -> Value:
+        concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
+        shapes = [list(x.dims) for x in types]
+        for (i, axis, _), value in zip(dims, values[len(attributes) :], strict=True):
+            shapes[i][axis] = value
+        return rule(concrete, *(x.with_dims(*shape) for x, shape in zip(types, shapes, strict=True)))
+
+    return lift(plain, *attributes.values(), *(dim for _, _, dim in dims), under=under)
+
+
+def infer_op(op: Op, types: Sequence[TensorType], under: Value = True, choice: Choice | None = None) -> TensorType:
+    """The type of a node's result; its dimensions may depend on choices. `choice` is that of a `select`."""
+    if isinstance(op, Select):
+        assert choice is not None
+        return _select(op, choice, types, under)
+    result = lifted(_infer, op, types, under)
+    if not varies(result):
+        plain: TensorType = result
+        return plain
+    first = _leaf(result)
+    lift(lambda leaf: merge([first, leaf]), result, under=under)
+    dims = (lift(lambda leaf, axis=axis: leaf.dims[axis], result) for axis in range(first.rank))
+    return TensorType(tuple(dims), first.dtype, first.kind)
+
+
+def _infer(op: Op, *types: TensorType) -> TensorType:
+    return op.infer(*types)
+
+
+def _leaf(value: Value) -> TensorType:
+    while varies(value):
+        value = value.branches[0]
+    found: TensorType = value
+    return found
+
+
+def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
+    merge(list(types))
+    reached = [both(under, when(choice, [i])) is not False for i in range(choice.outcomes)]
+    dims: list[Any] = []
+    for axis in range(types[0].rank):
+        branches = [types[position].dims[axis] for position in op.cases]
+        dims.append(restrict(_by(choice, branches, reached), under))
+    return TensorType(tuple(dims), types[0].dtype, types[0].kind)
+
+
+def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
+    """The branch of the choice's outcome; branches may depend on any choices."""
+    if not any(varies(branch) for branch in branches):
+        usual = branches[reached.index(True)] if True in reached else branches[0]
+        return case(choice, [b if ok else usual for b, ok in zip(branches, reached, strict=True)])
+    index = case(choice, range(choice.outcomes))
+    return lift(lambda i: branches[i], index)
+
+
+def infer(graph: Graph) -> dict[NodeId, TensorType]:
+    """The type of every node that is needed. Raises NodeError at the first node whose rule refuses."""
+    needed = needs(graph)
+    types: dict[NodeId, TensorType] = {}
+    for number in graph:
+        if number not in needed:
+            continue
+        op = graph[number].op
+        choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
+        try:
+            types[number] = infer_op(op, [types[i] for i in graph.operands(number)], needed[number], choice)
+        except RuleError as error:
+            raise NodeError(number, error) from None
+    return types

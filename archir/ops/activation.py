@@ -1,0 +1,122 @@
+"""Element-wise functions of one tensor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Free
+from archir.types import TensorType
+
+
+@dataclass(frozen=True)
+class _Activation(Free, abstract=True):
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        return x
+
+
+@dataclass(frozen=True)
+class Relu(_Activation):
+    """max(x, 0)."""
+
+
+@dataclass(frozen=True)
+class Relu6(_Activation):
+    """min(max(x, 0), 6)."""
+
+
+@dataclass(frozen=True)
+class LeakyRelu(_Activation):
+    """x where positive, slope * x elsewhere."""
+
+    slope: float = 0.01
+
+
+@dataclass(frozen=True)
+class Elu(_Activation):
+    """x where positive, exp(x) - 1 elsewhere."""
+
+
+@dataclass(frozen=True)
+class Gelu(_Activation):
+    """x times the normal distribution function of x; with `approximate`, its tanh approximation."""
+
+    approximate: bool = False
+
+
+@dataclass(frozen=True)
+class Silu(_Activation):
+    """x * sigmoid(x), also called swish."""
+
+
+@dataclass(frozen=True)
+class Mish(_Activation):
+    """x * tanh(log(1 + exp(x)))."""
+
+
+@dataclass(frozen=True)
+class HardSwish(_Activation):
+    """x * min(max(x + 3, 0), 6) / 6."""
+
+
+@dataclass(frozen=True)
+class HardSigmoid(_Activation):
+    """min(max(x + 3, 0), 6) / 6."""
+
+
+@dataclass(frozen=True)
+class Sigmoid(_Activation):
+    """1 / (1 + exp(-x))."""
+
+
+@dataclass(frozen=True)
+class Tanh(_Activation):
+    """Hyperbolic tangent."""
+
+
+@dataclass(frozen=True)
+class Exp(_Activation):
+    """Exponential."""
+
+
+@dataclass(frozen=True)
+class Softmax(_Activation):
+    """Softmax over an axis, counted without the batch axis; the default is the last one."""
+
+    axis: int = -1
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(-x.rank <= self.axis < x.rank, f"axis {self.axis} of {x} does not exist")
+        return x
+
+
+@dataclass(frozen=True)
+class Identity(_Activation):
+    """x itself: the skip connection of many spaces."""
+
+    linear: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Zero(_Activation):
+    """Zeros of the type of x: the absent connection of many spaces."""
+
+    linear: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Scale(_Activation):
+    """x times a fixed number; `x * 2` in `.arch`."""
+
+    linear: ClassVar[bool] = True
+    factor: float
+
+
+@dataclass(frozen=True)
+class Shift(_Activation):
+    """x plus a fixed number; `x + 1` in `.arch`."""
+
+    amount: float

@@ -1,0 +1,88 @@
+"""Operations of several tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Free, Op
+from archir.types import TensorType, broadcast, is_tokens
+
+
+@dataclass(frozen=True)
+class Add(Free):
+    """Element-wise sum; a dimension of 1 is stretched to the other's. `a + b` in `.arch`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    commutative: ClassVar[bool] = True
+    linear: ClassVar[bool] = True
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Sub(Free):
+    """Element-wise difference, shapes as in `add`. `a - b` in `.arch`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    linear: ClassVar[bool] = True
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Mul(Free):
+    """Element-wise product, shapes as in `add`. `a * b` in `.arch`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    commutative: ClassVar[bool] = True
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Concat(Free):
+    """Operands side by side along an axis, counted without the batch axis; the default is that of the features."""
+
+    operands: ClassVar[tuple[str, ...]] = ("*xs",)
+    linear: ClassVar[bool] = True
+    axis: int | None = None
+
+    def infer(self, *xs: TensorType) -> TensorType:
+        """The common shape, the sum along the axis."""
+        require(len(xs) >= 1, "nothing to concatenate")
+        first = xs[0]
+        axis = first.channel_axis if self.axis is None else self.axis
+        require(-first.rank <= axis < first.rank, f"axis {axis} of {first} does not exist")
+        axis %= first.rank
+        for x in xs[1:]:
+            fits = x.rank == first.rank and x.dtype == first.dtype
+            fits = fits and all(a == b for i, (a, b) in enumerate(zip(x.shape, first.shape, strict=True)) if i != axis)
+            require(fits, f"{first} and {x} differ outside axis {axis}")
+        return first.with_dims(*(sum(x.shape[i] for x in xs) if i == axis else d for i, d in enumerate(first.shape)))
+
+
+@dataclass(frozen=True)
+class Matmul(Op):
+    """Matrix product of f32[N, K] and f32[K, M]; with `transpose`, of f32[N, K] and f32[M, K]."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    transpose: bool = False
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """f32[N, M]."""
+        rows, inner = is_tokens(a)
+        other, columns = reversed(is_tokens(b)) if self.transpose else is_tokens(b)
+        require(inner == other, f"the inner sizes of {a} and {b} differ")
+        return a.with_dims(rows, columns)
+
+    def macs(self, a: TensorType, b: TensorType) -> int:
+        """N * K * M."""
+        return self.infer(a, b).elements * a.shape[1]

@@ -1,0 +1,88 @@
+"""Attention cores: from queries, keys and values to the attended values. Projections are ordinary `linear`s and
+`conv`s, put around them in `archir/std/attention.arch`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Op, Weight
+from archir.types import TensorType, is_map, is_tokens
+
+
+def _heads_split(heads: int, *xs: TensorType) -> None:
+    require(heads >= 1, f"`heads` must be at least 1, got {heads}")
+    for x in xs:
+        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads")
+
+
+@dataclass(frozen=True)
+class Attention(Op):
+    """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1), on tokens f32[N, D] or maps f32[C, H, W].
+
+    Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
+    scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
+    heads: int = 1
+    scale: float | None = None
+
+    def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
+        """The positions of the queries, the channels of the values."""
+        require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", code="A0402")
+        require(query.rank == key.rank == value.rank, f"ranks differ: {query}, {key} and {value}", code="A0402")
+        _heads_split(self.heads, query, key, value)
+        require(query.channels == key.channels, f"queries {query} and keys {key} differ in channels")
+        require(_positions(key) == _positions(value), f"keys {key} and values {value} differ in positions")
+        if query.rank == 2:
+            return query.with_dims(query.shape[0], value.channels)
+        return query.with_dims(value.channels, *query.shape[1:])
+
+    def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """Both matrix products."""
+        return _positions(query) * _positions(key) * (query.channels + value.channels)
+
+
+def _positions(x: TensorType) -> int:
+    return x.elements // x.channels
+
+
+@dataclass(frozen=True)
+class LocalAttention(Op):
+    """Softmax attention of each position of a map to the kernel x kernel window around it (Ramachandran et al. 2019).
+
+    Zero padding takes part with key and value 0. With `relative`, logits are query . (key + r): the first half of the
+    channels carries a learned row offset, the other a column offset, shared by all positions; the heads split the
+    channels after that. The default `scale` of the logits is 1, as in the paper.
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
+    kernel: int
+    heads: int = 1
+    relative: bool = True
+    scale: float = 1.0
+
+    def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
+        """f32[value channels, H, W]."""
+        for x in (query, key, value):
+            is_map(x)
+        require(self.kernel >= 1 and self.kernel % 2 == 1, f"`kernel` must be odd, got {self.kernel}")
+        _heads_split(self.heads, query, value)
+        require(query == key, f"queries {query} and keys {key} differ")
+        require(query.shape[1:] == value.shape[1:], f"queries {query} and values {value} differ in size")
+        return value
+
+    def weights(self, query: TensorType, key: TensorType, value: TensorType) -> dict[str, Weight]:
+        """`rows` [C // 2, kernel] and `columns` [C - C // 2, kernel] if relative, C the query channels."""
+        if not self.relative:
+            return {}
+        half = query.channels // 2
+        shapes = {"rows": (half, self.kernel), "columns": (query.channels - half, self.kernel)}
+        return {name: Weight(shape, "token") for name, shape in shapes.items()}
+
+    def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """Per position: query . key and weights . value over the whole window, and the query against the tables."""
+        relative = query.channels * self.kernel if self.relative else 0
+        return _positions(query) * (self.kernel**2 * (query.channels + value.channels) + relative)

@@ -1,0 +1,138 @@
+"""Convolutions and linear maps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Op, Weight
+from archir.types import TensorType, is_map
+
+Padding = int | str
+Pads = tuple[int, int, int, int]
+
+
+def pads_of(padding: Padding, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    """Zeros before and after an axis. `"same"` gives ceil(size / stride) outputs; with an even extent the extra zero
+    goes after."""
+    if padding == "same":
+        extent = dilation * (kernel - 1)
+        return extent // 2, extent - extent // 2
+    require(padding == "valid" or isinstance(padding, int), '`padding` is "same", "valid" or a number of pixels')
+    require(not isinstance(padding, int) or padding >= 0, "`padding` must not be negative")
+    return (0, 0) if padding == "valid" else (int(padding), int(padding))
+
+
+def window(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int, what: str) -> int:
+    """Outputs of a sliding window along one axis."""
+    require(kernel >= 1 and stride >= 1 and dilation >= 1, "kernel, stride and dilation must be at least 1")
+    result = (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
+    require(result >= 1, f"a window of {kernel} does not fit into a {what} of {size}")
+    return result
+
+
+@dataclass(frozen=True)
+class Conv(Op):
+    """2-D convolution of a map f32[C, H, W]; `kernel`, `stride` and `dilation` hold for both axes."""
+
+    linear: ClassVar[bool] = True
+    channels: int
+    kernel: int = 3
+    stride: int = 1
+    padding: Padding = "same"
+    dilation: int = 1
+    groups: int = 1
+    bias: bool = False
+
+    @property
+    def pads(self) -> Pads:
+        """Zeros at the left, right, top and bottom."""
+        before, after = pads_of(self.padding, self.kernel, self.stride, self.dilation)
+        return before, after, before, after
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[channels, H', W']."""
+        channels, height, width = is_map(x)
+        require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
+        require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
+        for what, count in (("input", channels), ("output", self.channels)):
+            require(count % self.groups == 0, f"{count} {what} channels do not split into {self.groups} groups")
+        pads = self.pads[:2]
+        rows = window(height, pads, self.kernel, self.stride, self.dilation, "height")
+        columns = window(width, pads, self.kernel, self.stride, self.dilation, "width")
+        return x.with_dims(self.channels, rows, columns)
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` [channels, C / groups, kernel, kernel] and, if asked for, `bias` [channels]."""
+        inner = x.channels // self.groups
+        fan_in = inner * self.kernel**2
+        kernel = Weight((self.channels, inner, self.kernel, self.kernel), "he", self.kernel**2 * self.channels // self.groups)
+        return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
+
+    def macs(self, x: TensorType) -> int:
+        """One per weight and output position."""
+        y = self.infer(x)
+        return self.weights(x)["weight"].elements * prod(y.shape[1:])
+
+
+@dataclass(frozen=True)
+class Conv1d(Op):
+    """1-D convolution along the tokens of f32[N, D], features as channels."""
+
+    linear: ClassVar[bool] = True
+    channels: int
+    kernel: int = 3
+    padding: Padding = "same"
+    groups: int = 1
+    bias: bool = False
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Zeros before and after the tokens."""
+        return pads_of(self.padding, self.kernel, 1, 1)
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[N', channels]."""
+        require(x.rank == 2, f"expected tokens [N, D], got {x}", code="A0402")
+        tokens, features = x.shape
+        require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
+        for what, count in (("input", features), ("output", self.channels)):
+            require(count % self.groups == 0, f"{count} {what} channels do not split into {self.groups} groups")
+        return x.with_dims(window(tokens, self.pads, self.kernel, 1, 1, "sequence"), self.channels)
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` [channels, D / groups, kernel] and, if asked for, `bias` [channels]."""
+        inner = x.channels // self.groups
+        kernel = Weight((self.channels, inner, self.kernel), "he", self.kernel * self.channels // self.groups)
+        return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {})
+
+    def macs(self, x: TensorType) -> int:
+        """One per weight and output token."""
+        return self.weights(x)["weight"].elements * int(self.infer(x).shape[0])
+
+
+@dataclass(frozen=True)
+class Linear(Op):
+    """Affine map of the last axis: f32[..., D] to f32[..., channels]."""
+
+    linear: ClassVar[bool] = True
+    channels: int
+    bias: bool = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The same shape but for the last axis."""
+        require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
+        require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
+        return x.with_dims(*x.shape[:-1], self.channels)
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` [channels, D] and `bias` [channels]."""
+        features = x.shape[-1]
+        matrix = Weight((self.channels, features), "fan_in", features)
+        return {"weight": matrix} | ({"bias": Weight((self.channels,), "zeros")} if self.bias else {})
+
+    def macs(self, x: TensorType) -> int:
+        """One per weight and token."""
+        return x.elements * self.channels

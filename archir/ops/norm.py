@@ -1,0 +1,81 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archir.errors import require
+from archir.ir.op import Free, Weight
+from archir.types import TensorType
+
+
+@dataclass(frozen=True)
+class _Norm(Free, abstract=True):
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        return x
+
+
+@dataclass(frozen=True)
+class BatchNorm(_Norm):
+    """Batch normalisation over the channels of maps, tokens or vectors (Ioffe and Szegedy 2015)."""
+
+    affine: bool = True
+    eps: float = 1e-5
+    momentum: float = 0.1
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` and `bias` [C] if affine; the buffers `running_mean` and `running_var` [C]."""
+        shape = (x.channels,)
+        buffers = {"running_mean": Weight(shape, "zeros", buffer=True), "running_var": Weight(shape, "ones", buffer=True)}
+        return ({"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}) | buffers
+
+
+@dataclass(frozen=True)
+class LayerNorm(_Norm):
+    """Layer normalisation over the last axis of tokens or vectors (Ba et al. 2016)."""
+
+    affine: bool = True
+    eps: float = 1e-5
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
+        return x
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` and `bias` [D] if affine."""
+        shape = (x.shape[-1],)
+        return {"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}
+
+
+@dataclass(frozen=True)
+class RmsNorm(LayerNorm):
+    """Root-mean-square normalisation over the last axis of tokens or vectors (Zhang and Sennrich 2019)."""
+
+    eps: float = 1e-6
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` [D] if affine."""
+        return {"weight": Weight((x.shape[-1],), "ones")} if self.affine else {}
+
+
+@dataclass(frozen=True)
+class GroupNorm(_Norm):
+    """Group normalisation over a map's channels, split into `groups` (Wu and He 2018)."""
+
+    groups: int = 32
+    affine: bool = True
+    eps: float = 1e-5
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(x.rank == 3, f"expected a map [C, H, W], got {x}", code="A0402")
+        require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
+        require(x.channels % self.groups == 0, f"{x.channels} channels do not split into {self.groups} groups")
+        return x
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` and `bias` [C] if affine."""
+        shape = (x.channels,)
+        return {"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}

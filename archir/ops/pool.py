@@ -1,0 +1,76 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Free
+from archir.ops.conv import Padding, Pads, pads_of, window
+from archir.types import TensorType, is_map
+
+
+@dataclass(frozen=True)
+class _Pool(Free, abstract=True):
+    kernel: int
+    stride: int = 1
+    padding: Padding = "same"
+
+    @property
+    def pads(self) -> Pads:
+        """Padding at the left, right, top and bottom."""
+        before, after = pads_of(self.padding, self.kernel, self.stride, 1)
+        return before, after, before, after
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C, H', W']."""
+        channels, height, width = is_map(x)
+        pads = self.pads[:2]
+        require(max(pads) * 2 <= self.kernel, f"padding {max(pads)} is more than half of the window of {self.kernel}")
+        rows = window(height, pads, self.kernel, self.stride, 1, "height")
+        return x.with_dims(channels, rows, window(width, pads, self.kernel, self.stride, 1, "width"))
+
+
+@dataclass(frozen=True)
+class MaxPool(_Pool):
+    """Largest value of each window; padding never wins."""
+
+
+@dataclass(frozen=True)
+class AvgPool(_Pool):
+    """Mean of each window, of the pixels inside the map only unless `count_padding`."""
+
+    linear: ClassVar[bool] = True
+    count_padding: bool = False
+
+
+@dataclass(frozen=True)
+class GlobalAvgPool(Free):
+    """Mean over all positions: a map f32[C, H, W] or tokens f32[N, D] to a vector; `keep` leaves a map f32[C, 1, 1]."""
+
+    linear: ClassVar[bool] = True
+    keep: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C], or f32[C, 1, 1]."""
+        return _pooled(x, self.keep)
+
+
+@dataclass(frozen=True)
+class GlobalMaxPool(Free):
+    """Largest value over all positions, shapes as in `global_avg_pool`."""
+
+    keep: bool = False
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C], or f32[C, 1, 1]."""
+        return _pooled(x, self.keep)
+
+
+def _pooled(x: TensorType, keep: bool) -> TensorType:
+    require(x.rank in (2, 3), f"expected a map [C, H, W] or tokens [N, D], got {x}", code="A0402")
+    if keep:
+        is_map(x)
+        return x.with_dims(x.channels, 1, 1)
+    return x.with_dims(x.channels)

@@ -1,0 +1,31 @@
+"""Operations that draw random numbers in training and do nothing in evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.errors import require
+from archir.ir.op import Free
+from archir.types import TensorType
+
+
+@dataclass(frozen=True)
+class _Random(Free, abstract=True):
+    random: ClassVar[bool] = True
+    rate: float = 0.1
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(0 <= self.rate < 1, f"`rate` must be at least 0 and below 1, got {self.rate}")
+        return x
+
+
+@dataclass(frozen=True)
+class Dropout(_Random):
+    """Zeroes numbers with probability `rate` and scales the others by 1 / (1 - rate) (Srivastava et al. 2014)."""
+
+
+@dataclass(frozen=True)
+class DropPath(_Random):
+    """Zeroes whole samples with probability `rate`, scaling the others: stochastic depth (Huang et al. 2016)."""

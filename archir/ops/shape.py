@@ -1,0 +1,180 @@
+"""Operations that move data, and learned tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any, ClassVar
+
+from archir.errors import require
+from archir.ir.op import Free, Init, Weight
+from archir.types import TensorType, is_map, is_tokens
+
+
+@dataclass(frozen=True)
+class Reshape(Free):
+    """The same numbers, in order, in another shape; one dimension may be -1."""
+
+    linear: ClassVar[bool] = True
+    shape: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The new shape."""
+        unknown = [i for i, dim in enumerate(self.shape) if dim == -1]
+        require(len(unknown) <= 1, "only one dimension may be -1")
+        require(all(dim >= 1 or dim == -1 for dim in self.shape), "dimensions must be at least 1, or -1")
+        known = prod(dim for dim in self.shape if dim != -1)
+        fits = x.elements % known == 0 if unknown else x.elements == known
+        require(fits, f"{x} does not reshape to {list(self.shape)}: {x.elements} numbers against {known}")
+        return x.with_dims(*(x.elements // known if dim == -1 else dim for dim in self.shape))
+
+
+@dataclass(frozen=True)
+class Transpose(Free):
+    """Axes in another order, counted without the batch axis; the default swaps the last two."""
+
+    linear: ClassVar[bool] = True
+    axes: tuple[int, ...] | None = None
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """The axes in their new order."""
+        if self.axes is not None:
+            return self.axes
+        require(rank >= 2, "a vector has no two axes to swap")
+        return (*range(rank - 2), rank - 1, rank - 2)
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The permuted shape."""
+        order = self.order(x.rank)
+        require(sorted(order) == list(range(x.rank)), f"{list(order)} is no order of the {x.rank} axes of {x}")
+        return x.with_dims(*(x.shape[axis] for axis in order))
+
+
+@dataclass(frozen=True)
+class Slice(Free):
+    """Positions `start:stop` of an axis, counted without the batch axis; the default axis is that of the features."""
+
+    linear: ClassVar[bool] = True
+    start: int = 0
+    stop: int | None = None
+    axis: int | None = None
+
+    def bounds(self, x: TensorType) -> tuple[int, int, int]:
+        """Axis, start and stop, all non-negative."""
+        axis = x.channel_axis if self.axis is None else self.axis
+        require(-x.rank <= axis < x.rank, f"axis {axis} of {x} does not exist")
+        size = x.shape[axis % x.rank]
+        start, stop, _ = slice(self.start, self.stop).indices(size)
+        outside = self.stop is not None and self.stop > size
+        require(start < stop and not outside, f"slice {self.start}:{self.stop} of an axis of {size}")
+        return axis % x.rank, start, stop
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The shorter shape."""
+        axis, start, stop = self.bounds(x)
+        return x.with_dims(*(stop - start if i == axis else dim for i, dim in enumerate(x.shape)))
+
+
+@dataclass(frozen=True)
+class Pad(Free):
+    """Zeros around a map: `amount` on every side, or (left, right, top, bottom)."""
+
+    linear: ClassVar[bool] = True
+    amount: int | tuple[int, ...]
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Zeros at the left, right, top and bottom."""
+        return (self.amount,) * 4 if isinstance(self.amount, int) else self.amount
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The larger map."""
+        channels, height, width = is_map(x)
+        require(len(self.pads) == 4 and min(self.pads) >= 0, "`amount` is one number or four, none negative")
+        left, right, top, bottom = self.pads
+        return x.with_dims(channels, height + top + bottom, width + left + right)
+
+
+@dataclass(frozen=True)
+class ToTokens(Free):
+    """A map f32[C, H, W] as tokens f32[H * W, C], row by row."""
+
+    linear: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[H * W, C]."""
+        channels, height, width = is_map(x)
+        return x.with_dims(height * width, channels)
+
+
+@dataclass(frozen=True)
+class ToMap(Free):
+    """Tokens f32[H * W, C] as a map f32[C, H, W]; the default is square."""
+
+    linear: ClassVar[bool] = True
+    height: int | None = None
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C, H, W]."""
+        tokens, features = is_tokens(x)
+        height = round(tokens**0.5) if self.height is None else self.height
+        require(height >= 1 and tokens % height == 0, f"{tokens} tokens do not make a map of height {height}")
+        require(self.height is not None or height**2 == tokens, f"{tokens} tokens do not make a square map: name `height`")
+        return x.with_dims(features, height, tokens // height)
+
+
+@dataclass(frozen=True)
+class Flatten(Free):
+    """All numbers as a vector."""
+
+    linear: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[elements]."""
+        return x.with_dims(x.elements)
+
+
+@dataclass(frozen=True)
+class ChannelShuffle(Free):
+    """Channels of a map, dealt out of `groups` in turn (Zhang et al. 2018, ShuffleNet)."""
+
+    linear: ClassVar[bool] = True
+    groups: int
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        channels, _, _ = is_map(x)
+        require(self.groups >= 1 and channels % self.groups == 0, f"{channels} channels do not split into {self.groups} groups")
+        return x
+
+
+@dataclass(frozen=True)
+class Upsample(Free):
+    """A map `factor` times as high and wide, by repetition."""
+
+    linear: ClassVar[bool] = True
+    factor: int = 2
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C, factor * H, factor * W]."""
+        channels, height, width = is_map(x)
+        require(self.factor >= 1, "`factor` must be at least 1")
+        return x.with_dims(channels, height * self.factor, width * self.factor)
+
+
+@dataclass(frozen=True)
+class Parameter(Free):
+    """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales."""
+
+    operands: ClassVar[tuple[str, ...]] = ()
+    shape: tuple[int, ...]
+    init: Init = "token"
+
+    def infer(self, *operands: Any) -> TensorType:
+        """f32[shape]."""
+        require(all(dim >= 1 for dim in self.shape), "dimensions must be at least 1")
+        return TensorType(self.shape)
+
+    def weights(self, *operands: Any) -> dict[str, Weight]:
+        """`value` [shape]."""
+        return {"value": Weight(self.shape, self.init)}

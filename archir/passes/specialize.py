@@ -1,0 +1,42 @@
+"""One architecture of a space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.structure import Select
+
+
+def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
+    """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. What is left over is gone.
+
+    `outcomes` maps the paths of active choices to outcomes. The cost is in proportion to the result.
+    """
+    result = Graph(graph.name)
+    result.parameters = dict(graph.parameters)
+    result.blocks = graph.blocks
+    reached: dict[NodeId, NodeId] = {}  # a node and the one that stands for it once choices are made
+    stack = list(graph.outputs.values())
+    kept: set[NodeId] = set()
+    while stack:
+        number = stack.pop()
+        if number in reached:
+            continue
+        source = number
+        while isinstance(op := graph[source].op, Select):
+            source = graph.operands(source)[op.cases[outcomes[op.choice]]]
+        reached[number] = source
+        if source not in kept:
+            kept.add(source)
+            stack.extend(graph.operands(source))
+    moved: dict[NodeId, NodeId] = {}
+    for number in sorted(kept):
+        node = graph[number]
+        op = node.op.at(outcomes)
+        moved[number] = result.add(
+            node if op is node.op else Node(op, node.span, node.scope),
+            *[moved[reached[operand]] for operand in graph.operands(number)],
+        )
+    result.outputs = {name: moved[reached[number]] for name, number in graph.outputs.items()}
+    return result

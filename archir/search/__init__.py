@@ -1,0 +1,1 @@
+"""Spaces of architectures, and strategies that search them."""

@@ -1,0 +1,304 @@
+"""A space: every architecture of a graph, counted exactly and drawn uniformly, without building any."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.cases import Value, at, leaves, support, varies
+from archir.errors import fail
+from archir.ir.graph import Constraint, Decision, Graph
+from archir.passes.cost import Cost, cost
+from archir.passes.specialize import specialize
+from archir.search.architecture import Architecture, differences
+from archir.search.counting import Program, choices_of, compile_program, drawing_order, possible
+
+Codes = NDArray[np.int16]
+Policy = Literal["architectures", "choices"]
+
+MOST_TRIES = 10_000
+"""Draws that cost bounds may refuse in a row."""
+
+
+class Space:
+    """The architectures of a graph.
+
+    Random numbers come from a seed or a generator that is passed in: `random.Random` for single architectures,
+    `numpy.random.Generator` for arrays of them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.order: list[Decision] = drawing_order(graph.decisions.values())
+        self.choices = [decision.choice for decision in self.order]
+        self._index = {choice.path: i for i, choice in enumerate(self.choices)}
+        self._bounds = [c for c in graph.constraints if c.cost is not None]
+
+    @property
+    def name(self) -> str:
+        """The name of the net."""
+        return self.graph.name
+
+    # size
+
+    @cached_property
+    def size(self) -> int:
+        """How many architectures there are, before any `require`."""
+        return compile_program(self.order, self._conditions("where")).size
+
+    @cached_property
+    def _program(self) -> Program:
+        program = compile_program(self.order, self._conditions("where", "require"))
+        if program.size == 0:
+            spans = [c.span for c in self.graph.constraints if c.condition is not True]
+            raise fail("A0510", "no architecture satisfies the constraints", spans[-1] if spans else None)
+        return program
+
+    @property
+    def satisfying(self) -> int:
+        """How many architectures satisfy the `require`s on choices."""
+        return self._program.size
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are `require`s on costs, which `satisfying` does not count."""
+        return bool(self._bounds)
+
+    def _conditions(self, *words: str) -> list[Value]:
+        return [c.condition for c in self.graph.constraints if c.word in words and c.cost is None]
+
+    # single architectures
+
+    def sample(self, seed: int | random.Random = 0, policy: Policy = "architectures") -> Architecture:
+        """One architecture that satisfies every constraint, uniform over architectures.
+
+        `policy="choices"` draws every choice uniformly, from the first to the last, instead.
+        """
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        for _ in range(MOST_TRIES):
+            architecture = self._decoded(self._complete([-2] * len(self.order), rng, policy))
+            if not self._bounds or self.within(architecture):
+                return architecture
+        raise fail("A1005", f"{MOST_TRIES} architectures in a row broke the bounds on costs", self._bounds[0].span)
+
+    def mutate(self, architecture: Architecture, seed: int | random.Random = 0) -> Architecture:
+        """An architecture that differs in one choice, drawn uniformly; choices that this turns on are drawn anew."""
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        codes = architecture.codes
+        open_ = [i for i, code in enumerate(codes) if code >= 0 and self.choices[i].outcomes > 1]
+        for _ in range(MOST_TRIES if open_ else 0):
+            position = rng.choice(open_)
+            outcome = rng.randrange(self.choices[position].outcomes - 1)
+            outcome += outcome >= codes[position]
+            changed = [*codes[:position], outcome, *codes[position + 1 :]]
+            if not self._settled(position):
+                later = self._dependents[position]
+                draft = [-2 if i in later else code for i, code in enumerate(changed)]
+                changed = self._complete(draft, rng, keep=codes)
+                if not self._allowed(changed):
+                    continue
+            mutant = self._decoded(changed)
+            if not self._bounds or self.within(mutant):
+                return mutant
+        raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
+
+    def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
+        """All architectures that differ in one choice; choices that this turns on take their first outcome."""
+        for position, code in enumerate(architecture.codes):
+            for outcome in range(self.choices[position].outcomes if code >= 0 else 0):
+                if outcome == code:
+                    continue
+                draft = [*architecture.codes[:position], outcome, *architecture.codes[position + 1 :]]
+                later = self._dependents[position]
+                changed = self._complete([-2 if i in later else c for i, c in enumerate(draft)], None, keep=architecture.codes)
+                other = self._decoded(changed)
+                if self._allowed(changed) and (not self._bounds or self.within(other)):
+                    yield other
+
+    def enumerate(self, most: int = 1_000_000) -> Iterator[Architecture]:
+        """Every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than `most`."""
+        if self.satisfying > most:
+            raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
+
+        def walk(position: int, codes: list[int], outcomes: dict[str, int]) -> Iterator[Architecture]:
+            if position == len(self.order):
+                architecture = self._decoded(codes)
+                if not self._bounds or self.within(architecture):
+                    yield architecture
+                return
+            decision = self.order[position]
+            if at(decision.active, outcomes) is not True:
+                yield from walk(position + 1, [*codes, -1], outcomes)
+                return
+            path = decision.choice.path
+            for outcome in possible(at(self._program.distributions[path], outcomes)):
+                yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
+
+        yield from walk(0, [], {})
+
+    def _complete(
+        self, draft: Sequence[int], rng: random.Random | None, policy: Policy = "architectures", keep: Sequence[int] = ()
+    ) -> list[int]:
+        """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
+        codes = list(draft)
+        outcomes: dict[str, int] = {}
+        for position, decision in enumerate(self.order):
+            path = decision.choice.path
+            if codes[position] == -2:
+                if at(decision.active, outcomes) is not True:
+                    codes[position] = -1
+                    continue
+                distribution = at(self._program.distributions[path], outcomes)
+                if keep and keep[position] in possible(distribution):
+                    codes[position] = keep[position]
+                else:
+                    codes[position] = _draw(distribution, rng, policy)
+            if codes[position] >= 0:
+                outcomes[path] = codes[position]
+        return codes
+
+    def _settled(self, position: int) -> bool:
+        """Whether changing a choice changes nothing about any other."""
+        return not self._dependents[position] and position not in self._constrained
+
+    def _allowed(self, codes: Sequence[int]) -> bool:
+        outcomes = {choice.path: code for choice, code in zip(self.choices, codes, strict=True) if code >= 0}
+        return all(at(condition, outcomes) is True for condition in self._conditions("where", "require"))
+
+    def within(self, architecture: Architecture) -> bool:
+        """Whether an architecture keeps every bound on costs."""
+        outcomes = architecture.outcomes
+        bounds = [bound for bound in self._bounds if at(bound.condition, outcomes) is True]
+        return not bounds or _keeps(bounds, cost(self.specialize(architecture)), outcomes)
+
+    @cached_property
+    def _dependents(self) -> list[set[int]]:
+        """For each choice, the later ones whose being active depends on it, directly or not."""
+        found: list[set[int]] = [set() for _ in self.order]
+        for position, decision in enumerate(self.order):
+            for choice in support(decision.active):
+                found[self._index[choice.path]].add(position)
+        for position in reversed(range(len(found))):
+            for later in list(found[position]):
+                found[position] |= found[later]
+        return found
+
+    @cached_property
+    def _constrained(self) -> set[int]:
+        return {self._index[c.path] for condition in self._conditions("where", "require") for c in support(condition)}
+
+    def _decoded(self, codes: Iterable[int]) -> Architecture:
+        return Architecture(self.choices, tuple(codes), self.name)
+
+    # many architectures at once
+
+    def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
+        """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
+        codes = self._draw_codes(n, rng, policy)
+        if not self._bounds:
+            return codes
+        kept: list[Codes] = []
+        tries = 0
+        while sum(map(len, kept)) < n:
+            fine = [self.within(self.decode(row)) for row in codes]
+            kept.append(codes[np.array(fine, dtype=bool)])
+            tries += len(codes)
+            if tries > MOST_TRIES and not any(len(part) for part in kept):
+                raise fail("A1005", f"{tries} architectures in a row broke the bounds on costs", self._bounds[0].span)
+            codes = self._draw_codes(n, rng, policy)
+        return np.concatenate(kept)[:n]
+
+    def _draw_codes(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
+        codes = np.full((n, len(self.order)), -1, dtype=np.int16)
+        everything = np.arange(n)
+        for position, decision in enumerate(self.order):
+            active = everything[self._gather(decision.active, codes, everything).astype(bool)]
+            for rows, distribution in self._split(self._program.distributions[decision.choice.path], codes, active):
+                if policy == "choices":
+                    found = np.array(possible(distribution), dtype=np.int16)
+                    codes[rows, position] = found[rng.integers(len(found), size=len(rows))]
+                else:
+                    codes[rows, position] = np.searchsorted(distribution, rng.random(len(rows)), side="right")
+        return codes
+
+    def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Rows grouped by the plain value they lead to."""
+        if len(rows) == 0:
+            return
+        if not varies(value):
+            yield rows, value
+            return
+        column = np.maximum(codes[rows, self._index[value.choice.path]], 0)
+        for outcome in np.unique(column):
+            yield from self._split(value.branches[outcome], codes, rows[column == outcome])
+
+    def _gather(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
+        if not varies(value):
+            return np.full(len(rows), value)
+        result = np.empty(len(codes), dtype=np.array(next(leaves(value))).dtype)
+        for part, leaf in self._split(value, codes, rows):
+            result[part] = leaf
+        return result[rows]
+
+    def encode(self, labels: Mapping[str, Any]) -> Codes:
+        """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
+        choices = choices_of(self.order)
+        codes = np.full(len(self.order), -1, dtype=np.int16)
+        outcomes: dict[str, int] = {}
+        active: set[str] = set()
+        for position, decision in enumerate(self.order):
+            path = decision.choice.path
+            if at(decision.active, outcomes) is True:
+                active.add(path)
+                outcome = decision.choice.outcome(labels[path]) if path in labels else None
+                if outcome is not None:
+                    outcomes[path] = codes[position] = outcome
+        problem = differences(labels, choices, active, self.name)
+        if problem is not None:
+            raise problem
+        return codes
+
+    def decode(self, codes: Sequence[int] | Codes) -> Architecture:
+        """The architecture of a row of outcomes."""
+        return self._decoded(int(code) for code in codes)
+
+    def architecture(self, labels: Mapping[str, Any]) -> Architecture:
+        """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
+        architecture = self.decode(self.encode(labels))
+        outcomes = architecture.outcomes
+        for constraint in self.graph.constraints:
+            fine = at(constraint.condition, outcomes) is True if constraint.cost is None else True
+            if not fine:
+                raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
+        if self._bounds and not self.within(architecture):
+            text = ", ".join(f"`{bound.text}`" for bound in self._bounds)
+            raise fail("A1008", f"the architecture breaks a bound on its cost: {text}", self._bounds[0].span)
+        return architecture
+
+    def specialize(self, architecture: Architecture) -> Graph:
+        """The graph of one architecture, without choices."""
+        return specialize(self.graph, architecture.outcomes)
+
+
+def _draw(distribution: Sequence[float], rng: random.Random | None, policy: Policy) -> int:
+    found = possible(tuple(distribution))
+    if not found:
+        return 0  # reached by changing a choice against a constraint: the caller looks whether that is allowed
+    if rng is None:
+        return found[0]
+    if policy == "choices":
+        return rng.choice(found)
+    point = rng.random()
+    return next(i for i in found if point < distribution[i])
+
+
+def _keeps(bounds: Sequence[Constraint], total: Cost, outcomes: Mapping[str, int]) -> bool:
+    relations = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+    return all(
+        relations[bound.relation](getattr(total, bound.cost or ""), int(at(bound.limit, outcomes))) for bound in bounds
+    )

@@ -1,0 +1,404 @@
+"""Text to `ast.File`, or a diagnostic that says what was expected where."""
+
+from __future__ import annotations
+
+import gc
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+from archir_grammar import grammar
+from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedEOF, VisitError
+from lark.tree import Meta
+from lark.visitors import Transformer_NonRecursive
+
+from archir.errors import ArchError, Diagnostic, Source, Span, fail, suggest
+from archir.syntax import ast
+from archir.syntax.layout import Layout, NestingError
+
+MOST_BYTES = 2**20
+MOST_DEPTH = 200
+MOST_DIGITS = 400
+SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9}
+
+_WORDS = {
+    "_NL": "the end of the line",
+    "$END": "the end of the file",
+    "NAME": "a name",
+    "INT": "a number",
+    "FLOAT": "a number",
+    "STRING": "a string",
+    "TAG": "a tag",
+    "SIGN": "`+`",
+    "FACTOR": "`*`",
+}
+_STARTS_EXPRESSION = {"NAME", "INT", "STRING", "LPAR", "LSQB"}
+
+
+def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
+    """The syntax tree of a file's text. Raises ArchError (A01xx)."""
+    source = Source(name, text)
+    if len(text.encode("utf-8", "replace")) > most_bytes:
+        raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
+    collecting = gc.isenabled()
+    gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
+    try:
+        file: ast.File = _Builder(source).transform(_parser().parse(text))
+        return file
+    except UnexpectedCharacters as error:
+        raise ArchError(_unexpected_character(source, error)) from None
+    except UnexpectedToken as error:
+        raise ArchError(_unexpected_token(source, error)) from None
+    except UnexpectedEOF:
+        raise fail("A0102", "the file ends too early", Span(source, len(text), len(text))) from None
+    except NestingError as error:
+        raise ArchError(error.diagnostic(source)) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(
+        grammar(),
+        parser="lalr",
+        postlex=Layout(),
+        propagate_positions=True,
+        maybe_placeholders=True,
+    )
+
+
+def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagnostic:
+    start = error.pos_in_stream
+    char = source.text[start]
+    span = Span(source, start, start + 1)
+    if char == '"':
+        return Diagnostic("A0103", "this string does not end on its line", span, "strings have no escapes and no newlines")
+    hints = {
+        "'": 'strings are written "like this"',
+        "&": "write `and`",
+        "|": "write `or`, or `|>` for a pipe",
+        "!": "write `not`, or `!=`",
+        ";": "statements end with the line",
+    }
+    shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
+    return Diagnostic("A0101", f"unexpected {shown}", span, hints.get(char))
+
+
+def _unexpected_token(source: Source, error: UnexpectedToken) -> Diagnostic:
+    token = error.token
+    accepted = error.accepts or error.expected
+    hint = None
+    if token.type == "$END":
+        end = len(source.text.rstrip())
+        span = Span(source, max(0, end - 1), end)
+        message = "the file ends too early"
+    else:
+        start = token.start_pos or 0
+        shown = "the end of the line" if token.type == "_NL" else f"`{token}`"
+        width = 1 if token.type == "_NL" else len(token)
+        span = Span(source, start, start + width)
+        message = f"unexpected {shown}"
+        hint = _syntax_hint(token, accepted)
+        if source.text[:start].rstrip().endswith("else"):
+            hint = "`else` stands on the line of the closing brace: `} else {`"
+    return Diagnostic("A0102", f"{message}: expected {_expectation(accepted)}", span, hint)
+
+
+def _syntax_hint(token: Token, accepted: set[str]) -> str | None:
+    if token.type == "EQUAL" and "__COMPARE" not in accepted and "_NL" in accepted:
+        return "comparison is `==`"
+    if token.type == "COLON":
+        return "bodies stand in braces: `{ ... }`"
+    if token.type == "NAME":
+        near = {"def": "block", "class": "block", "func": "block", "fn": "block", "while": "repeat", "elif": "else"}
+        word = near.get(str(token))
+        keywords = [t.lower() for t in accepted if t.isalpha() and t not in _WORDS]
+        return f"did you mean `{word}`?" if word else suggest(str(token), keywords)
+    if token.type.isalpha() and str(token).isidentifier() and "NAME" in accepted:
+        return f"`{token}` is a keyword"
+    return None
+
+
+def _expectation(accepted: set[str]) -> str:
+    names = set(accepted)
+    words = []
+    if names >= _STARTS_EXPRESSION:
+        words.append("an expression")
+        names -= {"NAME", "INT", "FLOAT", "STRING", "LPAR", "LSQB", "SIGN", "NOT", "TRUE", "FALSE", "NONE"}
+        names -= {"CHOOSE", "MATCH", "OWN"}
+    words += sorted({_WORDS.get(name) or f"`{_spelling(name)}`" for name in names}, key=lambda w: (w[0] == "`", w))
+    if len(words) > 7:
+        words = [*words[:6], "..."]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "something else"
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
+
+
+def _spelling(terminal: str) -> str:
+    return _spellings().get(terminal, terminal.lower())
+
+
+
+def _depth(*children: Any) -> int:
+    deepest = 0
+    for child in children:
+        if isinstance(child, ast.Tree):
+            deepest = max(deepest, child.depth)
+        elif isinstance(child, tuple):
+            deepest = max(deepest, _depth(*child))
+    return deepest
+
+
+@v_args(meta=True)
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    """Lark's tree to ours: one method a rule, children in the order of the grammar."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+
+    def _make(self, kind: type[Any], meta: Meta, *fields: Any) -> Any:
+        span = Span(self.source, 0, 0) if meta.empty else Span(self.source, meta.start_pos, meta.end_pos)
+        depth = 1 + _depth(*fields)
+        if depth > MOST_DEPTH:
+            raise fail("A0104", f"the expression nests deeper than {MOST_DEPTH} levels", Span(self.source, span.start, span.start + 1))
+        return kind(span, depth, *fields)
+
+    def _name(self, token: Token) -> ast.Name:
+        assert token.start_pos is not None
+        return ast.Name(Span(self.source, token.start_pos, token.start_pos + len(token)), 1, str(token))
+
+    def _maybe_name(self, token: Token | None) -> ast.Name | None:
+        return None if token is None else self._name(token)
+
+    # items
+
+    def start(self, meta: Meta, items: list[Any]) -> ast.File:
+        return self._make(ast.File, meta, _present(items))
+
+    def import_library(self, meta: Meta, names: list[Any]) -> ast.Import:
+        *path, alias = names
+        return self._make(ast.Import, meta, ".".join(path), False, self._maybe_name(alias))
+
+    def import_file(self, meta: Meta, parts: list[Any]) -> ast.Import:
+        path, alias = parts
+        return self._make(ast.Import, meta, str(path)[1:-1], True, self._maybe_name(alias))
+
+    def const(self, meta: Meta, parts: list[Any]) -> ast.Const:
+        return self._make(ast.Const, meta, self._name(parts[0]), parts[1])
+
+    def own(self, meta: Meta, words: list[Any]) -> bool:
+        return bool(words)
+
+    def block(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        own, name, params, body = parts
+        return self._make(ast.Definition, meta, "block", self._name(name), params, body, own)
+
+    def cell(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        own, name, params, body = parts
+        return self._make(ast.Definition, meta, "cell", self._name(name), params, body, own)
+
+    def net(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        name, params, body = parts
+        return self._make(ast.Definition, meta, "net", self._name(name), params or (), body)
+
+    def params(self, meta: Meta, params: list[Any]) -> tuple[ast.Param, ...]:
+        return _present(params)
+
+    def param(self, meta: Meta, parts: list[Any]) -> ast.Param:
+        return self._make(ast.Param, meta, self._name(parts[0]), parts[1])
+
+    # statements
+
+    def body(self, meta: Meta, statements: list[Any]) -> ast.Body:
+        return _present(statements)
+
+    def input(self, meta: Meta, parts: list[Any]) -> ast.Input:
+        return self._make(ast.Input, meta, self._name(parts[0]), parts[1])
+
+    def type(self, meta: Meta, parts: list[Any]) -> ast.Type:
+        return self._make(ast.Type, meta, self._name(parts[0]), _present(parts[1:]))
+
+    def output(self, meta: Meta, parts: list[Any]) -> ast.Output:
+        name = self._name(parts[0])
+        return self._make(ast.Output, meta, name, name if parts[1] is None else parts[1])
+
+    def return_statement(self, meta: Meta, values: list[Any]) -> ast.Return:
+        return self._make(ast.Return, meta, _present(values))
+
+    def assign(self, meta: Meta, parts: list[Any]) -> ast.Assign:
+        return self._make(ast.Assign, meta, *parts)
+
+    def targets(self, meta: Meta, names: list[Any]) -> tuple[ast.Name, ...]:
+        return tuple(self._name(name) for name in names)
+
+    def for_statement(self, meta: Meta, parts: list[Any]) -> ast.ForLoop:
+        return self._make(ast.ForLoop, meta, *parts)
+
+    def repeat(self, meta: Meta, parts: list[Any]) -> ast.Repeat:
+        times, index, body = parts
+        return self._make(ast.Repeat, meta, times, self._maybe_name(index), body)
+
+    def if_statement(self, meta: Meta, parts: list[Any]) -> ast.If:
+        condition, then, otherwise = parts
+        if isinstance(otherwise, ast.If):
+            otherwise = (otherwise,)
+        return self._make(ast.If, meta, condition, then, otherwise or ())
+
+    def require(self, meta: Meta, parts: list[Any]) -> ast.Require:
+        return self._make(ast.Require, meta, *parts)
+
+    # expressions
+
+    def if_else(self, meta: Meta, parts: list[Any]) -> ast.IfElse:
+        return self._make(ast.IfElse, meta, *parts)
+
+    def pipe(self, meta: Meta, parts: list[Any]) -> ast.Pipe:
+        return self._make(ast.Pipe, meta, parts[0], tuple(parts[1:]))
+
+    def any_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, meta, "or", tuple(operands))
+
+    def all_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, meta, "and", tuple(operands))
+
+    def not_(self, meta: Meta, parts: list[Any]) -> ast.Not:
+        return self._make(ast.Not, meta, *parts)
+
+    def compare(self, meta: Meta, words: list[Any]) -> str:
+        return " ".join(words)
+
+    def comparison(self, meta: Meta, parts: list[Any]) -> ast.Comparison:
+        return self._make(ast.Comparison, meta, parts[0], _pairs(parts))
+
+    def range(self, meta: Meta, parts: list[Any]) -> ast.Range:
+        return self._make(ast.Range, meta, *parts)
+
+    def chain(self, meta: Meta, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, meta, parts[0], _pairs(parts))
+
+    def power(self, meta: Meta, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, meta, parts[0], (("**", parts[2]),))
+
+    def signed(self, meta: Meta, parts: list[Any]) -> ast.Signed:
+        return self._make(ast.Signed, meta, str(parts[0]), parts[1])
+
+    def call(self, meta: Meta, parts: list[Any]) -> ast.Call:
+        return self._make(ast.Call, meta, parts[0], _present(parts[1:]))
+
+    def own_call(self, meta: Meta, parts: list[Any]) -> ast.Call:
+        call = parts[0]
+        if not isinstance(call, ast.Call):
+            call = self._make(ast.Call, meta, call, ())
+        return self._make(ast.Call, meta, call.callee, call.arguments, True)
+
+    def argument(self, meta: Meta, parts: list[Any]) -> ast.Argument:
+        return self._make(ast.Argument, meta, self._maybe_name(parts[0]), parts[1])
+
+    def attribute(self, meta: Meta, parts: list[Any]) -> ast.Attribute:
+        return self._make(ast.Attribute, meta, parts[0], self._name(parts[1]))
+
+    def index(self, meta: Meta, parts: list[Any]) -> ast.Index:
+        return self._make(ast.Index, meta, *parts)
+
+    def bound(self, meta: Meta, parts: list[Any]) -> ast.Expr | None:
+        return parts[0]
+
+    def slice(self, meta: Meta, parts: list[Any]) -> ast.Slice:
+        return self._make(ast.Slice, meta, *parts)
+
+    def name(self, meta: Meta, parts: list[Any]) -> ast.Name:
+        return self._name(parts[0])
+
+    def integer(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        digits, factor = _suffixed(str(parts[0]))
+        if len(digits) > MOST_DIGITS:
+            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, meta, 0).span)
+        return self._make(ast.Literal, meta, int(digits) * factor)
+
+    def decimal(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        digits, factor = _suffixed(str(parts[0]))
+        if factor > 1:
+            exact = Fraction(digits) * factor
+            return self._make(ast.Literal, meta, exact.numerator if exact.denominator == 1 else exact)
+        value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")
+        if value == float("inf"):
+            raise fail("A0106", "this number is too large", self._make(ast.Literal, meta, 0).span)
+        return self._make(ast.Literal, meta, value)
+
+    def string(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, str(parts[0])[1:-1])
+
+    def true(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, True)
+
+    def false(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, False)
+
+    def none(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, None)
+
+    def tuple(self, meta: Meta, items: list[Any]) -> ast.Sequence:
+        return self._make(ast.Sequence, meta, _present(items))
+
+    list = tuple
+
+    def comprehension(self, meta: Meta, parts: list[Any]) -> ast.Comprehension:
+        return self._make(ast.Comprehension, meta, parts[0], tuple(parts[1:]))
+
+    def comprehension_for(self, meta: Meta, parts: list[Any]) -> ast.For:
+        return self._make(ast.For, meta, *parts)
+
+    def comprehension_if(self, meta: Meta, parts: list[Any]) -> ast.Filter:
+        return self._make(ast.Filter, meta, *parts)
+
+    def tags(self, meta: Meta, tags: list[Any]) -> tuple[str, ...]:
+        return tuple(str(tag)[1:] for tag in tags)
+
+    def choose_value(self, meta: Meta, parts: list[Any]) -> ast.ChooseValue:
+        label, tags, *values = parts
+        return self._make(ast.ChooseValue, meta, self._maybe_name(label), tags, _present(values))
+
+    def choose_one(self, meta: Meta, parts: list[Any]) -> ast.ChooseOne:
+        label, tags, *alternatives = parts
+        return self._make(ast.ChooseOne, meta, self._maybe_name(label), tags, _present(alternatives))
+
+    def alternative(self, meta: Meta, parts: list[Any]) -> ast.Alternative:
+        return self._make(ast.Alternative, meta, self._name(parts[0]), parts[1])
+
+    def choose_subset(self, meta: Meta, parts: list[Any]) -> ast.ChooseSubset:
+        label, tags, take, items, where = parts
+        return self._make(ast.ChooseSubset, meta, self._maybe_name(label), tags, take, items, where)
+
+    def match(self, meta: Meta, parts: list[Any]) -> ast.Match:
+        return self._make(ast.Match, meta, parts[0], _present(parts[1:]))
+
+    def arm(self, meta: Meta, parts: list[Any]) -> ast.Arm:
+        return self._make(ast.Arm, meta, *parts)
+
+    def pattern(self, meta: Meta, patterns: list[Any]) -> tuple[ast.Expr, ...]:
+        return _present(patterns)
+
+    def otherwise(self, meta: Meta, parts: list[Any]) -> tuple[ast.Expr, ...]:
+        return ()
+
+
+def _present(children: list[Any]) -> tuple[Any, ...]:
+    return tuple(child for child in children if child is not None)
+
+
+def _pairs(parts: list[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((str(op), operand) for op, operand in zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _suffixed(text: str) -> tuple[str, int]:
+    factor = SUFFIXES.get(text[-1], 1)
+    return (text[:-1] if factor > 1 else text).replace("_", ""), factor

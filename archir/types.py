@@ -1,0 +1,85 @@
+"""The type of a tensor: element type, kind and dimensions, without the batch axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Literal, cast
+
+from archir.cases import Case, varies
+from archir.errors import RuleError, require
+
+Dim = int | Case
+Kind = Literal["feature", "gate", "kernel"]
+
+DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
+"""Element types and their sizes in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`f32[C, H, W]` for maps, `f32[N, D]` for tokens, `f32[D]` for vectors; a dimension may depend on choices."""
+
+    dims: tuple[Dim, ...]
+    dtype: str = "f32"
+    kind: Kind = "feature"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions, of a type that depends on no choice."""
+        assert not any(varies(dim) for dim in self.dims), "this type depends on choices"
+        return cast(tuple[int, ...], self.dims)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes, without the batch axis."""
+        return len(self.dims)
+
+    @property
+    def elements(self) -> int:
+        """Numbers in one sample."""
+        return prod(self.shape)
+
+    @property
+    def channel_axis(self) -> int:
+        """The axis of the features: the first of a map, the last of tokens and vectors."""
+        return 0 if self.rank >= 3 else self.rank - 1
+
+    @property
+    def channels(self) -> int:
+        """Size of the feature axis."""
+        return self.shape[self.channel_axis]
+
+    def with_dims(self, *dims: int) -> TensorType:
+        """The same element type and kind with other dimensions."""
+        return TensorType(dims, self.dtype, self.kind)
+
+    def __str__(self) -> str:
+        kind = "" if self.kind == "feature" else f"{self.kind} "
+        return f"{kind}{self.dtype}[{', '.join(map(str, self.dims))}]"
+
+
+def is_map(x: TensorType) -> tuple[int, int, int]:
+    """The dimensions (C, H, W) of a map; RuleError for anything else."""
+    require(x.rank == 3, f"expected a map [C, H, W], got {x}", code="A0402")
+    channels, height, width = x.shape
+    return channels, height, width
+
+
+def is_tokens(x: TensorType) -> tuple[int, int]:
+    """The dimensions (N, D) of tokens; RuleError for anything else."""
+    require(x.rank == 2, f"expected tokens [N, D], got {x}", code="A0402")
+    tokens, features = x.shape
+    return tokens, features
+
+
+def broadcast(one: TensorType, other: TensorType) -> TensorType:
+    """The type of an element-wise operation: equal ranks, and each pair of dimensions equal or with a 1 in it."""
+    require(one.rank == other.rank, f"ranks differ: {one} and {other}", code="A0402")
+    require(one.dtype == other.dtype, f"element types differ: {one} and {other}")
+    dims = []
+    for a, b in zip(one.shape, other.shape, strict=True):
+        if a != b and 1 not in (a, b):
+            raise RuleError(f"shapes differ: {one} and {other}", code="A0401")
+        dims.append(max(a, b) if 0 not in (a, b) else 0)
+    return one.with_dims(*dims)

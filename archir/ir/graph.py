@@ -6,6 +6,7 @@ Values computed at run time, types among them, live in whoever computes them, ne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,3 +156,8 @@ def needs(graph: Graph) -> dict[NodeId, Value]:
                 reads = both(condition, when(choice, (o for o, p in enumerate(op.cases) if p == position)))
             needed[operand] = either(needed.get(operand, False), reads)
     return {number: condition for number, condition in needed.items() if condition is not False}
+
+
+def state_name(scope: str, weight: str) -> str:
+    """The name of a weight in state dicts and models: `layer[2][0].op.conv3`, `weight` -> `layer.2.0.op.conv3.weight`."""
+    return ".".join([*re.findall(r"[^.\[\]]+", scope), weight])

@@ -1,0 +1,50 @@
+# Two commands do everything on a fresh clone: `make demo` and `make test`. They need python 3.11 or newer, and make.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint types fmt bench bench-gpu soak build clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
+
+venv: $(STAMP) ## Make .venv with everything development needs.
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(STAMP)
+
+demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
+	$(BIN)/python examples/demo.py
+
+test: lint types ## Lint, types, import layers and all tests.
+	$(BIN)/python -m pytest -n 2 -m "not soak" tests
+
+lint: $(STAMP) ## ruff: rules and layout.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy --strict.
+	$(BIN)/mypy
+
+fmt: $(STAMP) ## Lay out the Python code.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
+	$(BIN)/python benchmarks/run.py
+
+bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
+	$(BIN)/python benchmarks/run.py --device cuda
+
+soak: $(STAMP) ## Long fuzzing and parity runs.
+	$(BIN)/python -m pytest -n 2 -m soak tests
+
+build: $(STAMP) ## Wheel and sdist.
+	$(BIN)/python -m build --no-isolation
+
+clean: ## Remove what was made.
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,67 @@
+"""archir: search spaces of neural architectures as small programs, compiled to a graph IR.
+
+    space = archir.load("space.arch", channels=32)
+    space.size                          # exact
+    network = space.specialize(space.sample(seed=0))
+    module = archir.compile(network)    # a torch module
+    archir.export(network, "net.onnx", module)
+
+Importing archir imports none of torch, onnx and onnxruntime; what needs them loads them when it is called.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archir.api import check, compile, cost, export, load, loads, print_graph, train
+    from archir.errors import ArchError, Diagnostic
+    from archir.ir.graph import Graph
+    from archir.search.architecture import Architecture
+    from archir.search.space import Space
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "check": "archir.api",
+    "compile": "archir.api",
+    "cost": "archir.api",
+    "export": "archir.api",
+    "load": "archir.api",
+    "loads": "archir.api",
+    "print_graph": "archir.api",
+    "train": "archir.api",
+    "ArchError": "archir.errors",
+    "Diagnostic": "archir.errors",
+    "Graph": "archir.ir.graph",
+    "Architecture": "archir.search.architecture",
+    "Space": "archir.search.space",
+}
+
+__all__ = [
+    "ArchError",
+    "Architecture",
+    "Diagnostic",
+    "Graph",
+    "Space",
+    "__version__",
+    "check",
+    "compile",
+    "cost",
+    "export",
+    "load",
+    "loads",
+    "print_graph",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'archir' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,117 @@
+"""The Python side of every command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import archir.ops  # noqa: F401  (declares the operations)
+from archir import backends
+from archir.build.context import Limits
+from archir.build.elaborate import check_library, elaborate
+from archir.build.files import read
+from archir.errors import ArchError, Diagnostic
+from archir.ir.graph import Graph
+from archir.ir.printer import print_graph
+from archir.passes.cost import Cost, cost
+
+if TYPE_CHECKING:
+    from archir.search.space import Space
+
+__all__ = ["Cost", "check", "compile", "cost", "export", "graph", "graphs", "load", "loads", "print_graph", "train"]
+
+
+def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
+    """The space of a net: `"space.arch"`, or `"spaces.arch:name"` where a file has several nets.
+
+    `parameters` are the net's. Relative imports stay in `root`, by default the file's folder. Raises ArchError.
+    """
+    from archir.search.space import Space
+
+    return Space(graph(path, root=root, limits=limits, parameters=parameters))
+
+
+def loads(text: str, *, name: str = "<text>", net: str | None = None, **parameters: Any) -> Space:
+    """The space of a net of a text, which can import the library but no files. Raises ArchError."""
+    from archir.search.space import Space
+
+    return Space(elaborate(text, name, net=net, parameters=parameters))
+
+
+def graph(
+    path: str | Path,
+    *,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Graph:
+    """The graph of a net, as `load` finds it; `-` reads standard input. Raises ArchError."""
+    file, net = split(str(path))
+    text, folder = source(file)
+    return elaborate(text, file, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
+
+
+def split(path: str) -> tuple[str, str | None]:
+    """A path and the net it names, if it names one."""
+    file, colon, net = path.rpartition(":")
+    return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
+
+
+def source(file: str) -> tuple[str, Path | None]:
+    """The text of a file, and the folder that its relative imports start from. Raises ArchError (A0801)."""
+    if file == "-":
+        return sys.stdin.read(), None
+    return read(Path(file)), Path(file).resolve().parent
+
+
+def check(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> list[Diagnostic]:
+    """Everything that is wrong with a file: every net is elaborated, every architecture of it shape-checked."""
+    try:
+        graphs(path, root=root, limits=limits, parameters=parameters)
+    except ArchError as error:
+        return list(error.diagnostics)
+    return []
+
+
+def graphs(
+    path: str | Path,
+    *,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Graph]:
+    """The graphs of all nets of a file (or of the one that the path names). Raises ArchError with all problems."""
+    file, net = split(str(path))
+    text, folder = source(file)
+    nets = [net] if net is not None else check_library(text, file, folder=folder, root=root)
+    found: list[Graph] = []
+    problems: dict[Any, Diagnostic] = {}
+    for name in nets:
+        try:
+            found.append(elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits))
+        except ArchError as error:
+            problems.update({(d.code, str(d.span), d.message): d for d in error.diagnostics})
+    if problems:
+        raise ArchError(*problems.values())
+    return found
+
+
+def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:
+    """A graph without choices lowered by a backend: for `torch` an `nn.Module`. Raises ArchError."""
+    return backends.get(to).lower(graph, **options)
+
+
+def train(graph: Graph, **options: Any) -> Any:
+    """Train a network; see the torch backend's `train_network` for the options and the result."""
+    return backends.get("torch").train(graph, **options)
+
+
+def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
+    """Write a network with a module's weights to an ONNX file, and verify it; the verification's report.
+
+    Options are those of the onnx backend's `write`: `opset`, `verify`, `metadata`. Raises ArchError.
+    """
+    torch = backends.get("torch")
+    return backends.get("onnx").write(graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options)

@@ -1,0 +1,18 @@
+"""`archir explain`."""
+
+from __future__ import annotations
+
+import click
+
+from archir.explain import codes, page, title
+
+
+@click.command("explain")
+@click.argument("code", required=False)
+def explain_command(code: str | None) -> None:
+    """Explain a diagnostic's CODE, with an example that gives it and one that does not; without CODE, list them."""
+    if code is None:
+        for known in codes():
+            click.echo(f"{known}  {title(known)}")
+    else:
+        click.echo(page(code.upper()).rstrip("\n"))

@@ -1,0 +1,75 @@
+"""The group of commands."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from archir import __version__
+from archir.errors import ArchError, suggest
+
+_COMMANDS = {
+    "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
+    "show": ("show", "Print the graph of a net, after passes if asked for."),
+    "count": ("spaces", "Count the architectures of a space, exactly."),
+    "sample": ("spaces", "Draw architectures of a space, uniformly."),
+    "cost": ("cost", "Parameters and multiply-accumulates of a network."),
+    "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "train": ("train", "Train one network on labelled images."),
+    "export": ("export", "Write a trained network as a verified ONNX model."),
+    "explain": ("explain", "Explain a diagnostic's code."),
+    "doctor": ("doctor", "Report versions, devices and installation traps."),
+    "completion": ("completion", "Print the script that completes commands in a shell."),
+}
+"""Each command's module, and its help in the list of commands."""
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are called, so that `check` does not wait for what `train` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names, in the order in which they are used."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module = import_module(f"archir.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """The command that is called; a near name is suggested for an unknown one."""
+        if args and args[0] not in _COMMANDS:
+            hint = suggest(args[0], _COMMANDS)
+            ctx.fail(f"there is no command '{args[0]}'{f'; {hint}' if hint else ''}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; its ArchError is printed, and exits with 1."""
+        try:
+            return super().invoke(ctx)
+        except ArchError as error:
+            from archir.cli.output import complain
+
+            complain(error, "--json" in sys.argv)
+            ctx.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="archir")
+def main() -> None:
+    """Search spaces of neural architectures as programs: check, count, sample, train, export.
+
+    FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
+    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage.
+    """

@@ -1,0 +1,99 @@
+"""Options that several commands share, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from archir import api
+from archir.build.context import Limits
+from archir.build.files import read
+from archir.build.parameters import parse_parameter
+from archir.errors import ArchError, fail
+from archir.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from archir.search.architecture import Architecture
+    from archir.search.space import Space
+
+Command = Callable[..., Any]
+
+file_argument = click.argument("file", metavar="FILE[:NET]")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
+
+
+def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
+    try:
+        return dict(parse_parameter(text) for text in given)
+    except ArchError as error:
+        raise click.BadParameter(error.diagnostics[0].message) from None
+
+
+def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
+    return Limits(nodes=nodes, steps=max(Limits.steps, 5 * nodes))
+
+
+def net_options(command: Command) -> Command:
+    """-p, --root and --limit: how a net is elaborated."""
+    command = click.option(
+        "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
+        metavar="NODES", help="Nodes a graph may have.",
+    )(command)  # fmt: skip
+    command = click.option(
+        "--root", type=click.Path(file_okay=False, path_type=Path), help="Folder imports must stay in [FILE's folder]."
+    )(command)
+    return click.option(
+        "-p", "--param", "parameters", multiple=True, callback=_parameters, metavar="NAME=VALUE",
+        help="A parameter of the net, such as channels=96 or ratio=1/4; may be repeated.",
+    )(command)  # fmt: skip
+
+
+def arch_options(command: Command) -> Command:
+    """--arch and --seed: which architecture of a space is meant."""
+    command = click.option("--seed", type=int, help="Sample the architecture with this seed.")(command)
+    return click.option(
+        "--arch", "arch", type=click.Path(dir_okay=False, allow_dash=True), help="Architecture file, as `sample` writes it."
+    )(command)
+
+
+def space_of(file: str, parameters: dict[str, Any], root: Path | None, limits: Limits) -> Space:
+    """The space of a FILE argument."""
+    from archir.search.space import Space
+
+    return Space(api.graph(file, root=root, limits=limits, parameters=parameters))
+
+
+def picked(
+    file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
+) -> tuple[Graph, Architecture, Space]:
+    """One network: a net without choices, the architecture of a file, or a sampled one. Raises ArchError (A1203)."""
+    from archir.search.architecture import read_architecture
+
+    if arch is not None and seed is not None:
+        raise click.UsageError("--arch and --seed exclude each other")
+    written = None
+    if arch is not None:
+        text = click.get_text_stream("stdin").read() if arch == "-" else read(Path(arch))
+        written = read_architecture(text, arch)
+        known = {name: _given(value) for name, value in written.parameters.items()}
+        parameters = {**known, **parameters}
+    space = space_of(file, parameters, root, limits)
+    if written is not None:
+        architecture = space.architecture(written.choices)
+    elif seed is not None or not space.choices:
+        architecture = space.sample(seed or 0)
+    else:
+        hint = "name an architecture: --arch FILE, or sample one: --seed 0"
+        raise fail("A1203", f"`{space.name}` has {len(space.choices)} choices to make", None, hint)
+    return space.specialize(architecture), architecture, space
+
+
+def _given(value: Any) -> Any:
+    """A parameter as an architecture file holds it: fractions are strings there."""
+    if isinstance(value, str) and "/" in value:
+        return parse_parameter(f"x={value}")[1]
+    return value

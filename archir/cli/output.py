@@ -1,0 +1,81 @@
+"""What commands print: text on standard output, problems and progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from archir.errors import ArchError, Diagnostic
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_STYLES = {
+    "place": {"bold": True},
+    "error": {"fg": "red", "bold": True},
+    "warning": {"fg": "yellow", "bold": True},
+    "message": {"bold": True},
+    "caret": {"fg": "red"},
+    "note": {"fg": "blue"},
+    "hint": {"fg": "green"},
+}
+
+
+def coloured(stream: IO[str]) -> bool:
+    """Whether a stream shows colours: a terminal, unless NO_COLOR is set."""
+    return not os.environ.get("NO_COLOR") and stream.isatty()
+
+
+def rendered(diagnostics: Iterable[Diagnostic], colour: bool) -> str:
+    """Diagnostics as text."""
+    styled = (
+        "".join(click.style(text, **_STYLES[style]) if colour and style in _STYLES else text for style, text in one.pieces())
+        for one in diagnostics
+    )
+    return "".join(styled)
+
+
+def complain(error: ArchError, as_json: bool = False) -> None:
+    """Print diagnostics: on standard error, or as JSON on standard output."""
+    if as_json:
+        emit({"diagnostics": [diagnostic.as_json() for diagnostic in error.diagnostics]})
+        return
+    click.echo(rendered(error.diagnostics, coloured(sys.stderr)), err=True, nl=False)
+    count = len(error.diagnostics)
+    codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
+    click.echo(f"{count} problem{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
+
+
+def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Print JSON."""
+    click.echo(json.dumps(data, indent=2, default=str))
+
+
+def console(stderr: bool = False) -> Console:
+    """A rich console that heeds NO_COLOR and is as wide as its terminal."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
+    """Print a table; `right` are the positions of right-aligned columns."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(columns):
+        made.add_column(name, justify="right" if position in right else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*row)
+    console().print(made)
+
+
+def big(number: int) -> str:
+    """A number with separators, and its magnitude where that helps."""
+    return f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"

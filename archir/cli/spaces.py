@@ -1,0 +1,75 @@
+"""`archir count` and `archir sample`."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir.build.context import Limits
+from archir.cli.options import file_argument, json_option, net_options, seed_option, space_of
+from archir.cli.output import big, emit, table
+from archir.files import write_atomic
+
+
+@click.command("count")
+@file_argument
+@click.option("--choices", "list_choices", is_flag=True, help="List the choices.")
+@net_options
+@json_option
+def count_command(
+    file: str, list_choices: bool, parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool
+) -> None:
+    """Count the architectures of a space, exactly: all of them, and those that satisfy its `require` lines."""
+    space = space_of(file, parameters, root, limits)
+    if as_json:
+        choices = [{"path": c.path, "alternatives": list(c.alternatives), "take": c.take, "tags": sorted(c.tags)} for c in space.choices]
+        emit({"net": space.name, "size": space.size, "satisfying": space.satisfying, "cost_bounds": space.bounded, "choices": choices})
+        return
+    click.echo(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
+    if any(constraint.word == "require" for constraint in space.graph.constraints):
+        click.echo(f"{big(space.satisfying)} of them satisfy the requirements on choices")
+    if space.bounded:
+        bounds = ", ".join(c.text for c in space.graph.constraints if c.cost is not None)
+        click.echo(f"bounds on costs are kept by `sample`, and not counted: {bounds}")
+    if list_choices:
+        rows = [
+            (c.path, ", ".join(map(str, c.alternatives)), "" if c.take is None else f"{c.take} of", " ".join(sorted(c.tags)), _active(d.active))
+            for c, d in ((decision.choice, decision) for decision in space.order)
+        ]
+        table("", ["choice", "alternatives", "", "tags", "active"], rows)
+
+
+def _active(condition: object) -> str:
+    return "" if condition is True else str(condition)
+
+
+@click.command("sample")
+@file_argument
+@click.option("-n", "count", type=click.IntRange(1), default=1, show_default=True, help="How many architectures.")
+@seed_option
+@click.option(
+    "--policy", type=click.Choice(["architectures", "choices"]), default="architectures", show_default=True,
+    help="Uniform over architectures, or every choice uniform from the first to the last.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file.")
+@net_options
+def sample_command(
+    file: str, count: int, seed: int, policy: Any, output: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits
+) -> None:
+    """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON (one a line if several)."""
+    space = space_of(file, parameters, root, limits)
+    rng = random.Random(seed)
+    found = [space.sample(rng, policy) for _ in range(count)]
+    if count == 1:
+        text = found[0].to_json(space.graph.parameters)
+    else:
+        text = "".join(json.dumps(json.loads(one.to_json(space.graph.parameters))) + "\n" for one in found)
+    if output is not None:
+        write_atomic(output, text.encode())
+        click.echo(f"wrote {output}")
+    else:
+        click.echo(text, nl=False)

@@ -1,0 +1,111 @@
+"""Local attention by shifting and accumulating: one pass over the map per offset, nothing unfolded.
+
+Unfolding holds kernel^2 copies of keys and values, forward and for the backward pass. Here each offset of the window
+is a shifted view of the padded keys and values; what is kept for the backward pass is the operands and the attention
+weights, and the shifts are made again. Figures for each formulation: `benchmarks/results/local_attention_cpu.txt`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+
+class _Shifted(torch.autograd.Function):
+    """Softmax over a window of `logits + query . shifted key`, applied to the shifted values.
+
+    query, key [B, C, H, W], value [B, D, H, W], bias [B, heads, kernel * kernel, H, W] or empty; result [B, D, H, W].
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor, heads: int, kernel: int) -> Tensor:
+        batch, _, height, width = query.shape
+        pad = kernel // 2
+        keys, values = F.pad(key, (pad,) * 4), F.pad(value, (pad,) * 4)
+        q = query.unflatten(1, (heads, -1))
+        logits = query.new_empty(batch, heads, kernel * kernel, height, width)
+        for offset in range(kernel * kernel):
+            i, j = divmod(offset, kernel)
+            shifted = keys[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
+            logits[:, :, offset] = (q * shifted).sum(2)
+        if bias.numel():
+            logits = logits + bias
+        weights = logits.softmax(2)
+        result = torch.zeros_like(value.contiguous()).unflatten(1, (heads, -1))
+        for offset in range(kernel * kernel):
+            i, j = divmod(offset, kernel)
+            shifted = values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
+            result = torch.addcmul(result, weights[:, :, offset, None], shifted)
+        ctx.save_for_backward(query, key, value, weights)
+        ctx.heads, ctx.kernel, ctx.biased = heads, kernel, bias.numel() > 0
+        return result.flatten(1, 2)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, weights = ctx.saved_tensors
+        heads, kernel = ctx.heads, ctx.kernel
+        height, width = query.shape[2:]
+        pad = kernel // 2
+        keys, values = F.pad(key, (pad,) * 4), F.pad(value, (pad,) * 4)
+        q, g = query.unflatten(1, (heads, -1)), gradient.unflatten(1, (heads, -1))
+        d_weights = torch.empty_like(weights)
+        d_values = torch.zeros_like(values)
+        for offset in range(kernel * kernel):
+            i, j = divmod(offset, kernel)
+            shifted = values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
+            d_weights[:, :, offset] = (g * shifted).sum(2)
+            window = d_values[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1))
+            window.addcmul_(weights[:, :, offset, None], g)
+        d_logits = weights * (d_weights - (weights * d_weights).sum(2, keepdim=True))
+        d_query = torch.zeros_like(q)
+        d_keys = torch.zeros_like(keys)
+        for offset in range(kernel * kernel):
+            i, j = divmod(offset, kernel)
+            d_logit = d_logits[:, :, offset, None]
+            d_query.addcmul_(d_logit, keys[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1)))
+            d_keys[:, :, i : i + height, j : j + width].unflatten(1, (heads, -1)).addcmul_(d_logit, q)
+        inner = slice(pad, pad + height), slice(pad, pad + width)
+        d_key, d_value = d_keys[:, :, inner[0], inner[1]], d_values[:, :, inner[0], inner[1]]
+        return d_query.flatten(1, 2), d_key, d_value, d_logits if ctx.biased else None, None, None
+
+
+def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> Tensor:
+    """The queries against the tables of row and column offsets: [B, heads, kernel * kernel, H, W].
+
+    The first half of all channels meets the rows, the other half the columns; a head sums its own channels.
+    """
+    batch, channels, height, width = query.shape
+    kernel, half = rows.shape[1], rows.shape[0]
+    zeros = rows.new_zeros(channels, kernel)
+    by_row = torch.cat([rows, zeros[half:]]).unflatten(0, (heads, -1))
+    by_column = torch.cat([zeros[:half], columns]).unflatten(0, (heads, -1))
+    q = query.unflatten(1, (heads, -1))
+    row = torch.einsum("bhdyx,hdk->bhkyx", q, by_row.to(q.dtype))
+    column = torch.einsum("bhdyx,hdk->bhkyx", q, by_column.to(q.dtype))
+    return (row[:, :, :, None] + column[:, :, None]).reshape(batch, heads, kernel * kernel, height, width)
+
+
+def local_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    rows: Tensor | None = None,
+    columns: Tensor | None = None,
+    *,
+    heads: int,
+    kernel: int,
+    scale: float = 1.0,
+) -> Tensor:
+    """Attention of each position to the kernel x kernel window around it; zero padding takes part.
+
+    query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W].
+    """
+    query = query * scale if scale != 1.0 else query
+    bias = query.new_empty(0)
+    if rows is not None and columns is not None:
+        bias = _offset_logits(query, rows, columns, heads)
+    result: Tensor = _Shifted.apply(query, key, value, bias, heads, kernel)
+    return result

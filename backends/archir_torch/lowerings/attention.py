@@ -1,0 +1,23 @@
+"""Attention cores."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir.ops import attention as ops
+from archir_torch.local_attention import local_attention
+from archir_torch.rules import lowers
+
+
+@lowers(ops.Attention)
+def attention(query: Tensor, key: Tensor, value: Tensor, *, heads: int, scale: float | None) -> Tensor:
+    if query.dim() == 3:
+        q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
+        return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(1, 2).flatten(2)
+    q, k, v = (x.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for x in (query, key, value))
+    y = F.scaled_dot_product_attention(q, k, v, scale=scale)
+    return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])
+
+
+lowers(ops.LocalAttention)(local_attention)

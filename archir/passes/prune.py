@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from archir.ir.graph import Graph, NodeId, needs
+from collections.abc import Container
+
+from archir.ir.graph import Graph, Node, NodeId, needs
+from archir.ir.structure import Select
 
 
 def prune(graph: Graph) -> Graph:
@@ -14,6 +17,17 @@ def prune(graph: Graph) -> Graph:
     moved: dict[NodeId, NodeId] = {}
     for number in graph:
         if number in needed:
-            moved[number] = copy.add(graph[number], *(moved[operand] for operand in graph.operands(number)))
+            node, operands = _reading(graph[number], graph.operands(number), needed)
+            moved[number] = copy.add(node, *(moved[operand] for operand in operands))
     copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
     return copy
+
+
+def _reading(node: Node, operands: tuple[NodeId, ...], needed: Container[NodeId]) -> tuple[Node, tuple[NodeId, ...]]:
+    """A node with those operands that are needed. Only a `select` can have others: ones that are never chosen where
+    it is needed itself."""
+    op, left = node.op, [operand for operand in operands if operand in needed]
+    if not isinstance(op, Select) or len(left) == len(operands):
+        return node, operands
+    cases = tuple(left.index(operands[position]) if operands[position] in needed else 0 for position in op.cases)
+    return Node(Select(op.choice, cases), node.span, node.scope), tuple(left)

@@ -1,0 +1,74 @@
+"""`archir compile`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir import api, backends
+from archir.build.context import Limits
+from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.cli.output import big
+from archir.files import write_atomic
+from archir.ir.serial import to_json
+from archir.passes import PASSES, run
+
+
+@click.command("compile")
+@file_argument
+@click.option("--to", "target", default="ir", show_default=True, help="ir, json, or a backend: torch, onnx, ...")
+@click.option("--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@click.option("--weights", type=click.Path(dir_okay=False, path_type=Path), help="safetensors of the network (onnx).")
+@click.option("--init-seed", type=int, default=0, show_default=True, help="Seed of new weights (onnx).")
+@click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run: {', '.join(PASSES)}.")
+@arch_options
+@net_options
+def compile_command(
+    file: str, target: str, emit: str, output: Path | None, weights: Path | None, init_seed: int, passes: str,
+    arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
+) -> None:  # fmt: skip
+    """Compile FILE: to the text of its graph, to a standalone torch file, or to ONNX.
+
+    A space compiles to `ir` and `json` whole; backends need one architecture of it (--arch or --seed).
+
+    \b
+    archir compile space.arch                                   the graph, choices and all
+    archir compile space.arch --seed 0 --to torch -o net.py     one network as a torch file
+    archir compile net.arch --to onnx -o net.onnx               an ONNX model, verified
+    """
+    names = [name.strip() for name in passes.split(",") if name.strip()]
+    if target in ("ir", "json"):
+        graph = (
+            api.graph(file, root=root, limits=limits, parameters=parameters)
+            if arch is None and seed is None
+            else picked(file, arch, seed, parameters, root, limits)[0]
+        )
+        graph = run(graph, names)
+        text = api.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
+        _write(text, output, f"net {graph.name}: {big(len(graph))} nodes, {len(graph.decisions)} choices")
+        return
+    backend = backends.get(target)
+    graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
+    graph = run(graph, names)
+    if hasattr(backend, "emit"):
+        _write(backend.emit(graph), output, f"net {graph.name} as {emit}")
+        return
+    if output is None:
+        raise click.UsageError(f"--to {target} needs -o FILE")
+    module = api.compile(graph, seed=init_seed)
+    if weights is not None:
+        backends.get("torch").load(module, weights)
+    report = api.export(graph, output, module, metadata={"architecture": architecture.to_json(space.graph.parameters)})
+    click.echo(f"wrote {output}: {report}")
+
+
+def _write(text: str, output: Path | None, what: str) -> None:
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomic(output, text.encode())
+        click.echo(f"wrote {output}: {what}")

@@ -1,0 +1,194 @@
+"""Rules as source: the expression a rule comes down to for given attributes, or the functions it is made of.
+
+A rule whose body is one `return` is partially evaluated: parameters are replaced by what they stand for and branches
+that attributes decide are dropped, so that `global_avg_pool` of a map becomes `x.mean((2, 3))`.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+
+def expression(function: Callable[..., Any], operands: Sequence[str], ranks: Sequence[int], values: Mapping[str, Any]) -> str | None:
+    """The text of `function(*operands, **values)`, or None if it is more than an expression.
+
+    `ranks` are the operands' numbers of axes with the batch axis. Values are constants.
+    """
+    tree = _tree(function)
+    names = [argument.arg for argument in tree.args.args]
+    if tree.args.vararg is not None or len(names) != len(operands):
+        return None
+    known: dict[str, ast.expr] = {name: ast.parse(text, mode="eval").body for name, text in zip(names, operands, strict=True)}
+    known |= {name: ast.parse(repr(value), mode="eval").body for name, value in values.items()}
+    partial = _Partial(known, dict(zip(operands, ranks, strict=True)))
+    result = _returned([statement for statement in tree.body if not _is_docstring(statement)], partial)
+    return None if result is None or partial.open else ast.unparse(ast.fix_missing_locations(result))
+
+
+def _returned(body: Sequence[ast.stmt], partial: _Partial) -> ast.expr | None:
+    """The expression that statements return, if constants decide all the others."""
+    for statement in body:
+        match statement:
+            case ast.Return(value=ast.expr() as value):
+                found: ast.expr = partial.visit(ast.parse(ast.unparse(value), mode="eval").body)
+                return found
+            case ast.If(test=test, orelse=[]):
+                decided = partial.visit(ast.parse(ast.unparse(test), mode="eval").body)
+                if not isinstance(decided, ast.Constant):
+                    return None
+                if decided.value:
+                    return _returned(statement.body, partial)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Name(id=name)):
+                value = partial.known.get(name)
+                if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+                    return None
+                partial.known |= {t.id: v for t, v in zip(targets, value.elts, strict=True) if isinstance(t, ast.Name)}
+            case _:
+                return None
+    return None
+
+
+class _Partial(ast.NodeTransformer):
+    """Replaces parameters and takes the branches that constants decide."""
+
+    def __init__(self, known: Mapping[str, ast.expr], ranks: Mapping[str, int]) -> None:
+        self.known, self.ranks = dict(known), ranks
+        self.open = False
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+        return self.known.get(node.id, node)
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+        match node:
+            case ast.Call(func=ast.Attribute(value=value, attr="dim"), args=[]):
+                operand = ast.unparse(self.visit(value))
+                if operand in self.ranks:
+                    return ast.Constant(self.ranks[operand])
+        self.generic_visit(node)
+        node.keywords = [keyword for keyword in node.keywords if not _is_default(node, keyword)]
+        while node.args and isinstance(node.func, ast.Attribute) and _is_default_argument(node):
+            node.args.pop()
+        return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:  # noqa: N802
+        self.generic_visit(node)
+        return _folded(node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:  # noqa: N802
+        self.generic_visit(node)
+        if all(isinstance(value, ast.Constant) for value in node.values):
+            truths = [bool(value.value) for value in node.values if isinstance(value, ast.Constant)]
+            return ast.Constant(any(truths) if isinstance(node.op, ast.Or) else all(truths))
+        return node
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+        test = self.visit(node.test)
+        if isinstance(test, ast.Constant):
+            branch: ast.expr = self.visit(node.body if test.value else node.orelse)
+            return branch
+        self.open = True
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
+        self.generic_visit(node)
+        return _folded(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:  # noqa: N802
+        self.open = True
+        return node
+
+    def visit_Starred(self, node: ast.Starred) -> ast.expr:  # noqa: N802
+        self.generic_visit(node)
+        return node
+
+
+def _folded(node: ast.expr) -> ast.expr:
+    """A constant, if the expression has constants only."""
+    try:
+        value = _constant(node)
+    except ValueError:
+        return node
+    return ast.Constant(value)
+
+
+def _constant(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant():
+            return node.value
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_constant(operand)
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            a, b = _constant(left), _constant(right)
+            table: dict[type[ast.cmpop], Callable[[], bool]] = {
+                ast.Eq: lambda: a == b,
+                ast.NotEq: lambda: a != b,
+                ast.Lt: lambda: a < b,
+                ast.Gt: lambda: a > b,
+                ast.GtE: lambda: a >= b,
+                ast.Is: lambda: a is b,
+                ast.IsNot: lambda: a is not b,
+            }
+            if type(op) in table:
+                return table[type(op)]()
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _constant(left) + _constant(right)
+    raise ValueError(node)
+
+
+_DEFAULTS = {"inplace": False, "approximate": "none", "keepdim": False, "scale": None}
+
+
+def _is_default(call: ast.Call, keyword: ast.keyword) -> bool:
+    return (
+        keyword.arg in _DEFAULTS
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value is _DEFAULTS[keyword.arg]
+        and isinstance(call.func, ast.Attribute)
+    )
+
+
+def _is_default_argument(call: ast.Call) -> bool:
+    last = call.args[-1]
+    activation = isinstance(call.func, ast.Attribute) and call.func.attr in ("relu", "relu6")
+    return activation and len(call.args) == 2 and isinstance(last, ast.Constant) and last.value is False
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+@cache
+def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
+    found = _definitions(function.__module__)[function.__name__]
+    assert isinstance(found, ast.FunctionDef)
+    return found
+
+
+@cache
+def _definitions(module: str) -> dict[str, ast.FunctionDef | ast.ClassDef]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def sources(function: Callable[..., Any]) -> dict[str, str]:
+    """The source of a rule and of everything in its file that it uses, by name, what is used coming first."""
+    module = function.__module__
+    definitions = _definitions(module)
+    text = inspect.getsource(sys.modules[module])
+    found: dict[str, str] = {}
+
+    def gather(name: str) -> None:
+        node = definitions[name]
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and part.id in definitions and part.id != name and part.id not in found:
+                gather(part.id)
+        lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
+        found[name] = "\n".join(lines)
+
+    gather(function.__name__)
+    return found

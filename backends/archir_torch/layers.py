@@ -1,0 +1,103 @@
+"""Layers of `torch.nn` that do what an operation does, with weights of the same names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from archir.ir.op import Op
+from archir.ops.conv import Conv, Linear
+from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
+from archir.ops.random import Dropout
+from archir.types import TensorType
+
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a constructor: given by keyword, and left out where it has its default, if it has one."""
+
+    name: str
+    value: Any
+    default: Any = None
+    keyword: bool = False
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A call of a `torch.nn` class."""
+
+    name: str
+    arguments: list[Argument]
+
+
+def _option(name: str, value: Any, default: Any) -> Argument:
+    return Argument(name, value, default, keyword=True)
+
+
+def _conv(op: Conv, x: TensorType) -> Standard | None:
+    left, right, top, bottom = op.pads
+    if left != right or top != bottom:
+        return None
+    return Standard(
+        "nn.Conv2d",
+        [
+            Argument("in_channels", x.channels),
+            Argument("out_channels", op.channels),
+            Argument("kernel_size", op.kernel),
+            _option("stride", op.stride, 1),
+            _option("padding", left, 0),
+            _option("dilation", op.dilation, 1),
+            _option("groups", op.groups, 1),
+            _option("bias", op.bias, True),
+        ],
+    )
+
+
+def _linear(op: Linear, x: TensorType) -> Standard:
+    sizes = [Argument("in_features", x.channels), Argument("out_features", op.channels)]
+    return Standard("nn.Linear", [*sizes, _option("bias", op.bias, True)])
+
+
+def _batch_norm(op: BatchNorm, x: TensorType) -> Standard | None:
+    if x.rank == 2:
+        return None
+    options = [_option("eps", op.eps, 1e-5), _option("momentum", op.momentum, 0.1), _option("affine", op.affine, True)]
+    return Standard("nn.BatchNorm2d" if x.rank == 3 else "nn.BatchNorm1d", [Argument("channels", x.channels), *options])
+
+
+def _layer_norm(op: LayerNorm, x: TensorType) -> Standard:
+    options = [_option("eps", op.eps, 1e-5), _option("elementwise_affine", op.affine, True)]
+    return Standard("nn.LayerNorm", [Argument("features", x.channels), *options])
+
+
+def _rms_norm(op: RmsNorm, x: TensorType) -> Standard:
+    options = [_option("eps", op.eps, None), _option("elementwise_affine", op.affine, True)]
+    return Standard("nn.RMSNorm", [Argument("features", x.channels), *options])
+
+
+def _group_norm(op: GroupNorm, x: TensorType) -> Standard:
+    options = [_option("eps", op.eps, 1e-5), _option("affine", op.affine, True)]
+    return Standard("nn.GroupNorm", [Argument("groups", op.groups), Argument("channels", x.channels), *options])
+
+
+def _dropout(op: Dropout, x: TensorType) -> Standard:
+    return Standard("nn.Dropout", [Argument("rate", op.rate)])
+
+
+_LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
+    Conv: _conv,
+    Linear: _linear,
+    BatchNorm: _batch_norm,
+    LayerNorm: _layer_norm,
+    RmsNorm: _rms_norm,
+    GroupNorm: _group_norm,
+    Dropout: _dropout,
+}
+
+
+def standard_layer(op: Op, types: Sequence[TensorType]) -> Standard | None:
+    """The layer for an operation on operands of these types; None if there is none."""
+    make = _LAYERS.get(type(op))
+    return make(op, *types) if make is not None else None

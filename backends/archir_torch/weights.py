@@ -1,0 +1,51 @@
+"""Weights in safetensors files: data only, written in one step, checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from archir.errors import ArchError, Diagnostic, fail, listed
+from archir.files import write_atomic
+
+
+def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write a module's state dict, with text metadata."""
+    state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+    write_atomic(path, save(state, dict(metadata or {})))
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Tensors by name, and the metadata. Raises ArchError (A0905) for what is no safetensors file."""
+    try:
+        with safe_open(path, framework="pt") as file:  # type: ignore[no-untyped-call]
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (OSError, SafetensorError, ValueError) as error:
+        raise fail("A0905", f"cannot read the weights in {path}: {error}") from None
+
+
+def load_weights(module: nn.Module, path: Path) -> dict[str, str]:
+    """Load a file into a module; the metadata. Raises ArchError (A0902) naming every weight that does not fit."""
+    given, metadata = read_weights(path)
+    wanted = module.state_dict()
+    problems = []
+    missing, unexpected = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
+    if missing:
+        problems.append(Diagnostic("A0902", f"{path} lacks {len(missing)} weights: {listed(missing, 4)}"))
+    if unexpected:
+        problems.append(Diagnostic("A0902", f"{path} has {len(unexpected)} weights too many: {listed(unexpected, 4)}"))
+    for name, tensor in wanted.items():
+        if name in given and given[name].shape != tensor.shape:
+            shapes = f"{list(given[name].shape)}, not {list(tensor.shape)}"
+            problems.append(Diagnostic("A0902", f"`{name}` in {path} has shape {shapes}"))
+    if problems:
+        raise ArchError(*problems)
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            tensor.copy_(given[name])
+    return metadata

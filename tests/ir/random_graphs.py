@@ -1,0 +1,141 @@
+"""Random graphs for properties: every operation the reference interpreter knows, choices, and what depends on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import archir.ops  # noqa: F401  (declares the operations)
+from archir.cases import Choice, Value, both, either, if_else, negate, when
+from archir.errors import RuleError
+from archir.ir.graph import Constraint, Decision, Graph, Node
+from archir.ir.op import Op
+from archir.ir.structure import Input, Select
+from archir.ir.typing import infer_op
+from archir.ops.activation import Identity, Relu, Relu6, Scale, Shift, Sigmoid, Zero
+from archir.ops.arithmetic import Add, Concat, Mul, Sub
+from archir.ops.conv import Linear
+from archir.ops.random import Dropout
+from archir.ops.shape import Flatten, Reshape, Slice, Transpose
+from hypothesis import strategies as st
+
+SHAPES = [(8,), (1, 8), (2, 4), (4, 2), (2, 2, 2), (8, 1, 1), (-1,), (2, -1)]
+
+labels = st.one_of(st.integers(-3, 40), st.sampled_from(["conv3", "skip", "true", "3x3", ""]), st.text(max_size=4))
+
+
+@st.composite
+def choices(draw: Any, most: int = 4) -> dict[str, Decision]:
+    """Choices, each active under a condition on earlier ones."""
+    decisions: dict[str, Decision] = {}
+    for i in range(draw(st.integers(1, most))):
+        alternatives = tuple(draw(st.lists(labels, min_size=1, max_size=3, unique_by=str)))
+        take = draw(st.none() | st.integers(1, len(alternatives)))
+        tags = draw(st.frozensets(st.sampled_from(["op", "stage", "a b"]), max_size=2))
+        path = draw(st.sampled_from([f"layer[{i}].op", f"c{i}", f"odd name {i}", f"case.{i}"]))
+        active = draw(conditions([decision.choice for decision in decisions.values()]))
+        decisions[path] = Decision(Choice(path, alternatives, i, take, tags), active)
+    return decisions
+
+
+@st.composite
+def conditions(draw: Any, known: list[Choice]) -> Value:
+    """A condition on some of these choices."""
+    found: Value = True
+    for choice in draw(st.lists(st.sampled_from(known), max_size=3)) if known else []:
+        one = when(choice, draw(st.sets(st.integers(0, choice.outcomes - 1))))
+        found = draw(st.sampled_from([both, either]))(found, draw(st.sampled_from([one, negate(one)])))
+    return found if found is not False else True
+
+
+@st.composite
+def varied(draw: Any, known: list[Choice], plain: st.SearchStrategy[Any]) -> Value:
+    """A plain value, or one that depends on choices."""
+    if draw(st.booleans()):
+        return draw(plain)
+    return if_else(draw(conditions(known)), draw(plain), draw(plain))
+
+
+@st.composite
+def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
+    """An operation and the number of its operands."""
+    known = [decision.choice for decision in decisions.values()]
+    kind = draw(st.sampled_from(["unary", "binary", "scale", "shift", "shape", "concat", "slice", "linear", "select"]))
+    if kind == "unary":
+        return draw(st.sampled_from([Relu(), Relu6(), Identity(), Zero(), Sigmoid(), Flatten(), Dropout()])), 1
+    if kind == "binary":
+        return draw(st.sampled_from([Add(), Add(), Sub(), Mul()])), 2
+    if kind in ("scale", "shift"):
+        number = draw(varied(known, st.sampled_from([0.0, 1.0, -0.5, 2.0])))
+        return (Scale(number) if kind == "scale" else Shift(number)), 1
+    if kind == "shape":
+        axes = st.none() | st.sampled_from([(0,), (1, 0), (0, 1), (2, 0, 1), (1, 2, 0), (0, 1, 2)])
+        reshape = st.builds(Reshape, varied(known, st.sampled_from(SHAPES)))
+        return draw(reshape | st.builds(Transpose, varied(known, axes))), 1
+    if kind == "concat":
+        return Concat(draw(st.none() | st.integers(-1, 1))), draw(st.integers(1, 2))
+    if kind == "slice":
+        return Slice(draw(st.integers(0, 1)), draw(varied(known, st.none() | st.integers(1, 8))), draw(st.none() | st.just(0))), 1
+    if kind == "linear":
+        channels = draw(varied(known, st.sampled_from([4, 8])))
+        return Linear(channels, draw(varied(known, st.booleans()))), 1
+    choice = draw(st.sampled_from(known))
+    operands = draw(st.integers(1, 3))
+    cases = draw(st.lists(st.integers(0, operands - 1), min_size=choice.outcomes, max_size=choice.outcomes))
+    return Select(choice.path, tuple(cases)), operands
+
+
+@st.composite
+def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4) -> Graph:
+    """A graph that verifies."""
+    graph = Graph(draw(st.sampled_from(["tiny", "a net", "case"])))
+    graph.decisions = draw(choices(most_choices))
+    types = {}
+    for i, dims in enumerate(draw(st.lists(st.sampled_from([(8,), (2, 4), (2, 2, 2)]), min_size=1, max_size=2))):
+        op: Op = Input(f"x{i}", dims)
+        number = graph.add(Node(op, scope=draw(st.sampled_from([f"x{i}", ""]))))
+        types[number] = infer_op(op, [])
+    for i in range(draw(st.integers(1, most_nodes))):
+        op, count = draw(operations(graph.decisions))
+        recent = st.sampled_from(sorted(types, reverse=True))
+        operands = draw(st.lists(recent, min_size=count, max_size=count))
+        choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
+        try:
+            type_ = infer_op(op, [types[operand] for operand in operands], True, choice)
+        except RuleError:
+            continue
+        if isinstance(op, Linear | Dropout):
+            scopes = [f"block.layer[{i}]", f"odd {i}", f"net.{i}"]
+            same = [graph[n].scope for n in graph if graph[n].op == op and graph.operands(n) == tuple(operands)]
+            scope = draw(st.sampled_from(same or scopes))
+        else:
+            scope = draw(st.sampled_from(["", "block.relu", "block", "net.a"]))
+        types[graph.add(Node(op, scope=scope), *operands)] = type_
+    for name in draw(st.lists(st.sampled_from(["y", "aux", "an output"]), min_size=1, max_size=2, unique=True)):
+        graph.outputs[name] = draw(st.sampled_from(sorted(types, reverse=True)))
+    graph.blocks = {"block": "residual", "net": "stem", "block.layer[1]": "layer"}
+    return graph
+
+
+@st.composite
+def annotated(draw: Any) -> Graph:
+    """A graph with constraints and parameters."""
+    graph = draw(graphs())
+    known = [decision.choice for decision in graph.decisions.values()]
+    texts = st.sampled_from(["", "depth <= 3", 'a "quoted"\nline', "\u2028\x00é"])
+    for word in draw(st.lists(st.sampled_from(["where", "require"]), max_size=2)):
+        graph.constraints.append(Constraint(draw(conditions(known)), word, draw(texts)))
+    if draw(st.booleans()):
+        limit = draw(varied(known, st.integers(0, 10**12)))
+        cost = draw(st.sampled_from(["macs", 'latency("cpu")', "true"]))
+        relation = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
+        graph.constraints.append(Constraint(draw(conditions(known)), "require", draw(texts), cost=cost, relation=relation, limit=limit))
+    names = st.sampled_from(["channels", "form", "π", "a b"])
+    graph.parameters = draw(st.dictionaries(names, varied(known, parameters), max_size=3))
+    return graph
+
+
+atoms = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False).filter(bool), st.fractions(), st.text(max_size=5),
+    st.builds(range, st.integers(-3, 3), st.integers(0, 9)),
+)  # fmt: skip
+parameters = st.recursive(atoms, lambda items: st.lists(items, max_size=3).map(tuple), max_leaves=4)

@@ -1,0 +1,256 @@
+"""Text and JSON forms: exact inverses, and diagnostics instead of tracebacks."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import archir.ops  # noqa: F401  (declares the operations)
+import pytest
+from archir.cases import Choice, both, case, lift, when
+from archir.errors import ArchError
+from archir.ir.graph import Constraint, Decision, Graph, Node
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
+from archir.ir.structure import Input, Select
+from archir.ir.verify import verify
+from archir.ops.activation import Relu
+from archir.ops.conv import Conv
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import annotated
+
+TEXT = """\
+net tiny(channels=16, ratio=1/4, sizes=(1, 2), one=("x",), steps=0..4, block=<se>, rate=1e-05, form=none) {
+  choice layer[0].op {local_k3_h4, nonlocal} @stage
+  choice inputs 2 of {0, 1, 2} when case(layer[0].op: true, false)
+  require case(layer[0].op: case(inputs: true, true, false), false) "sum(depths) <= 12"
+  require macs <= 600000000 when case(layer[0].op: true, false)
+  %0 = input "image" f32[3, 32, 32]
+  block stem = stem_block
+  %1 = conv(%0, channels=16, kernel=case(layer[0].op: 3, 5)) @ stem.conv : f32[16, 32, 32]
+  block layer[0] = layer
+  %2 = relu(%1) @ layer[0].relu : f32[16, 32, 32]
+  %3 = conv(%1, channels=16, padding="valid", kernel=1) @ "odd name" : f32[16, 32, 32]
+  %4 = select(%2, %3) by layer[0].op [0, 1] : f32[16, 32, 32]
+  %5 = slice(%4, stop=case(inputs: 8, 8, 16)) : f32[case(inputs: 8, 8, 16), 32, 32]
+  output logits = %5
+}
+""".replace('padding="valid", kernel=1', 'kernel=1, padding="valid"')
+
+
+def tiny() -> Graph:
+    """The graph of TEXT, built by hand."""
+    op = Choice("layer[0].op", ("local_k3_h4", "nonlocal"), 0, tags=frozenset({"stage"}))
+    inputs = Choice("inputs", (0, 1, 2), 1, 2)
+    first = when(op, [0])
+    graph = parse_graph("net tiny {}")
+    graph.decisions = {"layer[0].op": Decision(op), "inputs": Decision(inputs, first)}
+    graph.parameters = {"channels": 16, "ratio": Fraction(1, 4), "sizes": (1, 2), "one": ("x",), "steps": range(4)}
+    graph.parameters |= parse_graph("net x(block=<se>) {}").parameters | {"rate": 1e-5, "form": None}
+    graph.constraints = [
+        Constraint(both(first, when(inputs, [0, 1])), "require", "sum(depths) <= 12"),
+        Constraint(first, cost="macs", relation="<=", limit=600_000_000),
+    ]
+    image = graph.add(Node(Input("image", (3, 32, 32)), scope="image"))
+    stem = graph.add(Node(Conv(16, case(op, (3, 5))), scope="stem.conv"), image)
+    relu = graph.add(Node(Relu(), scope="layer[0].relu"), stem)
+    conv = graph.add(Node(Conv(16, 1, padding="valid"), scope="odd name"), stem)
+    chosen = graph.add(Node(Select("layer[0].op", (0, 1)), scope="layer[0].op"), relu, conv)
+    cut = parse_graph("net x {%0 = input \"x\" f32[8] %1 = slice(%0)}")[1].op
+    op_slice = type(cut)(0, case(inputs, (8, 8, 16)))
+    graph.outputs["logits"] = graph.add(Node(op_slice), chosen)
+    graph.blocks = {"layer[0]": "layer", "stem": "stem_block", "gone": "gone"}
+    return graph
+
+
+def test_text() -> None:
+    assert print_graph(tiny()) == TEXT
+    assert print_graph(parse_graph(TEXT)) == TEXT
+
+
+def test_types_are_given_inferred_or_left_out() -> None:
+    graph = parse_graph(TEXT)
+    bare = print_graph(graph, {})
+    assert ": f32" not in bare
+    assert print_graph(parse_graph(bare)) == TEXT
+    graph.add(Node(Conv(16)), 99)
+    assert "%6 = conv(%99, channels=16)\n" in print_graph(graph)  # broken graphs are printed, too
+
+
+@settings(max_examples=150, deadline=None)
+@given(annotated())
+def test_round_trips(graph: Graph) -> None:
+    text, data = print_graph(graph), to_json(graph)
+    verify(graph)
+    assert to_json(parse_graph(text)) == data
+    assert print_graph(parse_graph(text)) == text
+    assert print_graph(from_json(json.loads(json.dumps(data)))) == text
+
+
+def test_large_values_are_shared() -> None:
+    graph = parse_graph('net big {%0 = input "x" f32[8] output y = %0}')
+    choices = [Choice(f"c[{i}]", tuple(range(4)), i) for i in range(40)]
+    graph.decisions = {choice.path: Decision(choice) for choice in choices}
+    total = reduce(lambda a, b: lift(lambda x, y: x + y, a, b), (case(c, range(4)) for c in choices))
+    graph.constraints.append(Constraint(lift(lambda n: n <= 60, total), "require", "sum(c) <= 60"))
+    text = print_graph(graph)
+    assert len(text) < 200_000  # 4 ** 40 leaves
+    assert print_graph(parse_graph(text)) == text
+    assert print_graph(from_json(json.loads(json.dumps(to_json(graph))))) == text
+
+
+# what is wrong
+
+HEAD = 'net x {\nchoice a {1, 2} choice b {1, 2}\n%0 = input "x" f32[8]\n'
+
+WRONG = [
+    ("net", "A0701", "ends too early"),
+    ("net x {~}", "A0701", "unexpected character '~'"),
+    ("net x {output y}", "A0701", "expected `=`"),
+    (HEAD + '%1 = conv(channels=3, %0)}', "A0701", "before attributes"),
+    (HEAD + '%1 = relu(%0) @ "\\q"}', "A0701", "as in JSON"),
+    ("net x(a=" + "(" * 300 + "1," + ")" * 300 + ") {}", "A0701", ""),
+    ("net x(a=" + "(" * 300 + "1" + ",)" * 300 + ") {}", "A0701", "nest deeper"),
+    ("net x(a=1/0) {}", "A0702", "divides by zero"),
+    (f"net x(a={'9' * 2000}) {{}}", "A0702", "too long"),
+    ("net x { choice a {1, 1} }", "A0702", "an alternative twice"),
+    ("net x { choice a 3 of {1, 2} }", "A0702", "cannot take 3"),
+    (f"net x {{ choice a 15 of {{{', '.join(map(str, range(30)))}}} }}", "A0702", "too large"),
+    ("net x { choice a {1, 2} when 3 }", "A0702", "must be true or false"),
+    (HEAD + "%1 = rellu(%0)}", "A0702", "did you mean `relu`?"),
+    (HEAD + "%1 = relu(%0, kernel=3)}", "A0702", "no attribute `kernel`"),
+    (HEAD + "%1 = linear(%0)}", "A0702", "needs `channels`"),
+    (HEAD + '%1 = linear(%0, channels="a")}', "A0702", "must be an integer"),
+    (HEAD + "%1 = linear(%0, channels=4, channels=4)}", "A0702", "given twice"),
+    (HEAD + "%1 = relu(%0, %0)}", "A0702", "takes 1 operands, not 2"),
+    (HEAD + "%1 = relu(%0) : f23[8]}", "A0702", "did you mean `f32`?"),
+    ('net x {%0 = input "x" f32[0]}', "A0702", "at least 1"),
+    (HEAD + "require macs <= true}", "A0702", "must be an integer"),
+    (HEAD + "%1 = scale(%0, factor=case(a: 1.0))}", "A0702", "2 outcomes, but 1"),
+    (HEAD + "%1 = scale(%0, factor=case(b: 1.0, case(a: 1.0, 2.0)))}", "A0702", "tested below"),
+    (HEAD + "%1 = scale(%0, factor=case(c: 1.0, 2.0))}", "A0703", "no choice `c`"),
+    (HEAD + "%1 = scale(%0, factor=$0)}", "A0703", "not defined before"),
+    (HEAD + "%1 = relu(%2)}", "A0703", "no node `%2`"),
+    (HEAD + "%0 = relu(%0)}", "A0703", "defined twice"),
+    (HEAD + "choice a {1}}", "A0703", "two choices"),
+    (HEAD + "output y = %0 output y = %0}", "A0703", "defined twice"),
+    (HEAD + "%1 = select(%0) by a [0, 1]}", "A0703", "no position"),
+    (HEAD + "%1 = select(%0) by a [0]}", "A0703", "2 outcomes"),
+    (HEAD + "%1 = relu(%0) : f32[4] output y = %1}", "A0704", "said to be f32[4], but is f32[8]"),
+    (HEAD + "%1 = relu(%0) : f32[8] %2 = slice(%1, stop=9) output y = %2}", "A0704", "slice 0:9"),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "message"), WRONG)
+def test_wrong_text(text: str, code: str, message: str) -> None:
+    with pytest.raises(ArchError) as caught:
+        parse_graph(text, "wrong.ir")
+    first = caught.value.diagnostics[0]
+    assert first.code == code
+    assert message in str(first)
+    assert str(first).startswith("wrong.ir:")
+
+
+def test_problems_come_together_and_once() -> None:
+    with pytest.raises(ArchError) as caught:
+        parse_graph(HEAD + "%1 = rellu(%0)\n%2 = relu(%1)\n%3 = linear(%2)\n%4 = linear(%0)\noutput y = %9}")
+    assert [d.code for d in caught.value.diagnostics] == ["A0702", "A0702", "A0702", "A0703"]
+    assert "^" * len("rellu(%0)") in str(caught.value)
+
+
+def read_or_refuse(text: str) -> None:
+    try:
+        printed = print_graph(parse_graph(text))
+    except ArchError as error:
+        assert str(error)
+    else:
+        assert print_graph(parse_graph(printed)) == printed
+
+
+@given(st.text())
+def test_any_text(text: str) -> None:
+    read_or_refuse(text)
+
+
+TOKENS = [*"{}()[]=,:@%$<>", "case", "select", "%0", "%4", "$0", "1/0", "..", "layer[0].op", "true", '"x"', "f32[3]", "-1"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_change_of_a_text(data: Any) -> None:
+    text = TEXT
+    for _ in range(data.draw(st.integers(1, 3))):
+        start = data.draw(st.integers(0, len(text)))
+        stop = start + data.draw(st.integers(0, 8))
+        text = text[:start] + data.draw(st.sampled_from(["", *TOKENS]) | st.text(max_size=2)) + text[stop:]
+    read_or_refuse(text)
+
+
+def from_json_or_refuse(data: object) -> None:
+    try:
+        graph = from_json(data)
+    except ArchError as error:
+        assert all(d.code == "A0705" and d.message.startswith("$") for d in error.diagnostics)
+        return
+    text = print_graph(graph)
+    assert print_graph(parse_graph(print_graph(graph, {}))) == text
+    try:
+        verify(graph)
+    except ArchError as error:
+        assert {d.code for d in error.diagnostics} == {"A0706"}
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda items: st.lists(items, max_size=3) | st.dictionaries(st.text(max_size=3), items, max_size=3),
+    max_leaves=5,
+)
+pieces = documents | st.sampled_from(
+    [2**5000, -1, 0, 10**9, True, 1.0, [[]], {"case": "inputs", "branches": [1, 2, 3]}, {"value": 0}, {"rational": [1, 0]}]
+    + ["select", "input", "relu", "layer[0].op", {"float": "nan"}, {"range": [0]}, {"definition": "a b"}]
+)
+
+
+@given(documents)
+def test_any_json(data: object) -> None:
+    from_json_or_refuse(data)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_any_change_of_a_json_graph(data: Any) -> None:
+    document = to_json(parse_graph(TEXT))
+    for _ in range(data.draw(st.integers(1, 2))):
+        place: Any = document
+        while True:
+            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
+            if not keys:
+                break
+            key = data.draw(st.sampled_from(keys))
+            if isinstance(place[key], dict | list) and data.draw(st.integers(0, 3)):
+                place = place[key]
+                continue
+            if data.draw(st.booleans()):
+                place[key] = data.draw(pieces)
+            else:
+                del place[key]
+            break
+    from_json_or_refuse(document)
+
+
+def test_json_says_where() -> None:
+    document = to_json(parse_graph(TEXT))
+    document["nodes"][1]["attributes"]["kernel"]["branches"][1] = "5"
+    with pytest.raises(ArchError, match=r"\$\.nodes\[1\]: `kernel` of `conv` must be an integer"):
+        from_json(document)
+    with pytest.raises(ArchError, match=r"\$\.schema: this archir reads schema 1"):
+        from_json(document | {"schema": 2})
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ArchError, match="nest deeper"):
+        from_json(to_json(parse_graph(TEXT)) | {"parameters": {"a": deep}})

@@ -34,7 +34,7 @@ def complaint(op: type[Op], name: str, value: Value) -> str | None:
     wanted = attribute_types(declared)[name]
     if op.internal and varies(value):
         return f"`{name}` of `{op.name}` must not depend on choices"
-    if all(fits(leaf, wanted) for leaf in leaves(value)):
+    if all(fits(leaf, wanted) for leaf in (leaves(value) if varies(value) else [value])):
         return None
     return f"`{name}` of `{op.name}` must be {_described(wanted)}"
 

@@ -16,9 +16,9 @@ from archir.types import TensorType
 OPS: dict[str, type[Op]] = {}
 """Every operation by its name in `.arch` files."""
 
-Init = Literal["zeros", "ones", "he", "fan_in", "token"]
-"""How a weight starts: `he` is He et al.'s normal over the fan-out, `fan_in` uniform within 1/sqrt(fan_in),
-`token` a normal of standard deviation 0.02 cut at two deviations."""
+Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
+"""How a weight starts: `lecun` is normal of variance 1/fan_in, which keeps the variance of what passes through (networks
+without normalisation neither explode nor fade); `fan_in` uniform within 1/sqrt(fan_in), torch's default; `token` a normal of standard deviation 0.02 cut at two deviations, the custom for embeddings."""
 
 
 @dataclass(frozen=True, slots=True)

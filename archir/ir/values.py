@@ -99,4 +99,4 @@ def new_case(choice: Choice, branches: Sequence[Value]) -> Value:
 
 def is_condition(value: Value) -> bool:
     """Whether a value is true or false, whatever is chosen."""
-    return all(type(leaf) is bool for leaf in leaves(value))
+    return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))

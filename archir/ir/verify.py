@@ -13,6 +13,7 @@ from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.graph import Graph, Node, NodeId, needs
 from archir.ir.op import OPS, Op
+from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer, lifted
 from archir.ir.values import is_condition
 from archir.types import TensorType
@@ -107,10 +108,10 @@ def _operations(graph: Graph) -> Iterator[Diagnostic]:
             wrong = [*misfits(op, len(graph.operands(number)), graph.decisions)]
         yield from (_broken(f"{place}: {text}", node.span) for text in wrong if text)
         yield from (_broken(f"{place}: {text}", node.span) for text in _strangers(graph, *op.varied.values()))
-        label = getattr(op, "label", None)
-        if label in labels:
-            yield _broken(f"{place}: there are two inputs `{label}`", node.span)
-        labels.update([label] if isinstance(label, str) else [])
+        if isinstance(op, Input) and not any(wrong):
+            if op.label in labels:
+                yield _broken(f"{place}: there are two inputs `{op.label}`", node.span)
+            labels.add(op.label)
 
 
 def _choices(graph: Graph) -> Iterator[Diagnostic]:

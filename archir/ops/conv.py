@@ -68,7 +68,7 @@ class Conv(Op):
         """`weight` [channels, C / groups, kernel, kernel] and, if asked for, `bias` [channels]."""
         inner = x.channels // self.groups
         fan_in = inner * self.kernel**2
-        kernel = Weight((self.channels, inner, self.kernel, self.kernel), "he", self.kernel**2 * self.channels // self.groups)
+        kernel = Weight((self.channels, inner, self.kernel, self.kernel), "lecun", fan_in)
         return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
 
     def macs(self, x: TensorType) -> int:
@@ -105,7 +105,7 @@ class Conv1d(Op):
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` [channels, D / groups, kernel] and, if asked for, `bias` [channels]."""
         inner = x.channels // self.groups
-        kernel = Weight((self.channels, inner, self.kernel), "he", self.kernel * self.channels // self.groups)
+        kernel = Weight((self.channels, inner, self.kernel), "lecun", inner * self.kernel)
         return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {})
 
     def macs(self, x: TensorType) -> int:

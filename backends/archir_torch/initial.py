@@ -16,8 +16,8 @@ def initial(weight: Weight, generator: torch.Generator | None) -> Tensor:
             return tensor.zero_()
         case "ones":
             return tensor.fill_(1)
-        case "he":
-            return tensor.normal_(0, (2 / weight.fan_in) ** 0.5, generator=generator)
+        case "lecun":
+            return tensor.normal_(0, weight.fan_in**-0.5, generator=generator)
         case "fan_in":
             bound = weight.fan_in**-0.5
             return tensor.uniform_(-bound, bound, generator=generator)

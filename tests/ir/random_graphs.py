@@ -7,7 +7,7 @@ from typing import Any
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.cases import Choice, Value, both, either, if_else, negate, when
 from archir.errors import RuleError
-from archir.ir.graph import Constraint, Decision, Graph, Node
+from archir.ir.graph import Constraint, Decision, Graph, Node, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer_op
@@ -16,6 +16,7 @@ from archir.ops.arithmetic import Add, Concat, Mul, Sub
 from archir.ops.conv import Linear
 from archir.ops.random import Dropout
 from archir.ops.shape import Flatten, Reshape, Slice, Transpose
+from archir.passes.prune import prune
 from hypothesis import strategies as st
 
 SHAPES = [(8,), (1, 8), (2, 4), (4, 2), (2, 2, 2), (8, 1, 1), (-1,), (2, -1)]
@@ -113,7 +114,9 @@ def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4) -> Graph:
     for name in draw(st.lists(st.sampled_from(["y", "aux", "an output"]), min_size=1, max_size=2, unique=True)):
         graph.outputs[name] = draw(st.sampled_from(sorted(types, reverse=True)))
     graph.blocks = {"block": "residual", "net": "stem", "block.layer[1]": "layer"}
-    return graph
+    needed = needs(graph)
+    whole = all(operand in needed for number in needed for operand in graph.operands(number))
+    return graph if whole else prune(graph)
 
 
 @st.composite

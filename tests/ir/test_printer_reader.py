@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -235,7 +236,7 @@ def test_any_change_of_a_json_graph(data: Any) -> None:
                 place = place[key]
                 continue
             if data.draw(st.booleans()):
-                place[key] = data.draw(pieces)
+                place[key] = deepcopy(data.draw(pieces))
             else:
                 del place[key]
             break

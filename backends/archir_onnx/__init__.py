@@ -1,0 +1,74 @@
+"""The ONNX backend: models built from the graph itself, checked, and compared with torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from numpy.typing import NDArray
+
+from archir.errors import Diagnostic
+from archir.ir.graph import Graph
+from archir.ir.typing import infer
+from archir_onnx.files import save
+from archir_onnx.model import build, supports
+from archir_onnx.verify import TOLERANCE, Report, check, session, verify
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class OnnxBackend:
+    """What `archir.backends.get("onnx")` gives."""
+
+    name = "onnx"
+
+    def supports(self, graph: Graph) -> list[Diagnostic]:
+        """What of a graph cannot be lowered, with places."""
+        return supports(graph)
+
+    def lower(self, graph: Graph, weights: Arrays, **options: Any) -> onnx.ModelProto:
+        """The model of a graph without choices; options are `opset` and `metadata`. Raises ArchError."""
+        return build(graph, weights, **options)
+
+    def write(
+        self,
+        graph: Graph,
+        path: Path,
+        weights: Arrays,
+        *,
+        reference: Callable[[Arrays], Arrays] | None = None,
+        opset: int = 23,
+        metadata: Mapping[str, str] | None = None,
+        tolerance: float = TOLERANCE,
+    ) -> Report:
+        """Write a model; check it, and compare it with a reference where there is one. Raises ArchError."""
+        model = build(graph, weights, opset=opset, metadata=metadata)
+        written = tuple(save(model, path))
+        if reference is None:
+            check(path)
+            return Report(float("nan"), float("nan"), (), (), len(model.graph.node), written)
+        types = infer(graph)
+        inputs = {name: types[number] for name, number in graph.inputs.items()}
+        return replace(verify(path, reference, inputs, tolerance=tolerance), files=written)
+
+    def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
+        """Run a model file on arrays."""
+        running = session(path)
+        names = [output.name for output in running.get_outputs()]
+        return dict(zip(names, running.run(names, {name: np.asarray(x) for name, x in inputs.items()}), strict=True))
+
+    def devices(self) -> list[tuple[str, str, str]]:
+        """For `archir doctor`: what onnxruntime can run on, and what it only claims to."""
+        found = onnxruntime.get_available_providers()
+        rows = [("onnxruntime providers", ", ".join(name.removesuffix("ExecutionProvider") for name in found), "")]
+        if "CPUExecutionProvider" not in found:
+            rows.append(("onnxruntime CPU", "missing", "reinstall: pip install --force-reinstall onnxruntime-gpu"))
+        return rows
+
+
+BACKEND = OnnxBackend()

@@ -1,0 +1,82 @@
+"""Element-wise functions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from archir.ir.op import Op
+from archir.ops import activation as ops
+from archir_onnx.builder import Builder
+from archir_onnx.rules import lowers
+
+_SAME_NAME = {
+    ops.Relu: "Relu",
+    ops.Elu: "Elu",
+    ops.Mish: "Mish",
+    ops.HardSwish: "HardSwish",
+    ops.Sigmoid: "Sigmoid",
+    ops.Tanh: "Tanh",
+    ops.Exp: "Exp",
+}
+
+
+@lowers(ops.Relu, ops.Elu, ops.Mish, ops.Sigmoid, ops.Tanh, ops.Exp)
+def same_name(g: Builder, op: Op, x: str) -> str:
+    return g.node(_SAME_NAME[type(op)], x)
+
+
+@lowers(ops.HardSwish)
+def hard_swish(g: Builder, op: ops.HardSwish, x: str) -> str:
+    return g.node("HardSwish", x)
+
+
+@lowers(ops.Relu6)
+def relu6(g: Builder, op: ops.Relu6, x: str) -> str:
+    return g.node("Clip", x, g.constant(0, np.float32), g.constant(6, np.float32))
+
+
+@lowers(ops.LeakyRelu)
+def leaky_relu(g: Builder, op: ops.LeakyRelu, x: str) -> str:
+    return g.node("LeakyRelu", x, alpha=op.slope)
+
+
+@lowers(ops.Gelu)
+def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
+    return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
+
+
+@lowers(ops.Silu)
+def silu(g: Builder, op: ops.Silu, x: str) -> str:
+    """`Swish` is in the standard from opset 24, but onnxruntime has no kernel for it."""
+    return g.node("Mul", x, g.node("Sigmoid", x))
+
+
+@lowers(ops.HardSigmoid)
+def hard_sigmoid(g: Builder, op: ops.HardSigmoid, x: str) -> str:
+    return g.node("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@lowers(ops.Softmax)
+def softmax(g: Builder, op: ops.Softmax, x: str) -> str:
+    return g.node("Softmax", x, axis=op.axis if op.axis < 0 else op.axis + 1)
+
+
+@lowers(ops.Identity)
+def identity(g: Builder, op: ops.Identity, x: str) -> str:
+    return x
+
+
+@lowers(ops.Zero)
+def zero(g: Builder, op: ops.Zero, x: str) -> str:
+    shape = g.node("Concat", g.batch(), g.constant(g.type.shape), axis=0)
+    return g.node("Expand", g.constant(0, np.float32), shape)
+
+
+@lowers(ops.Scale)
+def scale(g: Builder, op: ops.Scale, x: str) -> str:
+    return g.node("Mul", x, g.constant(op.factor, np.float32))
+
+
+@lowers(ops.Shift)
+def shift(g: Builder, op: ops.Shift, x: str) -> str:
+    return g.node("Add", x, g.constant(op.amount, np.float32))

@@ -1,0 +1,67 @@
+"""Operations that move data, and learned tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from archir.ops import shape as ops
+from archir_onnx.builder import Builder
+from archir_onnx.rules import lowers
+
+
+@lowers(ops.Reshape)
+def reshape(g: Builder, op: ops.Reshape, x: str) -> str:
+    return g.reshape(x, *g.type.shape)
+
+
+@lowers(ops.Transpose)
+def transpose(g: Builder, op: ops.Transpose, x: str) -> str:
+    return g.transpose(x, 0, *(axis + 1 for axis in op.order(g.type.rank)))
+
+
+@lowers(ops.Slice)
+def slice_(g: Builder, op: ops.Slice, x: str) -> str:
+    axis, start, stop = op.bounds(g.types[0])
+    return g.node("Slice", x, g.constant([start]), g.constant([stop]), g.constant([axis + 1]))
+
+
+@lowers(ops.Pad)
+def pad(g: Builder, op: ops.Pad, x: str) -> str:
+    left, right, top, bottom = op.pads
+    return g.node("Pad", x, g.constant([0, 0, top, left, 0, 0, bottom, right]), g.constant(0, np.float32))
+
+
+@lowers(ops.ToTokens)
+def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
+    tokens, features = g.type.shape
+    return g.transpose(g.reshape(x, features, tokens), 0, 2, 1)
+
+
+@lowers(ops.ToMap)
+def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
+    return g.reshape(g.transpose(x, 0, 2, 1), *g.type.shape)
+
+
+@lowers(ops.Flatten)
+def flatten(g: Builder, op: ops.Flatten, x: str) -> str:
+    return g.node("Flatten", x)
+
+
+@lowers(ops.ChannelShuffle)
+def channel_shuffle(g: Builder, op: ops.ChannelShuffle, x: str) -> str:
+    channels, height, width = g.type.shape
+    y = g.transpose(g.reshape(x, op.groups, channels // op.groups, height, width), 0, 2, 1, 3, 4)
+    return g.reshape(y, channels, height, width)
+
+
+@lowers(ops.Upsample)
+def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
+    scales = g.constant([1, 1, op.factor, op.factor], np.float32)
+    return g.node(
+        "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
+
+
+@lowers(ops.Parameter)
+def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
+    return g.node("Expand", value, g.node("Concat", g.batch(), g.constant(op.shape), axis=0))

@@ -1,0 +1,112 @@
+"""A graph as an ONNX model, built node by node without tracing.
+
+Shapes are static but for the batch. `ir_version` is set to what the opset needs: onnx's own default is newer than
+what onnxruntime reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from archir import __version__
+from archir.errors import ArchError, Diagnostic, fail, listed
+from archir.ir.graph import Graph, state_name
+from archir.ir.structure import Input, Select
+from archir.ir.typing import infer
+from archir.passes.prune import prune
+from archir_onnx import lowerings  # noqa: F401  (registers the rules)
+from archir_onnx.builder import Builder, properties, value_info
+from archir_onnx.rules import RULES, lower_node
+
+OPSETS = {20: 9, 21: 10, 22: 10, 23: 11}
+"""Opsets and the IR versions they come with."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
+    """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown opset."""
+    problems = []
+    if opset not in OPSETS:
+        problems.append(Diagnostic("A0911", f"opset {opset} is not supported; {', '.join(map(str, OPSETS))} are"))
+    for number in graph:
+        node = graph[number]
+        open_ = node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
+        if open_:
+            names = ", ".join(f"`{path}`" for path in sorted(open_))
+            problems.append(Diagnostic("A0901", f"{names} must be chosen before the network is lowered", node.span))
+        elif not isinstance(node.op, Input) and type(node.op) not in RULES:
+            problems.append(Diagnostic("A0904", f"the onnx backend has no lowering of `{node.op.name}`", node.span))
+    return problems
+
+
+def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None) -> onnx.ModelProto:
+    """The model of a graph without choices. Weights go by state-dict names.
+
+    Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes).
+    """
+    graph = prune(graph)
+    problems = supports(graph, opset)
+    if problems:
+        raise ArchError(*problems)
+    types = infer(graph)
+    inputs = graph.inputs
+    builder = Builder(opset, list(inputs))
+    values = {number: name for name, number in inputs.items()}
+    missing: list[str] = []
+    for number in graph:
+        if number in values:
+            continue
+        node = graph[number]
+        builder.scope = state_name(node.scope, "")[:-1]
+        builder.type, builder.types = types[number], [types[operand] for operand in graph.operands(number)]
+        named = {}
+        for name, weight in node.op.weights(*builder.types).items():
+            state = state_name(node.scope, name)
+            array = weights.get(state)
+            if array is None or array.shape != weight.shape:
+                missing.append(state)
+                array = np.zeros(weight.shape, np.float32)
+            named[name] = builder.weight(state, array)
+        values[number] = lower_node(builder, node.op, [values[operand] for operand in graph.operands(number)], named)
+    if missing:
+        raise fail("A0912", f"{len(missing)} weights are missing or have other shapes: {listed(missing, 4)}")
+    for name, number in graph.outputs.items():
+        builder.scope = name
+        builder.nodes.append(helper.make_node("Identity", [values[number]], [name], name=f"{name}/Identity"))
+    _drop_copies(builder, [*graph.outputs], [*inputs])
+    used = {one for node in builder.nodes for one in node.input}
+    model = helper.make_model(
+        helper.make_graph(
+            builder.nodes,
+            graph.name,
+            [value_info(name, types[number]) for name, number in inputs.items()],
+            [value_info(name, types[number]) for name, number in graph.outputs.items()],
+            [tensor for name, tensor in builder.initializers.items() if name in used],
+        ),
+        opset_imports=[helper.make_opsetid("", opset)],
+        ir_version=OPSETS[opset],
+        producer_name="archir",
+        producer_version=__version__,
+    )
+    properties(model, {"net": graph.name, **(metadata or {})})
+    return model
+
+
+def _drop_copies(builder: Builder, outputs: list[str], inputs: list[str]) -> None:
+    """Let the node that computes an output write it, rather than a copy, where it writes that output alone."""
+    makers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
+    copies = {node.output[0]: node for node in builder.nodes if node.output[0] in outputs}
+    for name, copy in copies.items():
+        source = copy.input[0]
+        readers = [node for node in builder.nodes if source in node.input]
+        if source in makers and source not in outputs and len(readers) == 1:
+            makers[source].output[0] = name
+            builder.nodes.remove(copy)

@@ -1,0 +1,189 @@
+"""Passes keep the meaning of every architecture, and each of them acts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import archir.ops  # noqa: F401  (declares the operations)
+import numpy as np
+import pytest
+from archir.errors import ArchError
+from archir.ir.graph import Graph, Node
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.verify import BrokenGraph, verify
+from archir.ops.activation import Relu
+from archir.ops.conv import Linear
+from archir.passes import PASSES, run
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import graphs
+from reference import assignments, meaning
+
+
+def same_meaning(one: Graph, other: Graph) -> Iterator[bool]:
+    for outcomes in islice(assignments(one), 60):
+        before, after = meaning(one, outcomes), meaning(other, outcomes)
+        yield before.keys() == after.keys() and all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@settings(max_examples=150, deadline=None)
+@given(graphs(most_nodes=25, most_choices=3), st.lists(st.sampled_from(sorted(PASSES)), min_size=1, max_size=4))
+def test_passes_keep_the_meaning(graph: Graph, names: list[str]) -> None:
+    result = run(graph, names, verify=True)
+    assert all(same_meaning(graph, result))
+    assert len(result) <= len(graph)
+    assert result.decisions == graph.decisions
+    assert list(result.outputs) == list(graph.outputs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "cse"]))
+def test_passes_do_all_they_can_at_once(graph: Graph, name: str) -> None:
+    once = run(graph, [name])
+    assert print_graph(run(once, [name])) == print_graph(once)
+
+
+def after(name: str, body: str) -> str:
+    """The nodes and outputs of a net after a pass, without types."""
+    graph = parse_graph("net tiny {\nchoice a {1, 2} choice b {1, 2}\n" + body + "}")
+    verify(graph)
+    lines = print_graph(run(graph, [name], verify=True), {}).splitlines()
+    return "\n".join(line.strip() for line in lines if line.lstrip().startswith(("%", "output")))
+
+
+X = '%0 = input "x" f32[8]\n'
+MAP = '%0 = input "x" f32[4, 6, 6]\n'
+
+
+def test_prune() -> None:
+    text = X + "%1 = relu(%0)\n%2 = relu6(%0)\n%3 = sigmoid(%2)\noutput y = %1"
+    assert after("prune", text) == X + "%1 = relu(%0)\noutput y = %1"
+
+
+def test_prune_takes_the_choices_above_into_account() -> None:
+    graph = parse_graph(
+        "net tiny {choice a {1, 2}" + X + """
+        %1 = relu(%0)
+        %2 = sigmoid(%0)
+        %3 = select(%1, %2) by a [0, 1]
+        %4 = tanh(%3)
+        %5 = select(%4, %0) by a [0, 1]
+        output y = %5 }"""
+    )  # sigmoid is never chosen: where it would be, nothing reads the choice
+    assert print_graph(run(graph, ["prune"], verify=False), {}).splitlines()[2:] == [
+        '  %0 = input "x" f32[8]',
+        "  %1 = relu(%0)",
+        "  %2 = select(%1) by a [0, 0]",
+        "  %3 = tanh(%2)",
+        "  %4 = select(%3, %0) by a [0, 1]",
+        "  output y = %4",
+        "}",
+    ]
+    assert "choice a {1, 2}" in print_graph(run(graph, ["prune"]))
+
+
+FOLDED = [
+    (X + "%1 = identity(%0)\n%2 = identity(%1)", X, 0),
+    (X + "%1 = scale(%0, factor=1.0)\n%2 = shift(%1, amount=0.0)", X, 0),
+    (X + "%1 = zero(%0)\n%2 = add(%0, %1)", X, 0),
+    (X + "%1 = zero(%0)\n%2 = add(%1, %0)", X, 0),
+    (X + "%1 = zero(%0)\n%2 = sub(%0, %1)", X, 0),
+    (X + "%1 = concat(%0)", X, 0),
+    (X + "%1 = relu(%0)\n%2 = relu(%1)", X + "%1 = relu(%0)\n", 1),
+    (X + "%1 = relu(%0)\n%2 = relu6(%1)", X + "%1 = relu6(%0)\n", 1),
+    (X + "%1 = relu6(%0)\n%2 = relu(%1)", X + "%1 = relu6(%0)\n", 1),
+    (X + "%1 = sigmoid(%0)\n%2 = relu(%1)", X + "%1 = sigmoid(%0)\n", 1),
+    (X + "%1 = slice(%0)\n%2 = slice(%1, stop=8)", X, 0),
+    (X + "%1 = reshape(%0, shape=(-1,))", X, 0),
+    (X + "%1 = reshape(%0, shape=(2, 4))\n%2 = flatten(%1)", X, 0),
+    (X + "%1 = reshape(%0, shape=(2, 4))\n%2 = reshape(%1, shape=(4, -1))", X + "%1 = reshape(%0, shape=(4, -1))\n", 1),
+    (MAP + "%1 = transpose(%0)\n%2 = transpose(%1)", MAP, 0),
+    (MAP + "%1 = transpose(%0, axes=(1, 2, 0))\n%2 = transpose(%1, axes=(1, 2, 0))", MAP + "%1 = transpose(%0, axes=(2, 0, 1))\n", 1),
+    (MAP + "%1 = transpose(%0, axes=(0, 1, 2))", MAP, 0),
+    (MAP + "%1 = avg_pool(%0, kernel=1)\n%2 = max_pool(%1, kernel=1)", MAP, 0),
+    (MAP + "%1 = pad(%0, amount=0)\n%2 = upsample(%1, factor=1)", MAP, 0),
+    (MAP + "%1 = to_tokens(%0)\n%2 = to_map(%1)", MAP, 0),
+    (X + "%1 = identity(%0)\n%2 = select(%0, %1) by a [1, 0]", X, 0),
+    (X + "%1 = relu(%0)\n%2 = identity(%0)\n%3 = select(%0, %1, %2) by a [2, 1]", X + "%1 = relu(%0)\n%2 = select(%0, %1) by a [0, 1]\n", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "expected", "output"), FOLDED)
+def test_fold(before: str, expected: str, output: int) -> None:
+    last = before.count("%1 =") + before.count("%2 =") + before.count("%3 =")
+    assert after("fold", f"{before}\noutput y = %{last}") == f"{expected}output y = %{output}"
+
+
+KEPT = [
+    X + "%1 = dropout(%0, rate=0.0)",
+    X + "%1 = scale(%0, factor=case(a: 1.0, 2.0))",
+    X + "%1 = zero(%0)\n%2 = sub(%1, %0)",
+    MAP + "%1 = slice(%0, stop=1, axis=0)\n%2 = zero(%0)\n%3 = add(%1, %2)",  # the sum is larger than what it adds to
+    MAP + "%1 = avg_pool(%0, kernel=1, stride=2)",
+    MAP + "%1 = upsample(%0, factor=case(a: 1, 2))",
+    MAP + "%1 = to_tokens(%0)\n%2 = to_map(%1, height=4)",
+    MAP + "%1 = transpose(%0, axes=case(a: (0, 1, 2), (1, 0, 2)))",
+    X + "%1 = relu6(%0)\n%2 = tanh(%1)\n%3 = relu(%2)",
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_fold_keeps_what_does_something(text: str) -> None:
+    last = text.count("\n%") + (1 if text.startswith("%1") else 0)
+    assert after("fold", f"{text}\noutput y = %{last}") == f"{text}\noutput y = %{last}"
+
+
+def test_cse() -> None:
+    text = X + "%1 = relu(%0)\n%2 = relu(%0)\n%3 = tanh(%0)\n%4 = add(%1, %3)\n%5 = add(%3, %2)\n%6 = mul(%4, %5)\noutput y = %6"
+    merged = X + "%1 = relu(%0)\n%2 = tanh(%0)\n%3 = add(%1, %2)\n%4 = mul(%3, %3)\noutput y = %4"
+    assert after("cse", text) == merged
+
+
+def test_cse_merges_equal_weights_only() -> None:
+    text = X + "%1 = linear(%0, channels=8) @ {}\n%2 = linear(%0, channels=8) @ {}\n%3 = sub(%1, %2)\noutput y = %3"
+    assert after("cse", text.format("a", "b")) == text.format("a", "b")
+    shared = X + "%1 = linear(%0, channels=8) @ a\n%2 = sub(%1, %1)\noutput y = %2"
+    assert after("cse", text.format("a", "a")) == shared
+
+
+def test_cse_keeps_random_numbers_apart() -> None:
+    text = X + "%1 = dropout(%0){}\n%2 = dropout(%0){}\n%3 = add(%1, %2)\noutput y = %3"
+    for scopes in (("", ""), (" @ a", " @ b")):
+        assert after("cse", text.format(*scopes)) == text.format(*scopes)
+
+
+def test_cse_merges_what_could_have_weights_and_has_none() -> None:
+    text = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = layer_norm(%0, affine=false) @ b\n%3 = add(%1, %2)\noutput y = %3"
+    merged = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = add(%1, %1)\noutput y = %2"
+    assert after("cse", text) == merged
+
+
+def test_infer_refuses_with_a_place() -> None:
+    graph = parse_graph("net tiny {choice a {1, 2}\n" + X + "%1 = slice(%0, stop=case(a: 8, 9))\noutput y = %1}", "tiny.ir")
+    with pytest.raises(ArchError, match=r"tiny.ir:3:1: error\[A0401\]: %1 \(slice\): slice 0:9(.|\n)*when a = 2"):
+        run(graph, ["infer"])
+
+
+def test_unknown_passes_are_refused_before_any_runs() -> None:
+    with pytest.raises(ArchError, match="did you mean `prune`") as caught:
+        run(Graph(), ["fold", "prun", "lower"])
+    assert [d.code for d in caught.value.diagnostics] == ["A0707", "A0707"]
+
+
+def test_the_pass_that_broke_the_graph_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = parse_graph("net tiny {" + X + "output y = %0}")
+
+    def vandal(graph: Graph) -> Graph:
+        copy = PASSES["prune"](parse_graph(print_graph(graph)))
+        copy.outputs["z"] = copy.add(Node(Linear(3)), 0)
+        return copy
+
+    monkeypatch.setitem(PASSES, "vandal", vandal)
+    run(graph, ["prune", "vandal", "fold"])
+    with pytest.raises(BrokenGraph, match="after pass `vandal`: %1 .linear.: has weights but no scope"):
+        run(graph, ["prune", "vandal", "fold"], verify=True)
+    graph.add(Node(Relu()), 7)
+    with pytest.raises(BrokenGraph, match="before any pass"):
+        run(graph, ["prune"], verify=True)

@@ -50,7 +50,8 @@ def parse_graph(text: str, name: str = "<ir>") -> Graph:
         tree = _parser().parse(text)
     except UnexpectedCharacters as error:
         at: int = error.pos_in_stream  # type: ignore[assignment]
-        raise fail("A0701", f"unexpected character {text[at]!r}", Span(source, at, at + 1)) from None
+        what = "this string does not end on its line" if text[at] == '"' else f"unexpected character {text[at]!r}"
+        raise fail("A0701", what, Span(source, at, at + 1)) from None
     except UnexpectedToken as error:
         raise ArchError(_unexpected(source, error)) from None
     return _Reader(source).read(tree)
@@ -85,6 +86,7 @@ class _Reader:
         self.problems: list[Diagnostic] = []
         self._choices: dict[str, Choice] = {}
         self._nodes: dict[str, NodeId | None] = {}
+        self._inputs: set[str] = set()
         self._values: dict[str, Value] = {}
         self._types: list[tuple[NodeId, TensorType, Span]] = []
 
@@ -108,7 +110,7 @@ class _Reader:
     def _checked(self) -> Iterator[None]:
         yield
         if self.problems:
-            raise ArchError(*self.problems[:MOST_DIAGNOSTICS])
+            raise ArchError(*self.problems)
 
     def _attempt(self, read: Callable[[Part], None], statement: Part) -> None:
         try:
@@ -116,6 +118,8 @@ class _Reader:
                 read(statement)
         except ArchError as error:
             self.problems += error.diagnostics
+        if len(self.problems) >= MOST_DIAGNOSTICS:
+            raise ArchError(*self.problems)
 
     @contextmanager
     def _at(self, part: Part, code: str = "A0702") -> Iterator[None]:
@@ -208,8 +212,9 @@ class _Reader:
     def _input(self, tree: Part) -> tuple[Op, str]:
         label, of = tree.children
         name = self._name(label)
-        if name in self.graph.inputs:
+        if name in self._inputs:
             raise fail("A0703", f"there are two inputs `{name}`", self._span(label))
+        self._inputs.add(name)
         type_ = self._type(of)
         with self._at(of):
             require(type_.kind == "feature", "an input is a feature")

@@ -10,12 +10,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from archir.cases import MOST_OUTCOMES, Case, Choice, Label, Value, case, leaves, varies
 from archir.errors import NOWHERE, RuleError, Span, require
 
 MOST_NESTING = 100
 """Brackets inside brackets, when values are read."""
+MOST_DEPTH = 160
+"""Cases and tuples inside each other, when values are read."""
 MOST_INLINE = 16
 """Leaves of a case that is written in place."""
 MOST_BITS = 4096
@@ -67,6 +70,8 @@ class Writer(ABC, Generic[T]):
         return self.inline(value.choice.path, [self.write(branch) for branch in value.branches])
 
     def _size(self, value: Value) -> int:
+        if isinstance(value, tuple):
+            return 1 + sum(self._size(item) for item in value)
         if not varies(value):
             return 1
         if value not in self._sizes:
@@ -89,12 +94,26 @@ def new_choice(
 
 def new_case(choice: Choice, branches: Sequence[Value]) -> Value:
     """A case from outside. RuleError unless it has a branch per outcome and its branches test later choices only."""
+    depth = 1 + max(map(_depth, branches), default=0)
+    require(depth <= MOST_DEPTH, f"cases and tuples nest deeper than {MOST_DEPTH} levels")
     wanted = choice.outcomes
     require(len(branches) == wanted, f"`{choice}` has {wanted} outcomes, but {len(branches)} branches are given")
     for branch in branches:
         if varies(branch) and branch.choice.order <= choice.order:
             raise RuleError(f"`{branch.choice}` is tested below `{choice}`", "choices are tested in their order")
-    return case(choice, branches)
+    made = case(choice, branches)
+    if varies(made):
+        _depths[made] = depth
+    return made
+
+
+_depths: WeakKeyDictionary[Case, int] = WeakKeyDictionary()
+
+
+def _depth(value: Value) -> int:
+    if varies(value):
+        return _depths.get(value, value.depth)
+    return 1 + max(map(_depth, value), default=0) if isinstance(value, tuple) else 0
 
 
 def is_condition(value: Value) -> bool:

@@ -122,5 +122,3 @@ def _settles(op: Op, inner: Op) -> bool:
         case Relu6():
             return isinstance(inner, Relu6 | Sigmoid | HardSigmoid | Softmax | Zero)
     return False
-
-

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import strategies as st
+
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.cases import Choice, Value, both, either, if_else, negate, when
 from archir.errors import RuleError
@@ -17,7 +19,6 @@ from archir.ops.conv import Linear
 from archir.ops.random import Dropout
 from archir.ops.shape import Flatten, Reshape, Slice, Transpose
 from archir.passes.prune import prune
-from hypothesis import strategies as st
 
 SHAPES = [(8,), (1, 8), (2, 4), (4, 2), (2, 2, 2), (8, 1, 1), (-1,), (2, -1)]
 
@@ -75,7 +76,8 @@ def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
     if kind == "concat":
         return Concat(draw(st.none() | st.integers(-1, 1))), draw(st.integers(1, 2))
     if kind == "slice":
-        return Slice(draw(st.integers(0, 1)), draw(varied(known, st.none() | st.integers(1, 8))), draw(st.none() | st.just(0))), 1
+        stop = draw(varied(known, st.none() | st.integers(1, 8)))
+        return Slice(draw(st.integers(0, 1)), stop, draw(st.none() | st.just(0))), 1
     if kind == "linear":
         channels = draw(varied(known, st.sampled_from([4, 8])))
         return Linear(channels, draw(varied(known, st.booleans()))), 1
@@ -131,14 +133,20 @@ def annotated(draw: Any) -> Graph:
         limit = draw(varied(known, st.integers(0, 10**12)))
         cost = draw(st.sampled_from(["macs", 'latency("cpu")', "true"]))
         relation = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
-        graph.constraints.append(Constraint(draw(conditions(known)), "require", draw(texts), cost=cost, relation=relation, limit=limit))
+        bound = Constraint(draw(conditions(known)), "require", draw(texts), cost=cost, relation=relation, limit=limit)
+        graph.constraints.append(bound)
     names = st.sampled_from(["channels", "form", "π", "a b"])
     graph.parameters = draw(st.dictionaries(names, varied(known, parameters), max_size=3))
     return graph
 
 
 atoms = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False).filter(bool), st.fractions(), st.text(max_size=5),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False).filter(bool),  # a case tells 0.0 and -0.0 apart no more than `==` does
+    st.fractions(),
+    st.text(max_size=5),
     st.builds(range, st.integers(-3, 3), st.integers(0, 9)),
-)  # fmt: skip
+)
 parameters = st.recursive(atoms, lambda items: st.lists(items, max_size=3).map(tuple), max_leaves=4)

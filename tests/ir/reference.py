@@ -5,9 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from itertools import product
-from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
+
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input, Select
 from archir.ops.activation import Identity, Relu, Relu6, Scale, Shift, Sigmoid, Zero
@@ -15,7 +16,6 @@ from archir.ops.arithmetic import Add, Concat, Mul, Sub
 from archir.ops.conv import Linear
 from archir.ops.random import Dropout
 from archir.ops.shape import Flatten, Reshape, Slice, Transpose
-from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
@@ -53,7 +53,7 @@ def compute(op: object, scope: str, *operands: Array) -> Array:
     match op, operands:
         case Input(), _:
             return drawn(op.label, shape=op.dims)
-        case (Identity() | Dropout()), [x]:
+        case ((Identity() | Dropout()), [x]):
             return x
         case Zero(), [x]:
             return np.zeros_like(x)
@@ -88,8 +88,3 @@ def compute(op: object, scope: str, *operands: Array) -> Array:
             weight = drawn(scope, "weight", shape=(channels, x.shape[-1]))
             return x @ weight.T + (drawn(scope, "bias", shape=(channels,)) if bias else 0)
     raise NotImplementedError(op)
-
-
-def size(graph: Graph) -> int:
-    """How many assignments there are."""
-    return prod(decision.choice.outcomes for decision in graph.decisions.values())

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-import archir.ops  # noqa: F401  (declares the operations)
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import graphs
+from reference import assignments, meaning
+
+import archir.ops  # noqa: F401  (declares the operations)
 from archir.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.printer import print_graph
@@ -16,10 +21,6 @@ from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Linear
 from archir.passes import PASSES, run
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_graphs import graphs
-from reference import assignments, meaning
 
 
 def same_meaning(one: Graph, other: Graph) -> Iterator[bool]:
@@ -64,7 +65,9 @@ def test_prune() -> None:
 
 def test_prune_takes_the_choices_above_into_account() -> None:
     graph = parse_graph(
-        "net tiny {choice a {1, 2}" + X + """
+        "net tiny {choice a {1, 2}"
+        + X
+        + """
         %1 = relu(%0)
         %2 = sigmoid(%0)
         %3 = select(%1, %2) by a [0, 1]
@@ -84,6 +87,8 @@ def test_prune_takes_the_choices_above_into_account() -> None:
     assert "choice a {1, 2}" in print_graph(run(graph, ["prune"]))
 
 
+TURN = "%{} = transpose(%{}, axes=(1, 2, 0))\n"
+
 FOLDED = [
     (X + "%1 = identity(%0)\n%2 = identity(%1)", X, 0),
     (X + "%1 = scale(%0, factor=1.0)\n%2 = shift(%1, amount=0.0)", X, 0),
@@ -100,19 +105,23 @@ FOLDED = [
     (X + "%1 = reshape(%0, shape=(2, 4))\n%2 = flatten(%1)", X, 0),
     (X + "%1 = reshape(%0, shape=(2, 4))\n%2 = reshape(%1, shape=(4, -1))", X + "%1 = reshape(%0, shape=(4, -1))\n", 1),
     (MAP + "%1 = transpose(%0)\n%2 = transpose(%1)", MAP, 0),
-    (MAP + "%1 = transpose(%0, axes=(1, 2, 0))\n%2 = transpose(%1, axes=(1, 2, 0))", MAP + "%1 = transpose(%0, axes=(2, 0, 1))\n", 1),
+    (MAP + TURN.format(1, 0) + TURN.format(2, 1), MAP + "%1 = transpose(%0, axes=(2, 0, 1))\n", 1),
     (MAP + "%1 = transpose(%0, axes=(0, 1, 2))", MAP, 0),
     (MAP + "%1 = avg_pool(%0, kernel=1)\n%2 = max_pool(%1, kernel=1)", MAP, 0),
     (MAP + "%1 = pad(%0, amount=0)\n%2 = upsample(%1, factor=1)", MAP, 0),
     (MAP + "%1 = to_tokens(%0)\n%2 = to_map(%1)", MAP, 0),
     (X + "%1 = identity(%0)\n%2 = select(%0, %1) by a [1, 0]", X, 0),
-    (X + "%1 = relu(%0)\n%2 = identity(%0)\n%3 = select(%0, %1, %2) by a [2, 1]", X + "%1 = relu(%0)\n%2 = select(%0, %1) by a [0, 1]\n", 2),
-]  # fmt: skip
+    (
+        X + "%1 = relu(%0)\n%2 = identity(%0)\n%3 = select(%0, %1, %2) by a [2, 1]",
+        X + "%1 = relu(%0)\n%2 = select(%0, %1) by a [0, 1]\n",
+        2,
+    ),
+]
 
 
 @pytest.mark.parametrize(("before", "expected", "output"), FOLDED)
 def test_fold(before: str, expected: str, output: int) -> None:
-    last = before.count("%1 =") + before.count("%2 =") + before.count("%3 =")
+    last = before.count(" = ") - 1
     assert after("fold", f"{before}\noutput y = %{last}") == f"{expected}output y = %{output}"
 
 
@@ -131,12 +140,13 @@ KEPT = [
 
 @pytest.mark.parametrize("text", KEPT)
 def test_fold_keeps_what_does_something(text: str) -> None:
-    last = text.count("\n%") + (1 if text.startswith("%1") else 0)
+    last = text.count(" = ") - 1
     assert after("fold", f"{text}\noutput y = %{last}") == f"{text}\noutput y = %{last}"
 
 
 def test_cse() -> None:
-    text = X + "%1 = relu(%0)\n%2 = relu(%0)\n%3 = tanh(%0)\n%4 = add(%1, %3)\n%5 = add(%3, %2)\n%6 = mul(%4, %5)\noutput y = %6"
+    text = X + "%1 = relu(%0)\n%2 = relu(%0)\n%3 = tanh(%0)\n"
+    text += "%4 = add(%1, %3)\n%5 = add(%3, %2)\n%6 = mul(%4, %5)\noutput y = %6"
     merged = X + "%1 = relu(%0)\n%2 = tanh(%0)\n%3 = add(%1, %2)\n%4 = mul(%3, %3)\noutput y = %4"
     assert after("cse", text) == merged
 
@@ -155,19 +165,21 @@ def test_cse_keeps_random_numbers_apart() -> None:
 
 
 def test_cse_merges_what_could_have_weights_and_has_none() -> None:
-    text = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = layer_norm(%0, affine=false) @ b\n%3 = add(%1, %2)\noutput y = %3"
+    text = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = layer_norm(%0, affine=false) @ b\n"
+    text += "%3 = add(%1, %2)\noutput y = %3"
     merged = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = add(%1, %1)\noutput y = %2"
     assert after("cse", text) == merged
 
 
 def test_infer_refuses_with_a_place() -> None:
-    graph = parse_graph("net tiny {choice a {1, 2}\n" + X + "%1 = slice(%0, stop=case(a: 8, 9))\noutput y = %1}", "tiny.ir")
+    text = "net tiny {choice a {1, 2}\n" + X + "%1 = slice(%0, stop=case(a: 8, 9))\noutput y = %1}"
+    graph = parse_graph(text, "tiny.ir")
     with pytest.raises(ArchError, match=r"tiny.ir:3:1: error\[A0401\]: %1 \(slice\): slice 0:9(.|\n)*when a = 2"):
         run(graph, ["infer"])
 
 
 def test_unknown_passes_are_refused_before_any_runs() -> None:
-    with pytest.raises(ArchError, match="did you mean `prune`") as caught:
+    with pytest.raises(ArchError, match=r"did you mean `prune`") as caught:
         run(Graph(), ["fold", "prun", "lower"])
     assert [d.code for d in caught.value.diagnostics] == ["A0707", "A0707"]
 
@@ -182,7 +194,7 @@ def test_the_pass_that_broke_the_graph_is_named(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setitem(PASSES, "vandal", vandal)
     run(graph, ["prune", "vandal", "fold"])
-    with pytest.raises(BrokenGraph, match="after pass `vandal`: %1 .linear.: has weights but no scope"):
+    with pytest.raises(BrokenGraph, match=r"after pass `vandal`: %1 .linear.: has weights but no scope"):
         run(graph, ["prune", "vandal", "fold"], verify=True)
     graph.add(Node(Relu()), 7)
     with pytest.raises(BrokenGraph, match="before any pass"):

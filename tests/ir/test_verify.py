@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import archir.ops  # noqa: F401  (declares the operations)
 import pytest
+
+import archir.ops  # noqa: F401  (declares the operations)
 from archir.cases import Choice, case, when
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.op import Free
@@ -63,6 +64,11 @@ class _Undeclared(Free, abstract=True):
     pass
 
 
+def varying(values: Any, op: Callable[[Any], Any]) -> Corrupt:
+    """Add a node with an attribute that depends on `a`."""
+    return lambda graph: node(op(case(graph.decisions["a"].choice, values)))(graph)
+
+
 CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (lambda graph: graph.nx.nodes[1].clear(), "%1 has no node"),
     (lambda graph: graph.nx.remove_node(2), "%2 has no node"),
@@ -85,19 +91,19 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (lambda graph: graph.add(Node(Input("x", (8,)))), "there are two inputs `x`"),
     (lambda graph: graph.add(Node(Input("z", (0,)))), "dimensions must be at least 1"),
     (lambda graph: graph.add(Node(Input("z", (8,), "f99"))), "there is no element type `f99`"),
-    (lambda graph: graph.add(Node(Input("z", case(graph.decisions["a"].choice, ((1,), (2,)))))), "must not depend on choices"),
+    (varying(((1,), (2,)), lambda dims: Input("z", dims)), "must not depend on choices"),
     (node(Linear("8"), "new"), "`channels` of `linear` must be an integer"),
     (node(Linear(True), "new"), "`channels` of `linear` must be an integer"),
     (node(LeakyRelu("steep")), "`slope` of `leaky_relu` must be a number"),
     (node(Conv(8, padding=None), "new"), "`padding` of `conv` must be an integer or a string"),
-    (lambda graph: node(Scale(case(graph.decisions["a"].choice, (1.0, "2"))))(graph), "`factor` of `scale` must be a number"),
+    (varying((1.0, "2"), Scale), "`factor` of `scale` must be a number"),
     (node(Scale(case(STRANGER, (1.0, 2.0)))), "%4 (scale): depends on another choice `a` than the graph has"),
     (node(Scale(case(Choice("c", (1, 2), 9), (1.0, 2.0)))), "%4 (scale): there is no choice `c`"),
     (lambda graph: graph.decisions.pop("a"), "there is no choice `a`"),
     (decision("b", active=when(STRANGER, [0])), "the condition of `b`: depends on another choice `a`"),
     (decision("b", active=when(Choice("c", (1, 2), 9), [0])), "the condition of `b`: there is no choice `c`"),
     (decision("b", active=1), "the condition of `b` is not a condition"),
-    (lambda g: decision("b", active=when(g.decisions["b"].choice, [0]))(g), "the condition of `b` depends on `b` itself"),
+    (lambda g: decision("b", active=when(g.decisions["b"].choice, [0]))(g), "of `b` depends on `b` itself"),
     (renamed("b", path="c"), "the choice `c` is filed under `b`"),
     (renamed("b", order=0), "`b` and `a` have the same place in the order"),
     (constraint(3), "`require deep` is not a condition"),
@@ -129,7 +135,8 @@ def test_shared_weights_have_one_shape() -> None:
 
 
 def test_shapes_may_differ_where_only_one_is_there() -> None:
-    verify(parse_graph("""
+    verify(
+        parse_graph("""
         net tiny {
           choice a {1, 2}
           %0 = input "x" f32[8]
@@ -139,7 +146,8 @@ def test_shapes_may_differ_where_only_one_is_there() -> None:
           %4 = select(%2, %3) by a [0, 1]
           output y = %4
         }
-    """))
+    """)
+    )
 
 
 def test_weights_need_operands_that_have_channels() -> None:

@@ -1,0 +1,336 @@
+"""Every lowering against what its operation declares: shapes, weights, multiply-accumulates, gradients."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from archir_torch.module import Network, lower, missing_rules, weights_of
+from archir_torch.rules import RULES, lowers
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+import archir.ops  # noqa: F401  (declares the operations)
+from archir.ir.graph import Graph, Node
+from archir.ir.op import OPS, Op
+from archir.ir.structure import Input
+from archir.ops.activation import (
+    Elu,
+    Exp,
+    Gelu,
+    HardSigmoid,
+    HardSwish,
+    Identity,
+    LeakyRelu,
+    Mish,
+    Relu,
+    Relu6,
+    Scale,
+    Shift,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    Zero,
+)
+from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
+from archir.ops.attention import Attention, LocalAttention
+from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
+from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
+from archir.ops.random import DropPath, Dropout
+from archir.ops.shape import (
+    ChannelShuffle,
+    Flatten,
+    Pad,
+    Parameter,
+    Reshape,
+    Slice,
+    ToMap,
+    ToTokens,
+    Transpose,
+    Upsample,
+)
+from archir.types import TensorType
+
+MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
+Dims = tuple[int, ...]
+Case = tuple[Op, tuple[Dims, ...]]
+
+ACTIVATIONS: list[Op] = [
+    *(Relu(), Relu6(), LeakyRelu(), LeakyRelu(0.2), Elu(), Gelu(), Gelu(True), Silu(), Mish(), HardSwish()),
+    *(HardSigmoid(), Sigmoid(), Tanh(), Exp(), Softmax(), Softmax(0), Identity(), Zero(), Scale(2.0), Shift(-1.0)),
+]
+CONVOLUTIONS: list[Op] = [
+    *(Conv(16), Conv(16, 1), Conv(16, 3, 2), Conv(16, 4, 2), Conv(16, 2, padding="valid", bias=True)),
+    *(Conv(16, 3, padding=3), Conv(16, 3, dilation=2, groups=4), Conv(8, 5, groups=8, bias=True), Conv(4, 7, 3)),
+]
+CASES: list[Case] = [
+    *((op, (dims,)) for op in ACTIVATIONS for dims in (MAP, VECTOR)),
+    *((op, (MAP, MAP)) for op in (Add(), Sub(), Mul())),
+    *((op, (MAP, (8, 1, 1))) for op in (Add(), Sub(), Mul())),
+    *((op, ((1, 8), TOKENS)) for op in (Add(), Sub(), Mul())),
+    (Concat(), (MAP, (3, 6, 5), MAP)),
+    (Concat(), (TOKENS, (12, 3))),
+    (Concat(0), (TOKENS, (1, 8))),
+    (Concat(-1), (MAP, (8, 6, 2))),
+    (Concat(-3), (MAP, MAP)),
+    (Concat(), (VECTOR,)),
+    (Matmul(), (TOKENS, (8, 5))),
+    (Matmul(True), (TOKENS, (5, 8))),
+    *((Attention(heads), (TOKENS, TOKENS, TOKENS)) for heads in (1, 2)),
+    (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
+    *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
+    (Attention(2, 0.5), (MAP, (8, 3, 2), (12, 3, 2))),
+    (LocalAttention(3), (MAP, MAP, MAP)),
+    (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
+    (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
+    (LocalAttention(7, 2), (MAP, MAP, MAP)),
+    *((op, (MAP,)) for op in CONVOLUTIONS),
+    *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
+    *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
+    *((op, (MAP,)) for op in (GroupNorm(4), GroupNorm(8, False), GroupNorm(1))),
+    *((op, (MAP,)) for op in (MaxPool(3), MaxPool(2), MaxPool(3, 2), MaxPool(2, 2, "valid"), MaxPool(3, 2, 1))),
+    *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
+    *((AvgPool(2, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
+    (AvgPool(2, 2, "valid"), (MAP,)),
+    *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
+    *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
+    *((op, (dims,)) for op in (Dropout(), Dropout(0.0), DropPath(0.5), DropPath(0.0)) for dims in (MAP, VECTOR)),
+    *((op, (MAP,)) for op in (Reshape((8, 30)), Reshape((-1,)), Reshape((2, -1, 5)))),
+    *((op, (MAP,)) for op in (Transpose(), Transpose((2, 0, 1)))),
+    (Transpose((1, 0)), (TOKENS,)),
+    *((op, (MAP,)) for op in (Slice(2, 6), Slice(1, None, 2), Slice(-3, -1, -2), Slice(0, 1, -3))),
+    (Slice(stop=3), (TOKENS,)),
+    (Slice(stop=3, axis=0), (TOKENS,)),
+    *((op, (MAP,)) for op in (Pad(1), Pad(0), Pad((1, 0, 2, 3)))),
+    (ToTokens(), (MAP,)),
+    (ToMap(3), (TOKENS,)),
+    (ToMap(), ((9, 8),)),
+    *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
+    (ChannelShuffle(4), (MAP,)),
+    *((Upsample(factor), (MAP,)) for factor in (1, 3)),
+    (Parameter((4, 8)), ()),
+    (Parameter((1,), "ones"), ()),
+]
+
+
+def name_of(case: Case) -> str:
+    op, dims = case
+    return f"{op.name}-{'-'.join(str(value) for value in op.attributes().values())}-{'x'.join(str(len(d)) for d in dims)}"
+
+
+def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
+    """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
+    graph = Graph("one")
+    operands = [graph.add(Node(Input(f"x{i}", shape))) for i, shape in enumerate(dims)]
+    graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)
+    if not dims:
+        x = graph.add(Node(Input("x", VECTOR)))
+        graph.outputs["x"] = x
+    return graph
+
+
+def run(network: Network, *inputs: Tensor) -> Tensor:
+    found = network(*inputs)
+    return found["y"] if isinstance(found, dict) else found
+
+
+def inputs_of(graph: Graph, batch: int = 2) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [graph[number].op.dims for number in graph.inputs.values()]
+    return [torch.randn(batch, *shape, generator=generator) for shape in shapes]
+
+
+def test_every_operation_has_a_rule_and_a_case() -> None:
+    assert missing_rules() == []
+    assert {type(op) for op, _ in CASES} == {op for op in OPS.values() if not op.internal}
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_shape_weights_and_gradients(case: Case, training: bool) -> None:
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph).train(training)
+    assert {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()} == {
+        key: weight.shape for key, weight in weights_of(graph).items()
+    }
+    inputs = [x.requires_grad_() for x in inputs_of(graph)]
+    y = run(network, *inputs)
+    assert tuple(y.shape) == (2, *op.infer(*map(TensorType, dims)).shape)
+    assert y.isfinite().all()
+    (y * torch.linspace(-1, 1, y.numel()).reshape(y.shape)).sum().backward()
+    leaves = [*network.parameters(), *(inputs if dims and not isinstance(op, Zero) else [])]
+    assert all(leaf.grad is not None and leaf.grad.isfinite().all() for leaf in leaves)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case[0].random], ids=name_of)
+def test_samples_do_not_meet(case: Case) -> None:
+    """In evaluation a batch gives what its samples give one by one."""
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph).eval()
+    inputs = inputs_of(graph, 3)
+    with torch.no_grad():
+        together = run(network, *inputs)
+        apart = torch.cat([run(network, *(x[i : i + 1] for x in inputs)) for i in range(3)])
+    torch.testing.assert_close(together, apart)
+
+
+COUNTED = (Conv, Conv1d, Linear, Matmul, Attention)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if isinstance(case[0], COUNTED)], ids=name_of)
+def test_macs_are_what_a_counter_sees(case: Case) -> None:
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(*inputs_of(graph, 1))
+    assert counter.get_total_flops() == 2 * op.macs(*map(TensorType, dims))
+
+
+def one(op: Op, *inputs: Tensor, training: bool = False, **weights: Tensor) -> Tensor:
+    """The operation on these inputs, with these weights if any are given."""
+    network = lower(graph_of(op, tuple(tuple(x.shape[1:]) for x in inputs))).train(training)
+    if weights:
+        network.load_state_dict({f"block.0.op.{name}": tensor for name, tensor in weights.items()}, strict=False)
+    return run(network, *inputs)
+
+
+def test_padding_never_wins_a_max_pool() -> None:
+    x = -torch.rand(2, 3, 5, 5) - 1
+    for kernel in (2, 3):
+        assert (one(MaxPool(kernel), x) < 0).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [2, 3, 4])
+def test_avg_pool_leaves_padding_out(kernel: int, stride: int) -> None:
+    ones = torch.ones(1, 1, 6, 6)
+    torch.testing.assert_close(
+        one(AvgPool(kernel, stride), ones), torch.ones(1, 1, math.ceil(6 / stride), math.ceil(6 / stride))
+    )
+    assert one(AvgPool(kernel, stride, count_padding=True), ones).amin() < 1
+
+
+def test_even_kernels_pad_after() -> None:
+    x, weight = torch.randn(2, 3, 7, 7), torch.randn(4, 3, 4, 4)
+    expected = F.conv2d(F.pad(x, (1, 2, 1, 2)), weight, stride=2)
+    torch.testing.assert_close(one(Conv(4, 4, 2), x, weight=weight), expected)
+
+
+@pytest.mark.parametrize("shape", [MAP, TOKENS, VECTOR])
+def test_batch_norm_over_channels(shape: Dims) -> None:
+    axis = 1 if len(shape) != 2 else 2
+    x = torch.randn(16, *shape) * 3 + 1
+    others = [i for i in range(x.dim()) if i != axis]
+    graph = graph_of(BatchNorm(), (shape,))
+    network = lower(graph).train()
+    y = network(x)
+    torch.testing.assert_close(y.mean(others), torch.zeros(8), atol=1e-5, rtol=0)
+    torch.testing.assert_close(y.var(others, correction=0), torch.ones(8), atol=1e-4, rtol=0)
+    state = network.state_dict()
+    torch.testing.assert_close(state["block.0.op.running_mean"], 0.1 * x.mean(others))
+    torch.testing.assert_close(state["block.0.op.running_var"], 0.9 + 0.1 * x.var(others))
+    before = {key: tensor.clone() for key, tensor in state.items()}
+    network.eval()(x)
+    assert all(torch.equal(before[key], tensor) for key, tensor in network.state_dict().items())
+
+
+def reference_attention(query: Tensor, key: Tensor, value: Tensor, heads: int, scale: float | None) -> Tensor:
+    """Softmax attention of tokens, head by head."""
+    width = query.shape[2] // heads
+    parts = []
+    for q, k, v in zip(query.chunk(heads, 2), key.chunk(heads, 2), value.chunk(heads, 2), strict=True):
+        logits = q @ k.transpose(1, 2) * (width**-0.5 if scale is None else scale)
+        parts.append(logits.softmax(2) @ v)
+    return torch.cat(parts, 2)
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_attention_splits_channels_head_major(scale: float | None) -> None:
+    query, key, value = torch.randn(2, 12, 8), torch.randn(2, 7, 8), torch.randn(2, 7, 6)
+    expected = reference_attention(query, key, value, 2, scale)
+    torch.testing.assert_close(one(Attention(2, scale), query, key, value), expected)
+    maps = [x.transpose(1, 2).unflatten(2, size) for x, size in ((query, (3, 4)), (key, (1, 7)), (value, (7, 1)))]
+    maps[2] = maps[2].reshape(2, 6, 1, 7)
+    got = one(Attention(2, scale), *maps)
+    torch.testing.assert_close(got, expected.transpose(1, 2).unflatten(2, (3, 4)))
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_local_attention_is_attention_to_a_window(relative: bool) -> None:
+    heads, kernel, channels = 2, 3, 6
+    query, key, value = torch.randn(3, 2, channels, 4, 5).unbind()
+    rows, columns = torch.randn(3, kernel), torch.randn(3, kernel)
+    keys = F.unfold(key, kernel, padding=1).view(2, channels, kernel, kernel, 20)
+    values = F.unfold(value, kernel, padding=1).view(2, heads, 3, 9, 20)
+    if relative:
+        offsets = [rows[:, :, None].expand(-1, -1, kernel), columns[:, None].expand(-1, kernel, -1)]
+        keys = keys + torch.cat(offsets)[:, :, :, None]
+    logits = query.view(2, heads, 3, 1, 20) * keys.reshape(2, heads, 3, 9, 20)
+    expected = (logits.sum(2, keepdim=True).softmax(3) * values).sum(3).view(2, channels, 4, 5)
+    weights = {"rows": rows, "columns": columns} if relative else {}
+    got = one(LocalAttention(kernel, heads, relative), query, key, value, **weights)
+    torch.testing.assert_close(got, expected)
+
+
+def test_dropout_zeroes_numbers_and_drop_path_samples() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(400, 5)
+    numbers, samples = one(Dropout(0.25), x, training=True), one(DropPath(0.25), x, training=True)
+    for y in (numbers, samples):
+        torch.testing.assert_close(y.unique(), torch.tensor([0, 4 / 3]))
+        assert 0.9 < y.mean() < 1.1
+    assert (samples.amin(1) == samples.amax(1)).all()
+    assert not (numbers.amin(1) == numbers.amax(1)).all()
+    assert torch.equal(one(Dropout(0.25), x), x)
+    assert torch.equal(one(DropPath(0.25), x), x)
+
+
+def test_data_movement() -> None:
+    x = torch.arange(2 * 4 * 2 * 3.0).reshape(2, 4, 2, 3)
+    tokens = one(ToTokens(), x)
+    assert torch.equal(tokens[1, 4], x[1, :, 1, 1])
+    assert torch.equal(one(ToMap(2), tokens), x)
+    assert torch.equal(one(ChannelShuffle(2), x), x[:, [0, 2, 1, 3]])
+    assert torch.equal(one(Upsample(2), x)[:, :, ::2, 1::2], x)
+    assert torch.equal(one(Pad((1, 0, 0, 2)), x)[:, :, :2, 1:], x)
+    assert torch.equal(one(Slice(1, 3), x), x[:, 1:3])
+    assert torch.equal(one(Slice(1, 3), tokens), tokens[:, :, 1:3])
+
+
+def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
+    """Positional parameters are the operands, then weights by the operation's names."""
+    import inspect
+
+    for op, dims in CASES:
+        function = RULES[type(op)].function
+        parameters = inspect.signature(function).parameters.values()
+        positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        weights = op.weights(*map(TensorType, dims))
+        assert set(weights) <= set(positional), f"{op.name} lacks weights"
+        fixed = [name for name in type(op).operands if not name.startswith("*")]
+        required = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+        assert set(required[len(fixed) :]) <= set(weights), f"{op.name} has no {required}"
+
+
+def test_registration_refuses_what_does_not_fit() -> None:
+    with pytest.raises(AssertionError, match="two lowerings of relu"):
+        lowers(Relu)(lambda x: x)
+
+    class Imagined(Op, abstract=True):
+        name = "imagined"
+
+    def rule(x: Tensor, *, colour: str) -> Tensor:
+        return x
+
+    with pytest.raises(AssertionError, match="imagined has no colour"):
+        lowers(Imagined)(rule)
+    assert Imagined not in RULES

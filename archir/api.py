@@ -104,7 +104,10 @@ def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:
 
 
 def train(graph: Graph, **options: Any) -> Any:
-    """Train a network; see the torch backend's `train_network` for the options and the result."""
+    """Train a network on labelled images: the module and what was measured.
+
+    Options are `data`, `settings`, `folder`, `resume`, `device` and `progress`; see `archir_torch.TorchBackend.train`.
+    """
     return backends.get("torch").train(graph, **options)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from math import comb
+from math import comb, copysign
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -76,6 +76,10 @@ class Choice:
         return self.path
 
 
+_MOST_SHOWN = 4
+"""Levels of a Case that its text shows: written out, a diagram can be exponentially larger than it is."""
+
+
 class Case:
     """A value for each outcome of a choice. Made by `case` only, so that equal ones are identical."""
 
@@ -85,6 +89,8 @@ class Case:
         self.choice, self.branches, self.depth = choice, branches, depth
 
     def __str__(self) -> str:
+        if self.depth > _MOST_SHOWN:
+            return f"case({self.choice.path}: ...)"
         return f"case({self.choice.path}: {', '.join(map(str, self.branches))})"
 
     __repr__ = __str__
@@ -99,11 +105,13 @@ def varies(value: Value) -> TypeGuard[Case]:
 
 
 def key(value: Value) -> Hashable:
-    """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True` are three values)."""
+    """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True` are three values, as are 0.0 and -0.0)."""
     if type(value) is Case:
         return id(value)
     if isinstance(value, tuple):
         return (type(value), *map(key, value))
+    if type(value) is float:
+        return (float, value, copysign(1.0, value))
     return (type(value), value)
 
 

@@ -22,6 +22,7 @@ class Input(Free):
 
     def infer(self, *operands: Any) -> TensorType:
         """The declared type."""
+        require(all(dim >= 1 for dim in self.dims), f"dimensions must be at least 1, got {list(self.dims)}")
         return TensorType(self.dims, self.dtype)
 
 

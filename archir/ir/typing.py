@@ -40,7 +40,7 @@ def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], unde
         shapes = [list(x.dims) for x in types]
         for (i, axis, _), value in zip(dims, values[len(attributes) :], strict=True):
             shapes[i][axis] = value
-        return rule(concrete, *(x.with_dims(*shape) for x, shape in zip(types, shapes, strict=True)))
+        return rule(concrete, *(replace(x, dims=tuple(shape)) for x, shape in zip(types, shapes, strict=True)))
 
     return lift(plain, *attributes.values(), *(dim for _, _, dim in dims), under=under)
 
@@ -100,7 +100,14 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
         op = graph[number].op
         choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
         try:
-            types[number] = infer_op(op, [types[i] for i in graph.operands(number)], needed[number], choice)
+            types[number] = infer_op(op, _operands(graph, number, types), needed[number], choice)
         except RuleError as error:
             raise NodeError(number, error) from None
     return types
+
+
+def _operands(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:
+    """The operands' types; one that is never read (an alternative that is never chosen) has that of any other."""
+    operands = graph.operands(number)
+    known = [types[operand] for operand in operands if operand in types]
+    return [types.get(operand, known[0]) for operand in operands]

@@ -152,6 +152,8 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
     first: dict[str, tuple[NodeId, Value]] = {}
     for number in types:
         node = graph[number]
+        if type(node.op).weights is Op.weights:
+            continue
         place = f"%{number} ({node.op.name})"
         try:
             shapes = lifted(_shapes, node.op, [types[operand] for operand in graph.operands(number)], needed[number])

@@ -97,6 +97,7 @@ class Conv1d(Op):
         """f32[N', channels]."""
         require(x.rank == 2, f"expected tokens [N, D], got {x}", code="A0402")
         tokens, features = x.shape
+        require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
         for what, count in (("input", features), ("output", self.channels)):
             require(count % self.groups == 0, f"{count} {what} channels do not split into {self.groups} groups")

@@ -24,6 +24,11 @@ class BatchNorm(_Norm):
     eps: float = 1e-5
     momentum: float = 0.1
 
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(x.rank in (1, 2, 3), f"expected a map, tokens or a vector, got {x}", code="A0402")
+        return x
+
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` and `bias` [C] if affine; the buffers `running_mean` and `running_var` [C]."""
         shape = (x.channels,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import Any, ClassVar
 
 from archir.errors import require
@@ -117,7 +117,7 @@ class ToMap(Free):
     def infer(self, x: TensorType) -> TensorType:
         """f32[C, H, W]."""
         tokens, features = is_tokens(x)
-        height = round(tokens**0.5) if self.height is None else self.height
+        height = isqrt(tokens) if self.height is None else self.height
         require(height >= 1 and tokens % height == 0, f"{tokens} tokens do not make a map of height {height}")
         require(self.height is not None or height**2 == tokens, f"{tokens} tokens do not make a square map: name `height`")
         return x.with_dims(features, height, tokens // height)

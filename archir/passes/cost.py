@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
-from archir.ir.typing import Types, infer
+from archir.ir.typing import Types
+from archir.ir.verify import typed
 from archir.types import DTYPES
 
 
@@ -29,7 +30,7 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
 
     Raises ArchError (A0901) if choices are left.
     """
-    types = types or infer(graph)
+    types = types or typed(graph)
     found: dict[NodeId, Cost] = {}
     scopes: set[str] = set()
     for number in graph:
@@ -42,7 +43,8 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
         params = sum(weight.elements for weight in weights.values() if not weight.buffer)
         if weights and node.scope in scopes:
             params = 0
-        scopes.add(node.scope)
+        if weights:
+            scopes.add(node.scope)
         result = types[number]
         found[number] = Cost(params, node.op.macs(*operands), result.elements * DTYPES[result.dtype])
     return found

@@ -37,7 +37,9 @@ class Report:
     files: tuple[Path, ...] = ()
 
     def __str__(self) -> str:
-        device = self.providers[0].removesuffix("ExecutionProvider") if self.providers else "nothing"
+        if not self.batches:
+            return f"{self.nodes} nodes, checked, not compared"
+        device = self.providers[0].removesuffix("ExecutionProvider")
         batches = ", ".join(map(str, self.batches))
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "

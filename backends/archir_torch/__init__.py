@@ -9,14 +9,18 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from torch import nn
 
-from archir.errors import Diagnostic
+from archir.errors import Diagnostic, fail
 from archir.ir.graph import Graph
+from archir.ir.typing import infer
 from archir_torch import module as modules
 from archir_torch import weights
+from archir_torch.data import load
 from archir_torch.emit import emit
 from archir_torch.module import Network
+from archir_torch.train import Progress, Result, Settings, fit
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -46,6 +50,37 @@ class TorchBackend:
         """Load weights into a module; their metadata. Raises ArchError (A0902, A0905)."""
         return weights.load_weights(module, path)
 
+    def train(
+        self,
+        graph: Graph,
+        *,
+        data: str = "digits",
+        settings: Mapping[str, Any] | None = None,
+        folder: Path | None = None,
+        resume: bool = False,
+        device: str | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Network, Result]:
+        """Train a graph without choices on labelled images; the module, and what was measured.
+
+        `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.train.Settings`, `device`
+        by default a GPU where there is one. Raises ArchError (A11xx).
+        """
+        chosen = _settings(settings or {})
+        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        loaded = load(data, _image_size(graph), seed=chosen.seed)
+        _check_classes(graph, len(loaded.classes), data)
+        module = self.lower(graph, seed=chosen.seed)
+        result = fit(module, loaded, chosen, folder=folder, resume=resume, device=device, progress=progress)
+        return module.cpu(), result
+
+    def devices(self) -> list[tuple[str, str, str]]:
+        """For `archir doctor`: what torch can run on."""
+        if not torch.cuda.is_available():
+            return [("torch devices", f"CPU, {torch.get_num_threads()} threads", "")]
+        names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return [("torch devices", f"{names}; CUDA {torch.version.cuda}", "")]
+
     def arrays(self, module: nn.Module) -> dict[str, NDArray[Any]]:
         """A module's weights as arrays by state-dict name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
@@ -65,6 +100,29 @@ class TorchBackend:
             return {name: tensor.numpy() for name, tensor in outputs.items()}
 
         return run
+
+
+def _settings(given: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings.model_validate(dict(given))
+    except ValidationError as error:
+        lines = [f"`{'.'.join(map(str, one['loc']))}`: {one['msg'].lower()}" for one in error.errors()]
+        raise fail("A1109", f"these settings cannot be: {'; '.join(lines)}") from None
+
+
+def _image_size(graph: Graph) -> tuple[int, ...]:
+    kinds = [infer(graph)[number] for number in graph.inputs.values()]
+    if len(kinds) != 1 or kinds[0].rank != 3:
+        raise fail("A1103", f"`{graph.name}` must take one image [C, H, W] to be trained, it takes {', '.join(map(str, kinds))}")
+    return kinds[0].shape
+
+
+def _check_classes(graph: Graph, classes: int, source: str) -> None:
+    name, number = next(iter(graph.outputs.items()))
+    kind = infer(graph)[number]
+    if kind.rank != 1 or kind.shape[0] < classes:
+        hint = f"try -p classes={classes}" if "classes" in graph.parameters else None
+        raise fail("A1108", f"`{source}` has {classes} classes, but the output `{name}` is {kind}", None, hint)
 
 
 BACKEND = TorchBackend()

@@ -182,3 +182,9 @@ def test_decisions_are_compared_by_identity() -> None:
     with pytest.raises(BrokenGraph) as caught:
         verify(graph)
     assert len(caught.value.diagnostics) == 3  # the attribute, the condition of `b`, the constraint
+
+
+def test_operands_that_are_never_chosen_are_fine() -> None:
+    graph = parse_graph(TEXT)
+    graph.outputs["new"] = graph.add(Node(Select("a", (0, 0)), scope="a"), 3, graph.add(Node(Relu()), 0))
+    verify(graph)

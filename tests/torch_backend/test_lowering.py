@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import pytest
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from archir_torch.module import Network, lower, missing_rules, weights_of
 from archir_torch.rules import RULES, lowers
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
@@ -164,8 +166,11 @@ def test_shape_weights_and_gradients(case: Case, training: bool) -> None:
     y = run(network, *inputs)
     assert tuple(y.shape) == (2, *op.infer(*map(TensorType, dims)).shape)
     assert y.isfinite().all()
+    if isinstance(op, Zero):
+        assert not y.requires_grad
+        return
     (y * torch.linspace(-1, 1, y.numel()).reshape(y.shape)).sum().backward()
-    leaves = [*network.parameters(), *(inputs if dims and not isinstance(op, Zero) else [])]
+    leaves = [*network.parameters(), *(inputs if dims else [])]
     assert all(leaf.grad is not None and leaf.grad.isfinite().all() for leaf in leaves)
 
 
@@ -190,7 +195,8 @@ def test_macs_are_what_a_counter_sees(case: Case) -> None:
     op, dims = case
     graph = graph_of(op, dims)
     network = lower(graph).eval()
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
+    plain = sdpa_kernel(SDPBackend.MATH)  # the counter does not know the flash kernel for CPUs
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), plain:
         network(*inputs_of(graph, 1))
     assert counter.get_total_flops() == 2 * op.macs(*map(TensorType, dims))
 
@@ -212,10 +218,8 @@ def test_padding_never_wins_a_max_pool() -> None:
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("kernel", [2, 3, 4])
 def test_avg_pool_leaves_padding_out(kernel: int, stride: int) -> None:
-    ones = torch.ones(1, 1, 6, 6)
-    torch.testing.assert_close(
-        one(AvgPool(kernel, stride), ones), torch.ones(1, 1, math.ceil(6 / stride), math.ceil(6 / stride))
-    )
+    ones, size = torch.ones(1, 1, 5, 5), math.ceil(5 / stride)
+    torch.testing.assert_close(one(AvgPool(kernel, stride), ones), torch.ones(1, 1, size, size))
     assert one(AvgPool(kernel, stride, count_padding=True), ones).amin() < 1
 
 
@@ -308,8 +312,6 @@ def test_data_movement() -> None:
 
 def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
     """Positional parameters are the operands, then weights by the operation's names."""
-    import inspect
-
     for op, dims in CASES:
         function = RULES[type(op)].function
         parameters = inspect.signature(function).parameters.values()

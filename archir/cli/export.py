@@ -1,0 +1,37 @@
+"""`archir export`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from archir import api, backends
+from archir.cli import runs
+from archir.cli.output import emit
+
+
+@click.command("export")
+@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="ONNX file to write.")
+@click.option("--opset", type=int, default=23, show_default=True, help="20 to 23.")
+@click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def export_command(run: Path, output: Path, opset: int, no_verify: bool, as_json: bool) -> None:
+    """Write the network of RUN, a folder that `archir train` left, as an ONNX model.
+
+    The model is checked by onnx.checker and compared with torch in onnxruntime, at several batch sizes.
+    """
+    graph, architecture = runs.open_run(run)
+    torch = backends.get("torch")
+    module = api.compile(graph)
+    torch.load(module, run / runs.WEIGHTS)
+    metadata = {"architecture": architecture}
+    report = backends.get("onnx").write(
+        graph, output, torch.arrays(module), reference=None if no_verify else torch.runner(module), opset=opset, metadata=metadata
+    )
+    if as_json:
+        emit(asdict(report))
+    else:
+        click.echo(f"wrote {', '.join(map(str, report.files))}: {report}")

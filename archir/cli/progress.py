@@ -1,0 +1,61 @@
+"""Progress of training: a bar on a terminal, a line per epoch elsewhere, always on standard error."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from archir.cli.output import console
+
+
+class TrainingProgress:
+    """Shows epoch, loss, held-out accuracy and the time that is left. Used in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._epochs = 0
+        self._done = 0
+        self._accuracy = ""
+
+    def __enter__(self) -> TrainingProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, epochs: int, steps: int) -> None:
+        """Training begins."""
+        self._epochs = epochs
+        if not sys.stderr.isatty():
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]}  held out {task.fields[accuracy]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+        )
+        self._task = self._bar.add_task("", total=steps, epoch=f"1/{epochs}", loss="-", accuracy="-")
+        self._bar.start()
+
+    def step(self, loss: float) -> None:
+        """A step was done."""
+        if self._bar is not None:
+            self._bar.update(self._task, advance=1, loss=f"{loss:.3f}")
+
+    def epoch(self, done: Any) -> None:
+        """An epoch was done."""
+        number, accuracy = done.epoch + 1, f"{100 * done.accuracy:.1f}%"
+        if self._bar is not None:
+            self._bar.update(self._task, epoch=f"{min(number + 1, self._epochs)}/{self._epochs}", accuracy=accuracy)
+        else:
+            text = f"epoch {number}/{self._epochs}: loss {done.loss:.3f}, held out {accuracy}, {done.seconds:.1f} s"
+            click.echo(text, err=True)

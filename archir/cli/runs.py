@@ -1,0 +1,50 @@
+"""The folder of a trained network: everything that is needed to use it, and to train it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from archir.errors import fail
+from archir.files import sha256, write_atomic
+from archir.ir.graph import Graph
+from archir.ir.serial import from_json, to_json
+
+NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
+
+
+def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
+    """Put the network into a folder. Raises ArchError (A1204) if another one is there, or one that is not resumed."""
+    path = folder / NETWORK
+    text = json.dumps(to_json(graph))
+    if path.exists():
+        if not resume:
+            hint = "go on with --resume, or name another folder"
+            raise fail("A1204", f"{folder} holds a network already", None, hint)
+        if path.read_text("utf-8") != text:
+            raise fail("A1204", f"{folder} holds another network: it cannot be resumed with this one")
+    write_atomic(path, text.encode())
+    write_atomic(folder / ARCHITECTURE, architecture.encode())
+
+
+def finish(folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write down what training came to, with the hash of the weights."""
+    record = {**facts, "weights_sha256": sha256(folder / WEIGHTS)}
+    write_atomic(folder / TRAINING, (json.dumps(record, indent=1) + "\n").encode())
+
+
+def open_run(folder: Path) -> tuple[Graph, str]:
+    """The network of a folder and its architecture as JSON. Raises ArchError (A1205) for what is no such folder."""
+    try:
+        data = json.loads((folder / NETWORK).read_text("utf-8"))
+        architecture = (folder / ARCHITECTURE).read_text("utf-8")
+        record = json.loads((folder / TRAINING).read_text("utf-8"))
+        wanted = record["weights_sha256"]
+        found = sha256(folder / WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise fail("A1205", f"{folder} is no folder of a finished training: {error}") from None
+    if wanted != found:
+        raise fail("A1205", f"{folder / WEIGHTS} was changed after training: its SHA-256 differs")
+    return from_json(data), architecture

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archir.api import check, compile, cost, export, load, loads, print_graph, train
+    from archir.api import check, compile, cost, export, load, loads, print_graph, train  # noqa: A004
     from archir.errors import ArchError, Diagnostic
     from archir.ir.graph import Graph
     from archir.search.architecture import Architecture

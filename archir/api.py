@@ -66,7 +66,9 @@ def source(file: str) -> tuple[str, Path | None]:
     return read(Path(file)), Path(file).resolve().parent
 
 
-def check(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> list[Diagnostic]:
+def check(
+    path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any
+) -> list[Diagnostic]:
     """Everything that is wrong with a file: every net is elaborated, every architecture of it shape-checked."""
     try:
         graphs(path, root=root, limits=limits, parameters=parameters)
@@ -90,7 +92,9 @@ def graphs(
     problems: dict[Any, Diagnostic] = {}
     for name in nets:
         try:
-            found.append(elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits))
+            found.append(
+                elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
+            )
         except ArchError as error:
             problems.update({(d.code, str(d.span), d.message): d for d in error.diagnostics})
     if problems:
@@ -117,4 +121,6 @@ def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
     Options are those of the onnx backend's `write`: `opset`, `verify`, `metadata`. Raises ArchError.
     """
     torch = backends.get("torch")
-    return backends.get("onnx").write(graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options)
+    return backends.get("onnx").write(
+        graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options
+    )

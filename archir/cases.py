@@ -105,7 +105,7 @@ def varies(value: Value) -> TypeGuard[Case]:
 
 
 def key(value: Value) -> Hashable:
-    """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True` are three values, as are 0.0 and -0.0)."""
+    """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True`; 0.0 and -0.0)."""
     if type(value) is Case:
         return id(value)
     if isinstance(value, tuple):

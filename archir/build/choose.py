@@ -75,10 +75,8 @@ class Chooser(Caller):
         values = []
         component = choice.path.rsplit(".", 1)[-1]
         for outcome, alternative in enumerate(tree.alternatives):
-            name = alternative.name.text
-            made = Scope(
-                join(self.scope.path, f"{component}.{name}"), join(self.scope.choices, f"{component}.{name}")
-            )
+            below = f"{component}.{alternative.name}"
+            made = Scope(join(self.scope.path, below), join(self.scope.choices, below))
             with self.inside(made), self.under_choice(choice, [outcome]) as possible:
                 values.append(self._alternative(alternative.value, given) if possible else UNBOUND)
         return self._joined(choice, values, tree.span)
@@ -166,14 +164,16 @@ class Chooser(Caller):
         known = self.graph.decisions.get(path)
         if known is None:
             if self.cell is not None and self.cell.complete:
-                return self._differs(path, span)
+                self._differs(path, span)
+                return None
             self.graph.decisions[path] = Decision(choice, self.path)
         elif self.cell is None or path in self.cell.met or not self.cell.complete:
             hint = "give each a label of its own: `choose label ...`"
             self.error("A0504", f"two choices are named `{path}`", span, hint, Note("the other one", known.choice.span))
             return None
         elif (known.choice.alternatives, known.choice.take) != (choice.alternatives, take):
-            return self._differs(path, span)
+            self._differs(path, span)
+            return None
         else:
             choice = known.choice
             self.graph.decisions[path] = replace(known, active=either(known.active, self.path))

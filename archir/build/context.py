@@ -124,7 +124,7 @@ class Context:
 
     def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
         """Report a rule's refusal at a place, with the choices that lead to it."""
-        notes = ()
+        notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
             notes = (Note(f"when {error.combination}"),)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 
 from archir.build import static
 from archir.build.files import Module
@@ -31,7 +31,8 @@ class Evaluator(Network):
     def eval(self, tree: ast.Expr) -> Value:
         """The value of an expression under the condition at hand; POISON if it was complained about."""
         self.step(tree.span)
-        return _method(type(tree))(self, tree)
+        value: Value = getattr(self, _method(type(tree).__name__))(tree)
+        return value
 
     # names
 
@@ -114,12 +115,12 @@ class Evaluator(Network):
         Choices met in an element can so be made conditional on the element's being picked. None after an error.
         """
         if isinstance(tree, ast.Sequence):
-            return [(True, lambda item=item: self.eval(item)) for item in tree.items]
+            return [(True, partial(self.eval, item)) for item in tree.items]
         if not isinstance(tree, ast.Comprehension):
             value = self.lift(tree.span, static.sequence, self.eval(tree))
             if value is POISON:
                 return None
-            return [(here, lambda item=item: item) for here, item in self.each(value, tree.span)]
+            return [(here, partial(_same, item)) for here, item in self.each(value, tree.span)]
         found: list[tuple[Value, Element]] = []
         return found if self._comprehend(tree, tree.parts, True, found) else None
 
@@ -310,7 +311,7 @@ class Evaluator(Network):
         for holds, value in ((True, one), (False, other)):
             with self.under(condition if holds else if_else(condition, False, True)) as possible:
                 values.append(value() if possible else None)
-        return POISON if POISON in values else self.merged(condition, *values, span)
+        return POISON if POISON in values else self.merged(condition, values[0], values[1], span)
 
     # parts of values
 
@@ -375,10 +376,12 @@ class Evaluator(Network):
 
 
 @cache
-def _method(kind_of: type[ast.Expr]) -> Callable[[Evaluator, ast.Expr], Value]:
-    name = "".join(f"_{char.lower()}" if char.isupper() else char for char in kind_of.__name__)
-    found: Callable[[Evaluator, ast.Expr], Value] = lambda self, tree: getattr(self, f"eval{name}")(tree)  # noqa: E731
-    return found
+def _method(kind_of: str) -> str:
+    return "eval" + "".join(f"_{char.lower()}" if char.isupper() else char for char in kind_of)
+
+
+def _same(value: Value) -> Value:
+    return value
 
 
 def _both(a: bool, b: bool) -> bool:

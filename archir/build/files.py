@@ -66,7 +66,6 @@ class Loader:
 
     def _define(self, module: Module, item: ast.Definition) -> None:
         name = item.name.text
-        known = module.nets if item.word == "net" else module.names
         if name in module.nets or name in module.names:
             first = next(d for d in module.definitions() if d.name.text == name)
             note = Note("first defined here", first.name.span)
@@ -74,7 +73,7 @@ class Loader:
         elif item.word == "net":
             module.nets[name] = item
         else:
-            known[name] = Block(item, module)
+            module.names[name] = Block(item, module)
 
     def _import(self, module: Module, item: ast.Import, folder: Path | None) -> None:
         other = self._relative(item, folder) if item.relative else self._library(item)

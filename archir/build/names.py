@@ -31,11 +31,12 @@ def check_names(module: Module) -> Iterator[Diagnostic]:
 
 def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic]:
     callee = module.lookup(name)
+    notes: tuple[Note, ...] = ()
     if isinstance(callee, Block):
         names = [param.name.text for param in callee.definition.params]
         word, notes = "parameter", (Note(f"`{name}` is defined here", callee.definition.name.span),)
     elif callee is None and name in OPS and not OPS[name].internal:
-        names, word, notes = [f.name for f in fields(OPS[name])], "attribute", ()
+        names, word = [f.name for f in fields(OPS[name])], "attribute"
         names += [operand for operand in OPS[name].operands if not operand.startswith("*")]
     else:
         return

@@ -28,6 +28,7 @@ def check_command(file: str, parameters: dict[str, Any], root: Path | None, limi
         emit({"diagnostics": [], "nets": nets})
         return
     for graph in graphs:
-        click.echo(f"{file}: net {graph.name}: {big(len(graph))} nodes, {len(graph.decisions)} choices: every architecture is well-formed")
+        size = f"{big(len(graph))} nodes, {len(graph.decisions)} choices"
+        click.echo(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
     if not graphs:
         click.echo(f"{file}: no nets; its names are fine")

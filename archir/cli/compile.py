@@ -20,8 +20,12 @@ from archir.passes import PASSES, run
 @click.command("compile")
 @file_argument
 @click.option("--to", "target", default="ir", show_default=True, help="ir, json, or a backend: torch, onnx, ...")
-@click.option("--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@click.option(
+    "--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become."
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
+)
 @click.option("--weights", type=click.Path(dir_okay=False, path_type=Path), help="safetensors of the network (onnx).")
 @click.option("--init-seed", type=int, default=0, show_default=True, help="Seed of new weights (onnx).")
 @click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run: {', '.join(PASSES)}.")

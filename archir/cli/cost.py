@@ -29,7 +29,9 @@ def cost_command(
     parts = by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))
     if as_json:
-        emit({"net": space.name, "params": total.params, "macs": total.macs, "activation_bytes": total.activation_bytes})
+        emit(
+            {"net": space.name, "params": total.params, "macs": total.macs, "activation_bytes": total.activation_bytes}
+        )
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]
     table("", ["scope", "params", "MACs", "activations"], [*rows, ("total", *_cells(total))], right=(1, 2, 3))

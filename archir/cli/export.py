@@ -14,7 +14,9 @@ from archir.cli.output import emit
 
 @click.command("export")
 @click.argument("run", type=click.Path(file_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="ONNX file to write.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="ONNX file to write."
+)
 @click.option("--opset", type=int, default=23, show_default=True, help="20 to 23.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -29,7 +31,12 @@ def export_command(run: Path, output: Path, opset: int, no_verify: bool, as_json
     torch.load(module, run / runs.WEIGHTS)
     metadata = {"architecture": architecture}
     report = backends.get("onnx").write(
-        graph, output, torch.arrays(module), reference=None if no_verify else torch.runner(module), opset=opset, metadata=metadata
+        graph,
+        output,
+        torch.arrays(module),
+        reference=None if no_verify else torch.runner(module),
+        opset=opset,
+        metadata=metadata,
     )
     if as_json:
         emit(asdict(report))

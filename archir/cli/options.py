@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,10 @@ def arch_options(command: Command) -> Command:
     """--arch and --seed: which architecture of a space is meant."""
     command = click.option("--seed", type=int, help="Sample the architecture with this seed.")(command)
     return click.option(
-        "--arch", "arch", type=click.Path(dir_okay=False, allow_dash=True), help="Architecture file, as `sample` writes it."
+        "--arch",
+        "arch",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        help="Architecture file, as `sample` writes it.",
     )(command)
 
 
@@ -77,7 +81,7 @@ def picked(
         raise click.UsageError("--arch and --seed exclude each other")
     written = None
     if arch is not None:
-        text = click.get_text_stream("stdin").read() if arch == "-" else read(Path(arch))
+        text = sys.stdin.read() if arch == "-" else read(Path(arch))
         written = read_architecture(text, arch)
         known = {name: _given(value) for name, value in written.parameters.items()}
         parameters = {**known, **parameters}

@@ -15,7 +15,7 @@ from archir.errors import ArchError, Diagnostic
 if TYPE_CHECKING:
     from rich.console import Console
 
-_STYLES = {
+_STYLES: dict[str, dict[str, Any]] = {
     "place": {"bold": True},
     "error": {"fg": "red", "bold": True},
     "warning": {"fg": "yellow", "bold": True},
@@ -34,7 +34,9 @@ def coloured(stream: IO[str]) -> bool:
 def rendered(diagnostics: Iterable[Diagnostic], colour: bool) -> str:
     """Diagnostics as text."""
     styled = (
-        "".join(click.style(text, **_STYLES[style]) if colour and style in _STYLES else text for style, text in one.pieces())
+        "".join(
+            click.style(text, **_STYLES[style]) if colour and style in _STYLES else text for style, text in one.pieces()
+        )
         for one in diagnostics
     )
     return "".join(styled)
@@ -78,4 +80,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
 
 def big(number: int) -> str:
     """A number with separators, and its magnitude where that helps."""
-    return f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"
+    return (
+        f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"
+    )

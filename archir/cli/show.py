@@ -17,7 +17,9 @@ from archir.passes import PASSES, run
 
 @click.command("show")
 @file_argument
-@click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run first: {', '.join(PASSES)}.")
+@click.option(
+    "-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run first: {', '.join(PASSES)}."
+)
 @click.option("--verify", is_flag=True, help="Check the graph after every pass.")
 @click.option("--json", "as_json", is_flag=True, help="Print the graph as JSON.")
 @arch_options

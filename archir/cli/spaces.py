@@ -26,8 +26,19 @@ def count_command(
     """Count the architectures of a space, exactly: all of them, and those that satisfy its `require` lines."""
     space = space_of(file, parameters, root, limits)
     if as_json:
-        choices = [{"path": c.path, "alternatives": list(c.alternatives), "take": c.take, "tags": sorted(c.tags)} for c in space.choices]
-        emit({"net": space.name, "size": space.size, "satisfying": space.satisfying, "cost_bounds": space.bounded, "choices": choices})
+        choices = [
+            {"path": c.path, "alternatives": list(c.alternatives), "take": c.take, "tags": sorted(c.tags)}
+            for c in space.choices
+        ]
+        emit(
+            {
+                "net": space.name,
+                "size": space.size,
+                "satisfying": space.satisfying,
+                "cost_bounds": space.bounded,
+                "choices": choices,
+            }
+        )
         return
     click.echo(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
     if any(constraint.word == "require" for constraint in space.graph.constraints):
@@ -37,7 +48,13 @@ def count_command(
         click.echo(f"bounds on costs are kept by `sample`, and not counted: {bounds}")
     if list_choices:
         rows = [
-            (c.path, ", ".join(map(str, c.alternatives)), "" if c.take is None else f"{c.take} of", " ".join(sorted(c.tags)), _active(d.active))
+            (
+                c.path,
+                ", ".join(map(str, c.alternatives)),
+                "" if c.take is None else f"{c.take} of",
+                " ".join(sorted(c.tags)),
+                _active(d.active),
+            )
             for c, d in ((decision.choice, decision) for decision in space.order)
         ]
         table("", ["choice", "alternatives", "", "tags", "active"], rows)
@@ -55,12 +72,21 @@ def _active(condition: object) -> str:
     "--policy", type=click.Choice(["architectures", "choices"]), default="architectures", show_default=True,
     help="Uniform over architectures, or every choice uniform from the first to the last.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file.")
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file."
+)
 @net_options
 def sample_command(
-    file: str, count: int, seed: int, policy: Any, output: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits
+    file: str,
+    count: int,
+    seed: int,
+    policy: Any,
+    output: Path | None,
+    parameters: dict[str, Any],
+    root: Path | None,
+    limits: Limits,
 ) -> None:
-    """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON (one a line if several)."""
+    """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON."""
     space = space_of(file, parameters, root, limits)
     rng = random.Random(seed)
     found = [space.sample(rng, policy) for _ in range(count)]

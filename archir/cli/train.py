@@ -19,8 +19,12 @@ from archir.passes.cost import cost
 
 @click.command("train")
 @file_argument
-@click.option("--data", default="digits", show_default=True, help="digits, FILE.npz, or a folder with a folder per class.")
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
+@click.option(
+    "--data", default="digits", show_default=True, help="digits, FILE.npz, or a folder with a folder per class."
+)
+@click.option(
+    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the run."
+)
 @click.option("--epochs", type=int, default=20, show_default=True)
 @click.option("--batch", type=int, default=64, show_default=True, help="Images in a step.")
 @click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")
@@ -56,7 +60,13 @@ def train_command(
     begin = time.perf_counter()
     with TrainingProgress() as progress:
         module, result = torch.train(
-            graph, data=data, settings={**settings, "seed": train_seed}, folder=output, resume=resume, device=device, progress=progress
+            graph,
+            data=data,
+            settings={**settings, "seed": train_seed},
+            folder=output,
+            resume=resume,
+            device=device,
+            progress=progress,
         )
     torch.save(module, output / runs.WEIGHTS, {"net": graph.name})
     facts = {
@@ -71,4 +81,4 @@ def train_command(
     if as_json:
         emit({**facts, "folder": str(output)})
     else:
-        click.echo(f"held-out accuracy {100 * result.accuracy:.2f}%; `archir export {output} -o net.onnx` makes an ONNX model of it")
+        click.echo(f"held-out accuracy {100 * result.accuracy:.2f}%; for ONNX: archir export {output} -o net.onnx")

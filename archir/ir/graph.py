@@ -23,7 +23,7 @@ NodeId = int
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operation at a place. `scope` is its path (`stem.conv`, `layer[2][0].op.conv3`); equal scopes share weights."""
+    """An operation at a place. `scope` is its path, such as `layer[2][0].op.conv3`; equal scopes share weights."""
 
     op: Op
     span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -159,5 +159,5 @@ def needs(graph: Graph) -> dict[NodeId, Value]:
 
 
 def state_name(scope: str, weight: str) -> str:
-    """The name of a weight in state dicts and models: `layer[2][0].op.conv3`, `weight` -> `layer.2.0.op.conv3.weight`."""
+    """A weight's name in state dicts and models: `layer[2].op.conv3`, `weight` -> `layer.2.op.conv3.weight`."""
     return ".".join([*re.findall(r"[^.\[\]]+", scope), weight])

@@ -17,8 +17,12 @@ OPS: dict[str, type[Op]] = {}
 """Every operation by its name in `.arch` files."""
 
 Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
-"""How a weight starts: `lecun` is normal of variance 1/fan_in, which keeps the variance of what passes through (networks
-without normalisation neither explode nor fade); `fan_in` uniform within 1/sqrt(fan_in), torch's default; `token` a normal of standard deviation 0.02 cut at two deviations, the custom for embeddings."""
+"""How a weight starts.
+
+`lecun` is normal of variance 1/fan_in, which keeps the variance of what passes through, so that networks without
+normalisation neither explode nor fade; `fan_in` is uniform within 1/sqrt(fan_in), torch's default; `token` a normal of
+standard deviation 0.02 cut at two deviations, the custom for embeddings.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,11 @@ class Free(Op, abstract=True):
 
 
 @cache
+def _declared(name: str) -> dict[str, Any]:
+    hints = get_type_hints(OPS[name])
+    return {f.name: hints[f.name] for f in fields(OPS[name])}
+
+
 def attribute_types(op: type[Op]) -> dict[str, Any]:
     """The declared types of an operation's attributes."""
-    hints = get_type_hints(op)
-    return {f.name: hints[f.name] for f in fields(op)}
+    return _declared(op.name)

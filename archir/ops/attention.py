@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from archir.errors import require
 from archir.ir.op import Op, Weight
-from archir.types import TensorType, is_map, is_tokens
+from archir.types import TensorType, is_map
 
 
 def _heads_split(heads: int, *xs: TensorType) -> None:

@@ -107,7 +107,9 @@ class Conv1d(Op):
         """`weight` [channels, D / groups, kernel] and, if asked for, `bias` [channels]."""
         inner = x.channels // self.groups
         kernel = Weight((self.channels, inner, self.kernel), "lecun", inner * self.kernel)
-        return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {})
+        return {"weight": kernel} | (
+            {"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {}
+        )
 
     def macs(self, x: TensorType) -> int:
         """One per weight and output token."""

@@ -32,7 +32,10 @@ class BatchNorm(_Norm):
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` and `bias` [C] if affine; the buffers `running_mean` and `running_var` [C]."""
         shape = (x.channels,)
-        buffers = {"running_mean": Weight(shape, "zeros", buffer=True), "running_var": Weight(shape, "ones", buffer=True)}
+        buffers = {
+            "running_mean": Weight(shape, "zeros", buffer=True),
+            "running_var": Weight(shape, "ones", buffer=True),
+        }
         return ({"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}) | buffers
 
 

@@ -119,7 +119,9 @@ class ToMap(Free):
         tokens, features = is_tokens(x)
         height = isqrt(tokens) if self.height is None else self.height
         require(height >= 1 and tokens % height == 0, f"{tokens} tokens do not make a map of height {height}")
-        require(self.height is not None or height**2 == tokens, f"{tokens} tokens do not make a square map: name `height`")
+        require(
+            self.height is not None or height**2 == tokens, f"{tokens} tokens do not make a square map: name `height`"
+        )
         return x.with_dims(features, height, tokens // height)
 
 
@@ -144,7 +146,10 @@ class ChannelShuffle(Free):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         channels, _, _ = is_map(x)
-        require(self.groups >= 1 and channels % self.groups == 0, f"{channels} channels do not split into {self.groups} groups")
+        require(
+            self.groups >= 1 and channels % self.groups == 0,
+            f"{channels} channels do not split into {self.groups} groups",
+        )
         return x
 
 

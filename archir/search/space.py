@@ -115,7 +115,9 @@ class Space:
                     continue
                 draft = [*architecture.codes[:position], outcome, *architecture.codes[position + 1 :]]
                 later = self._dependents[position]
-                changed = self._complete([-2 if i in later else c for i, c in enumerate(draft)], None, keep=architecture.codes)
+                changed = self._complete(
+                    [-2 if i in later else c for i, c in enumerate(draft)], None, keep=architecture.codes
+                )
                 other = self._decoded(changed)
                 if self._allowed(changed) and (not self._bounds or self.within(other)):
                     yield other
@@ -142,7 +144,11 @@ class Space:
         yield from walk(0, [], {})
 
     def _complete(
-        self, draft: Sequence[int], rng: random.Random | None, policy: Policy = "architectures", keep: Sequence[int] = ()
+        self,
+        draft: Sequence[int],
+        rng: random.Random | None,
+        policy: Policy = "architectures",
+        keep: Sequence[int] = (),
     ) -> list[int]:
         """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
         codes = list(draft)
@@ -298,7 +304,14 @@ def _draw(distribution: Sequence[float], rng: random.Random | None, policy: Poli
 
 
 def _keeps(bounds: Sequence[Constraint], total: Cost, outcomes: Mapping[str, int]) -> bool:
-    relations = {"<": int.__lt__, "<=": int.__le__, ">": int.__gt__, ">=": int.__ge__, "==": int.__eq__, "!=": int.__ne__}
+    relations = {
+        "<": int.__lt__,
+        "<=": int.__le__,
+        ">": int.__gt__,
+        ">=": int.__ge__,
+        "==": int.__eq__,
+        "!=": int.__ne__,
+    }
     return all(
         relations[bound.relation](getattr(total, bound.cost or ""), int(at(bound.limit, outcomes))) for bound in bounds
     )

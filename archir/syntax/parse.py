@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from archir_grammar import grammar
-from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken, v_args
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken, v_args
 from lark.exceptions import UnexpectedEOF, VisitError
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
@@ -16,6 +16,9 @@ from lark.visitors import Transformer_NonRecursive
 from archir.errors import ArchError, Diagnostic, Source, Span, fail, suggest
 from archir.syntax import ast
 from archir.syntax.layout import Layout, NestingError
+from archir_grammar import grammar
+
+T = TypeVar("T", bound=ast.Tree)
 
 MOST_BYTES = 2**20
 MOST_DEPTH = 200
@@ -73,11 +76,13 @@ def _parser() -> Lark:
 
 
 def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagnostic:
-    start = error.pos_in_stream
+    start = error.pos_in_stream or 0
     char = source.text[start]
     span = Span(source, start, start + 1)
     if char == '"':
-        return Diagnostic("A0103", "this string does not end on its line", span, "strings have no escapes and no newlines")
+        return Diagnostic(
+            "A0103", "this string does not end on its line", span, "strings have no escapes and no newlines"
+        )
     hints = {
         "'": 'strings are written "like this"',
         "&": "write `and`",
@@ -146,7 +151,6 @@ def _spelling(terminal: str) -> str:
     return _spellings().get(terminal, terminal.lower())
 
 
-
 def _depth(*children: Any) -> int:
     deepest = 0
     for child in children:
@@ -165,11 +169,15 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         super().__init__()
         self.source = source
 
-    def _make(self, kind: type[Any], meta: Meta, *fields: Any) -> Any:
+    def _make(self, kind: Callable[..., T], meta: Meta, *fields: Any) -> T:
         span = Span(self.source, 0, 0) if meta.empty else Span(self.source, meta.start_pos, meta.end_pos)
         depth = 1 + _depth(*fields)
         if depth > MOST_DEPTH:
-            raise fail("A0104", f"the expression nests deeper than {MOST_DEPTH} levels", Span(self.source, span.start, span.start + 1))
+            raise fail(
+                "A0104",
+                f"the expression nests deeper than {MOST_DEPTH} levels",
+                Span(self.source, span.start, span.start + 1),
+            )
         return kind(span, depth, *fields)
 
     def _name(self, token: Token) -> ast.Name:
@@ -224,7 +232,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def input(self, meta: Meta, parts: list[Any]) -> ast.Input:
         return self._make(ast.Input, meta, self._name(parts[0]), parts[1])
 
-    def type(self, meta: Meta, parts: list[Any]) -> ast.Type:
+    def tensor_type(self, meta: Meta, parts: list[Any]) -> ast.Type:
         return self._make(ast.Type, meta, self._name(parts[0]), _present(parts[1:]))
 
     def output(self, meta: Meta, parts: list[Any]) -> ast.Output:
@@ -279,7 +287,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def comparison(self, meta: Meta, parts: list[Any]) -> ast.Comparison:
         return self._make(ast.Comparison, meta, parts[0], _pairs(parts))
 
-    def range(self, meta: Meta, parts: list[Any]) -> ast.Range:
+    def interval(self, meta: Meta, parts: list[Any]) -> ast.Range:
         return self._make(ast.Range, meta, *parts)
 
     def chain(self, meta: Meta, parts: list[Any]) -> ast.Chain:
@@ -310,9 +318,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return self._make(ast.Index, meta, *parts)
 
     def bound(self, meta: Meta, parts: list[Any]) -> ast.Expr | None:
-        return parts[0]
+        bound: ast.Expr | None = parts[0]
+        return bound
 
-    def slice(self, meta: Meta, parts: list[Any]) -> ast.Slice:
+    def part(self, meta: Meta, parts: list[Any]) -> ast.Slice:
         return self._make(ast.Slice, meta, *parts)
 
     def name(self, meta: Meta, parts: list[Any]) -> ast.Name:
@@ -346,10 +355,8 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
     def none(self, meta: Meta, parts: list[Any]) -> ast.Literal:
         return self._make(ast.Literal, meta, None)
 
-    def tuple(self, meta: Meta, items: list[Any]) -> ast.Sequence:
+    def sequence(self, meta: Meta, items: list[Any]) -> ast.Sequence:
         return self._make(ast.Sequence, meta, _present(items))
-
-    list = tuple
 
     def comprehension(self, meta: Meta, parts: list[Any]) -> ast.Comprehension:
         return self._make(ast.Comprehension, meta, parts[0], tuple(parts[1:]))

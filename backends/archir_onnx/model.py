@@ -7,7 +7,6 @@ what onnxruntime reads.
 from __future__ import annotations
 
 from collections.abc import Mapping
-
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,9 @@ def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
     return problems
 
 
-def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None) -> onnx.ModelProto:
+def build(
+    graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None
+) -> onnx.ModelProto:
     """The model of a graph without choices. Weights go by state-dict names.
 
     Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes).

@@ -54,14 +54,16 @@ def session(model: Path | bytes, providers: Sequence[str] = ("CPUExecutionProvid
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    options.intra_op_num_threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
+    options.intra_op_num_threads = (
+        threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
+    )
     if "CPUExecutionProvider" not in providers:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     try:
         made = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, list(providers))
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
-    if list(made.get_providers())[0] != providers[0]:
+    if made.get_providers()[:1] != [providers[0]]:
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(made.get_providers())}")
     return made
 
@@ -100,7 +102,8 @@ def verify(
     if not relative <= tolerance:
         raise fail(
             "A0913",
-            f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), more than {tolerance:.0e}",
+            f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), "
+            f"more than {tolerance:.0e}",
         )
     nodes = len(onnx.load(path, load_external_data=False).graph.node)
     return Report(absolute, relative, tuple(batches), tuple(running.get_providers()), nodes)

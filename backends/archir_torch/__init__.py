@@ -113,7 +113,10 @@ def _settings(given: Mapping[str, Any]) -> Settings:
 def _image_size(graph: Graph) -> tuple[int, ...]:
     kinds = [infer(graph)[number] for number in graph.inputs.values()]
     if len(kinds) != 1 or kinds[0].rank != 3:
-        raise fail("A1103", f"`{graph.name}` must take one image [C, H, W] to be trained, it takes {', '.join(map(str, kinds))}")
+        raise fail(
+            "A1103",
+            f"`{graph.name}` must take one image [C, H, W] to be trained, it takes {', '.join(map(str, kinds))}",
+        )
     return kinds[0].shape
 
 

@@ -133,7 +133,9 @@ def _pair(path: Path, arrays: dict[str, NDArray[Any]], images: str, labels: str)
         hint = "images are [n, H, W], [n, H, W, C] or [n, C, H, W] with 1 or 3 channels"
         raise fail("A1102", f"{path}: `{images}` has shape {list(arrays[images].shape)}", None, hint)
     scale = 255 if x.dtype == np.uint8 else 1
-    return Split(torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)) / scale, torch.from_numpy(y.astype(np.int64)))
+    return Split(
+        torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)) / scale, torch.from_numpy(y.astype(np.int64))
+    )
 
 
 def _folder(path: Path, size: tuple[int, int], channels: int, seed: int) -> tuple[tuple[Split, Split], tuple[str, ...]]:
@@ -167,7 +169,9 @@ def _images(path: Path, classes: tuple[str, ...], size: tuple[int, int], channel
                 continue
             try:
                 with Image.open(file) as image:
-                    resized = image.convert("RGB" if channels == 3 else "L").resize((size[1], size[0]), Image.Resampling.BILINEAR)
+                    resized = image.convert("RGB" if channels == 3 else "L").resize(
+                        (size[1], size[0]), Image.Resampling.BILINEAR
+                    )
             except (OSError, UnidentifiedImageError, ValueError) as error:
                 raise fail("A1104", f"{file} is no image that can be read: {error}") from None
             pixels = torch.from_numpy(np.array(resized)).float().div(255)

@@ -25,6 +25,16 @@ from archir_torch.layers import Argument, standard_layer
 from archir_torch.module import supports
 from archir_torch.rules import RULES
 
+_IMPORTS: dict[str, set[str]] = {
+    "from collections.abc import Callable": {"Callable"},
+    "from typing import Any": {"Any"},
+    "": set(),
+    "import torch": {"torch"},
+    "import torch.nn.functional as F": {"F"},
+    "from torch import Tensor, nn": {"nn"},
+}
+"""Imports and the names that need them."""
+
 _RESERVED = {"F", "Tensor", "torch", "nn", "Any", "annotations"}
 _HOLE = "\N{SYMBOL FOR NULL}"
 
@@ -113,14 +123,11 @@ class Emitter:
         calls = sorted(_calls(root), key=lambda call: call.height)
         for _, level in groupby(calls, key=lambda call: call.height):
             self._write_level(list(level))
-        about = f'"""{_camel(self.graph.name)}, written by archir from the net `{self.graph.name}`. It needs torch alone."""'
-        header = f"{about}\n\nfrom __future__ import annotations\n\nimport torch\nimport torch.nn.functional as F\nfrom torch import Tensor, nn\n"
-        if any("Any" in re.findall(r"\w+", text) for text in self.helpers.values()):
-            header = header.replace("import torch\n", "from typing import Any\n\nimport torch\n", 1)
+        about = f'"""The net `{self.graph.name}`, written by archir. It needs torch alone."""'
         body = "\n\n\n".join([*self.helpers.values(), *self.classes.values()])
-        if not re.search(r"\bF\.", body):
-            header = header.replace("import torch.nn.functional as F\n", "")
-        return f"{header}\n\n{body}\n"
+        words = set(re.findall(r"\w+", body))
+        imports = "\n".join(line for line, names in _IMPORTS.items() if not names or names & words)
+        return f"{about}\n\nfrom __future__ import annotations\n\n{imports.strip()}\n\n\n{body}\n"
 
     # which nodes belong to which call
 
@@ -134,7 +141,9 @@ class Emitter:
             inside = set(call.nodes())
             read = [operand for number in call.nodes() for operand in self.graph.operands(number)]
             call.inputs = list(dict.fromkeys(n for n in read if n not in inside))
-            used = {n for n in inside for c in self.graph.consumers(n) if c not in inside} | set(self.graph.outputs.values())
+            used = {n for n in inside for c in self.graph.consumers(n) if c not in inside} | set(
+                self.graph.outputs.values()
+            )
             call.outputs = [n for n in call.nodes() if n in used]
         root.inputs = list(self.graph.inputs.values())
         root.outputs = list(self.graph.outputs.values())
@@ -223,7 +232,9 @@ class Emitter:
         attributes = rule.attributes(node.op)
         if not weights and not rule.takes("training"):
             ranks = [x.rank + 1 for x in types]
-            inlined = expression(rule.function, texts, ranks, {**attributes, **({"inplace": False} if rule.takes("inplace") else {})})
+            inlined = expression(
+                rule.function, texts, ranks, {**attributes, **({"inplace": False} if rule.takes("inplace") else {})}
+            )
             if inlined is not None:
                 return inlined, ""
             self.helpers.update(sources(rule.function))
@@ -254,7 +265,11 @@ class Emitter:
             else:
                 lines.append(f"        self.{weight} = nn.Parameter(torch.zeros({weight}_shape))")
         lines += [f"        self.{name} = {name}" for name in attributes]
-        arguments = [*operands, *(f"{weight}=self.{weight}" for weight in weights), *(f"{name}=self.{name}" for name in attributes)]
+        arguments = [
+            *operands,
+            *(f"{weight}=self.{weight}" for weight in weights),
+            *(f"{name}=self.{name}" for name in attributes),
+        ]
         arguments += ["training=self.training"] if rule.takes("training") else []
         arguments += ["batch=batch"] if rule.takes("batch") else []
         inputs = ", ".join(["self", *operands, *(["batch"] if rule.takes("batch") else [])])

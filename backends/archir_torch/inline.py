@@ -14,7 +14,9 @@ from functools import cache
 from typing import Any
 
 
-def expression(function: Callable[..., Any], operands: Sequence[str], ranks: Sequence[int], values: Mapping[str, Any]) -> str | None:
+def expression(
+    function: Callable[..., Any], operands: Sequence[str], ranks: Sequence[int], values: Mapping[str, Any]
+) -> str | None:
     """The text of `function(*operands, **values)`, or None if it is more than an expression.
 
     `ranks` are the operands' numbers of axes with the batch axis. Values are constants.
@@ -23,7 +25,9 @@ def expression(function: Callable[..., Any], operands: Sequence[str], ranks: Seq
     names = [argument.arg for argument in tree.args.args]
     if tree.args.vararg is not None or len(names) != len(operands):
         return None
-    known: dict[str, ast.expr] = {name: ast.parse(text, mode="eval").body for name, text in zip(names, operands, strict=True)}
+    known: dict[str, ast.expr] = {
+        name: ast.parse(text, mode="eval").body for name, text in zip(names, operands, strict=True)
+    }
     known |= {name: ast.parse(repr(value), mode="eval").body for name, value in values.items()}
     partial = _Partial(known, dict(zip(operands, ranks, strict=True)))
     result = _returned([statement for statement in tree.body if not _is_docstring(statement)], partial)
@@ -44,10 +48,10 @@ def _returned(body: Sequence[ast.stmt], partial: _Partial) -> ast.expr | None:
                 if decided.value:
                     return _returned(statement.body, partial)
             case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Name(id=name)):
-                value = partial.known.get(name)
-                if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+                known = partial.known.get(name)
+                if not isinstance(known, ast.Tuple) or len(known.elts) != len(targets):
                     return None
-                partial.known |= {t.id: v for t, v in zip(targets, value.elts, strict=True) if isinstance(t, ast.Name)}
+                partial.known |= {t.id: v for t, v in zip(targets, known.elts, strict=True) if isinstance(t, ast.Name)}
             case _:
                 return None
     return None
@@ -60,10 +64,10 @@ class _Partial(ast.NodeTransformer):
         self.known, self.ranks = dict(known), ranks
         self.open = False
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.known.get(node.id, node)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         match node:
             case ast.Call(func=ast.Attribute(value=value, attr="dim"), args=[]):
                 operand = ast.unparse(self.visit(value))
@@ -75,18 +79,18 @@ class _Partial(ast.NodeTransformer):
             node.args.pop()
         return node
 
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:  # noqa: N802
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)
         return _folded(node)
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:  # noqa: N802
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
         if all(isinstance(value, ast.Constant) for value in node.values):
             truths = [bool(value.value) for value in node.values if isinstance(value, ast.Constant)]
             return ast.Constant(any(truths) if isinstance(node.op, ast.Or) else all(truths))
         return node
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:  # noqa: N802
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         test = self.visit(node.test)
         if isinstance(test, ast.Constant):
             branch: ast.expr = self.visit(node.body if test.value else node.orelse)
@@ -94,15 +98,15 @@ class _Partial(ast.NodeTransformer):
         self.open = True
         return node
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         self.generic_visit(node)
         return _folded(node)
 
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:  # noqa: N802
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
         self.open = True
         return node
 
-    def visit_Starred(self, node: ast.Starred) -> ast.expr:  # noqa: N802
+    def visit_Starred(self, node: ast.Starred) -> ast.expr:
         self.generic_visit(node)
         return node
 

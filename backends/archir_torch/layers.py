@@ -13,7 +13,6 @@ from archir.ops.random import Dropout
 from archir.types import TensorType
 
 
-
 @dataclass(frozen=True)
 class Argument:
     """An argument of a constructor: given by keyword, and left out where it has its default, if it has one."""

@@ -9,12 +9,12 @@ Figures for each formulation: `benchmarks/results/local_attention_cpu.txt`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import Tensor
-
 
 SMALL = 32_768
 """Numbers per sample, unfolded, up to which unfolding is faster (measured on 2 CPU cores, batch 64)."""
@@ -125,5 +125,5 @@ def local_attention(
         bias = _offset_logits(query, rows, columns, heads)
     if query[0].numel() * kernel**2 <= SMALL:
         return _unfolded(query, key, value, bias, heads, kernel)
-    result: Tensor = _Shifted.apply(query, key, value, bias, heads, kernel)
-    return result
+    shifted: Callable[..., Tensor] = _Shifted.apply
+    return shifted(query, key, value, bias, heads, kernel)

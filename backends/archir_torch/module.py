@@ -7,7 +7,7 @@ so that it uses memory like a forward function written by hand. Weights live in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from archir.errors import ArchError, Diagnostic
-from archir.ir.graph import Graph, NodeId, state_name
+from archir.ir.graph import Graph, NodeId, needs, state_name
 from archir.ir.op import OPS, Op, Weight
 from archir.ir.structure import Input, Select
 from archir.ir.typing import Types, infer
@@ -23,6 +23,9 @@ from archir.passes.prune import prune
 from archir_torch import lowerings  # noqa: F401  (registers the rules)
 from archir_torch.initial import initial
 from archir_torch.rules import RULES
+
+Path = tuple[str, ...]
+"""Where a layer is: the components of its scope."""
 
 _OVERWRITABLE = {"add", "batch_norm", "conv", "linear", "sub"}
 """Operations whose gradient does not need their own result: what reads it alone may overwrite it."""
@@ -40,21 +43,23 @@ class Layer(nn.Module):
         """Take a weight in, newly initialised."""
         tensor = initial(weight, generator)
         if weight.buffer:
-            self._buffers[name] = tensor
+            self.register_buffer(name, tensor)
         else:
-            self._parameters[name] = nn.Parameter(tensor)
+            self.register_parameter(name, nn.Parameter(tensor))
         self.names = (*self.names, name)
 
     def forward(self, *operands: Tensor, **run: Any) -> Tensor:
         """The function of the operands and the weights."""
         weights = {**self._parameters, **self._buffers}
+        if len(weights) != len(self.names):  # some are computed: parametrizations, weight norm, pruning
+            weights = {name: getattr(self, name) for name in self.names}
         if self.wants_mode:
             run["training"] = self.training
         return self.function(*operands, **weights, **self.attributes, **run)
 
     def extra_repr(self) -> str:
         """Name, weights and attributes, for printing."""
-        weights = [f"{n}={list(w.shape)}" for n, w in (*self._parameters.items(), *self._buffers.items()) if w is not None]
+        weights = [f"{name}={list(getattr(self, name).shape)}" for name in self.names]
         return ", ".join([self.function.__name__, *weights, *(f"{n}={v}" for n, v in self.attributes.items())])
 
 
@@ -63,13 +68,18 @@ class Scopes(nn.Module):
 
 
 class Step:
-    """What the module does for one node."""
+    """What the network does for one node: a function, or the module `name` in `home`, which may be replaced there."""
 
-    __slots__ = ("call", "frees", "reads", "run", "writes")
+    __slots__ = ("frees", "function", "home", "name", "reads", "wants_batch", "writes")
 
-    def __init__(self, call: Callable[..., Tensor], reads: tuple[int, ...], writes: int, run: tuple[str, ...]) -> None:
-        self.call, self.reads, self.writes, self.run = call, reads, writes, run
+    def __init__(self, function: Callable[..., Tensor] | None, home: nn.Module | None = None, name: str = "") -> None:
+        self.function: Any = function
+        self.home: Any = home
+        self.name = name
+        self.reads: tuple[int, ...] = ()
+        self.writes = 0
         self.frees: tuple[int, ...] = ()
+        self.wants_batch = False
 
 
 class Network(nn.Module):
@@ -78,49 +88,61 @@ class Network(nn.Module):
     def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
         super().__init__()
         graph = prune(graph)
-        types = infer(graph)
         inputs = graph.inputs
         self.input_names, self.output_names = tuple(inputs), tuple(graph.outputs)
-        slots = {number: slot for slot, number in enumerate([*inputs.values(), *(n for n in graph if n not in inputs.values())])}
+        slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
         self._outputs = tuple(slots[number] for number in graph.outputs.values())
         self._slots = len(slots)
-        self._layers: dict[str, Layer] = {}
-        self._steps = [
-            _step(self._callable(graph, number, types, generator), graph, number, slots)
-            for number in graph
-            if not isinstance(graph[number].op, Input)
-        ]
+        self._steps: list[Step] = []
+        self._renamed: dict[str, str] = {}
+        layers = _layers(graph, infer(graph), generator)
+        homes = self._place(dict(layers.values()))
+        for number in graph:
+            if not isinstance(graph[number].op, Input):
+                step = Step(None, *homes[layers[number][0]]) if number in layers else Step(_function(graph, number))
+                step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
+                step.wants_batch = RULES[type(graph[number].op)].takes("batch")
+                self._steps.append(step)
         _free_early(self._steps, self._outputs)
 
-    def _callable(self, graph: Graph, number: NodeId, types: Types, generator: torch.Generator | None) -> Callable[..., Tensor]:
-        node = graph[number]
-        rule = RULES[type(node.op)]
-        weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))
-        attributes = rule.attributes(node.op)
-        if rule.takes("inplace"):
-            attributes["inplace"] = _may_overwrite(graph, number)
-        if not weights and not rule.takes("training"):
-            return partial(rule.function, **attributes) if attributes else rule.function
-        if node.scope in self._layers:
-            return self._layers[node.scope]
-        layer = Layer(rule.function, attributes, rule.takes("training"))
-        for name, weight in weights.items():
-            layer.hold(name, weight, generator)
-        self._layers[node.scope] = layer
-        _place(self, node.scope, layer)
-        return layer
+    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, tuple[nn.Module, str]]:
+        """Put layers where their paths say; for each the module it is in and its name there.
+
+        A module cannot hold another as `half` or `training`: it is kept as `half_`, and is `half` in state dicts.
+        """
+        homes: dict[Path, tuple[nn.Module, str]] = {}
+        for path, layer in layers.items():
+            home: nn.Module = self
+            actual: list[str] = []
+            for end, part in enumerate(path, 1):
+                if end > 1:
+                    home = home._modules[actual[-1]] or home
+                actual.append(_available(home, part))
+                if actual[-1] not in home._modules:
+                    home.add_module(actual[-1], layers.get(path[:end]) or Scopes())
+            homes[path] = home, actual[-1]
+            if (*actual,) != path:
+                self._renamed |= {".".join([*actual, name]): ".".join([*path, name]) for name in layer.names}
+        if self._renamed:
+            self.register_state_dict_post_hook(_to_scopes)  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_pre_hook(_from_scopes)  # type: ignore[no-untyped-call]
+        return homes
 
     def forward(self, *inputs: Tensor) -> Any:
         """Run the network on a batch."""
         if len(inputs) != len(self.input_names):
-            raise TypeError(f"the network takes {len(self.input_names)} inputs ({', '.join(self.input_names)}), got {len(inputs)}")
+            names = ", ".join(self.input_names)
+            raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
         values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
         for step in self._steps:
+            call = step.function
+            if call is None:
+                call = step.home._modules[step.name]
             operands = [values[i] for i in step.reads]
-            if step.run:
-                values[step.writes] = step.call(*operands, batch=inputs[0].shape[0])
+            if step.wants_batch:
+                values[step.writes] = call(*operands, batch=inputs[0].shape[0] if inputs else 1)
             else:
-                values[step.writes] = step.call(*operands)
+                values[step.writes] = call(*operands)
             for i in step.frees:
                 values[i] = None
         if len(self._outputs) == 1:
@@ -128,9 +150,37 @@ class Network(nn.Module):
         return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}
 
 
-def _step(call: Callable[..., Tensor], graph: Graph, number: NodeId, slots: dict[NodeId, int]) -> Step:
-    run = ("batch",) if RULES[type(graph[number].op)].takes("batch") else ()
-    return Step(call, tuple(slots[operand] for operand in graph.operands(number)), slots[number], run)
+def _layers(graph: Graph, types: Types, generator: torch.Generator | None) -> dict[NodeId, tuple[Path, Layer]]:
+    """The layers of nodes that have weights or depend on the module's mode, and their paths. Equal scopes share one."""
+    layers: dict[Path, Layer] = {}
+    found: dict[NodeId, tuple[Path, Layer]] = {}
+    for number in graph:
+        node = graph[number]
+        if isinstance(node.op, Input):
+            continue
+        rule = RULES[type(node.op)]
+        weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))
+        if not weights and not rule.takes("training"):
+            continue
+        path = _parts(node.scope)
+        if not weights and (not path or path in layers):  # nothing is kept under its name: any free one will do
+            path = (*path, f"{node.op.name}_{number}")
+        if path not in layers:
+            layers[path] = Layer(rule.function, rule.attributes(node.op), rule.takes("training"))
+            for name, weight in weights.items():
+                layers[path].hold(name, weight, generator)
+        found[number] = path, layers[path]
+    return found
+
+
+def _function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
+    """What a node without weights does."""
+    op = graph[number].op
+    rule = RULES[type(op)]
+    attributes = rule.attributes(op)
+    if rule.takes("inplace"):
+        attributes["inplace"] = _may_overwrite(graph, number)
+    return partial(rule.function, **attributes) if attributes else rule.function
 
 
 def _free_early(steps: list[Step], outputs: tuple[int, ...]) -> None:
@@ -147,25 +197,36 @@ def _may_overwrite(graph: Graph, number: NodeId) -> bool:
     return graph[operand].op.name in _OVERWRITABLE
 
 
-def _place(root: nn.Module, scope: str, layer: Layer) -> None:
-    """Put a layer where its scope says. Written into `_modules`: a scope may be named like an attribute of modules."""
-    *path, last = re.findall(r"[^.\[\]]+", scope)
-    home = root
-    for component in path:
-        below = home._modules.get(component)
-        if below is None:
-            below = home._modules[component] = Scopes()
-        home = below
-    taken = home._modules.get(last)
-    if taken is not None:
-        layer._modules.update(taken._modules)
-    home._modules[last] = layer
+def _parts(scope: str) -> Path:
+    return tuple(re.findall(r"[^.\[\]]+", scope))
+
+
+def _available(home: nn.Module, part: str) -> str:
+    """A name for a part of a module: `half` -> `half_`, and so that no two meet, `half_` -> `half__`."""
+    attributes = (vars(home), home._parameters, home._buffers)
+    bare = [part[:end] for end in range(len(part.rstrip("_")), len(part) + 1)]
+    taken = any(hasattr(type(home), name) or any(name in known for known in attributes) for name in bare)
+    return f"{part}_" if taken else part
+
+
+def _to_scopes(network: Network, state: dict[str, Any], prefix: str, _: Any) -> None:
+    _rename(state, {prefix + actual: prefix + wanted for actual, wanted in network._renamed.items()})
+
+
+def _from_scopes(network: Network, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    _rename(state, {prefix + wanted: prefix + actual for actual, wanted in network._renamed.items()})
+
+
+def _rename(state: dict[str, Any], names: Mapping[str, str]) -> None:
+    items = [(names.get(name, name), value) for name, value in state.items()]
+    state.clear()
+    state.update(items)
 
 
 def supports(graph: Graph) -> list[Diagnostic]:
     """What of a graph cannot be lowered: choices that are not made, and operations without a rule."""
     problems = []
-    for number in graph:
+    for number in sorted(needs(graph)):
         node = graph[number]
         open_ = node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
         if open_:

@@ -154,7 +154,7 @@ class _Run:
                 hint = "lower --lr, or clip gradients; the last checkpoint is whole"
                 raise fail("A1107", f"the loss became {value} in epoch {number + 1}, step {step + 1}", None, hint)
             self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if settings.clip is not None:
                 nn.utils.clip_grad_norm_(self.module.parameters(), settings.clip)
             self.optimizer.step()

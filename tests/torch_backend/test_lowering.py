@@ -8,8 +8,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from archir_torch.module import Network, lower, missing_rules, weights_of
-from archir_torch.rules import RULES, lowers
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -42,7 +40,7 @@ from archir.ops.attention import Attention, LocalAttention
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
-from archir.ops.random import DropPath, Dropout
+from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import (
     ChannelShuffle,
     Flatten,
@@ -56,6 +54,8 @@ from archir.ops.shape import (
     Upsample,
 )
 from archir.types import TensorType
+from archir_torch.module import Network, lower, missing_rules, weights_of
+from archir_torch.rules import RULES, lowers
 
 MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
 Dims = tuple[int, ...]
@@ -123,7 +123,9 @@ CASES: list[Case] = [
 
 def name_of(case: Case) -> str:
     op, dims = case
-    return f"{op.name}-{'-'.join(str(value) for value in op.attributes().values())}-{'x'.join(str(len(d)) for d in dims)}"
+    return (
+        f"{op.name}-{'-'.join(str(value) for value in op.attributes().values())}-{'x'.join(str(len(d)) for d in dims)}"
+    )
 
 
 def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:

@@ -9,7 +9,7 @@ from archir.ops import activation as ops
 from archir_onnx.builder import Builder
 from archir_onnx.rules import lowers
 
-_SAME_NAME = {
+_SAME_NAME: dict[type[Op], str] = {
     ops.Relu: "Relu",
     ops.Elu: "Elu",
     ops.Mish: "Mish",
@@ -20,14 +20,9 @@ _SAME_NAME = {
 }
 
 
-@lowers(ops.Relu, ops.Elu, ops.Mish, ops.Sigmoid, ops.Tanh, ops.Exp)
+@lowers(*_SAME_NAME)
 def same_name(g: Builder, op: Op, x: str) -> str:
     return g.node(_SAME_NAME[type(op)], x)
-
-
-@lowers(ops.HardSwish)
-def hard_swish(g: Builder, op: ops.HardSwish, x: str) -> str:
-    return g.node("HardSwish", x)
 
 
 @lowers(ops.Relu6)

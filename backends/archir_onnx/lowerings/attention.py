@@ -11,7 +11,7 @@ from archir_onnx.rules import lowers
 
 @lowers(ops.Attention)
 def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str) -> str:
-    """`softmax(q k^T * scale) v`; the keys are transposed as they are split into heads, and the scale is on the query."""
+    """`softmax(q k^T * scale) v`; keys are transposed as they are split into heads, queries are scaled."""
     q_type, k_type, v_type = g.types
     scale = op.scale if op.scale is not None else (q_type.channels // op.heads) ** -0.5
     q, v = g.heads(query, op.heads, q_type), g.heads(value, op.heads, v_type)
@@ -39,14 +39,18 @@ def local_attention(
     columns: str | None = None,
 ) -> str:
     """Windows gathered along rows, then along columns; one matrix product per position and head."""
-    heads, kernel = op.heads, op.kernel
+    heads = op.heads
     channels, height, width = g.types[0].shape
     inner, outer = channels // heads, g.type.channels // heads
     if op.scale != 1:
         query = g.node("Mul", query, g.constant(op.scale, np.float32))
     # [B, heads, H, W, 1, c] x [B, heads, H, W, c, k * k]
     q = g.reshape(query, heads, inner, height, width)
-    logits = g.node("MatMul", g.node("Unsqueeze", g.transpose(q, 0, 1, 3, 4, 2), g.constant([4])), _windows(g, key, op, inner, (0, 1, 3, 5, 2, 4, 6)))
+    logits = g.node(
+        "MatMul",
+        g.node("Unsqueeze", g.transpose(q, 0, 1, 3, 4, 2), g.constant([4])),
+        _windows(g, key, op, inner, (0, 1, 3, 5, 2, 4, 6)),
+    )
     if rows is not None and columns is not None:
         logits = g.node("Add", logits, _relative(g, op, q, rows, columns))
     weights = g.node("Softmax", logits, axis=-1)

@@ -25,7 +25,9 @@ def conv(g: Builder, op: ops.Conv, x: str, *, weight: str, bias: str | None = No
 
 @lowers(ops.Conv1d)
 def conv1d(g: Builder, op: ops.Conv1d, x: str, *, weight: str, bias: str | None = None) -> str:
-    y = g.node("Conv", g.transpose(x, 0, 2, 1), weight, bias, kernel_shape=[op.kernel], pads=list(op.pads), group=op.groups)
+    y = g.node(
+        "Conv", g.transpose(x, 0, 2, 1), weight, bias, kernel_shape=[op.kernel], pads=list(op.pads), group=op.groups
+    )
     return g.transpose(y, 0, 2, 1)
 
 

@@ -10,9 +10,7 @@ from archir_onnx.rules import lowers
 @lowers(ops.MaxPool)
 def max_pool(g: Builder, op: ops.MaxPool, x: str) -> str:
     left, right, top, bottom = op.pads
-    return g.node(
-        "MaxPool", x, kernel_shape=[op.kernel] * 2, strides=[op.stride] * 2, pads=[top, left, bottom, right]
-    )
+    return g.node("MaxPool", x, kernel_shape=[op.kernel] * 2, strides=[op.stride] * 2, pads=[top, left, bottom, right])
 
 
 @lowers(ops.AvgPool)

@@ -27,9 +27,7 @@ def conv(
 
 
 @lowers(ops.Conv1d)
-def conv1d(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, pads: tuple[int, int], groups: int
-) -> Tensor:
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, pads: tuple[int, int], groups: int) -> Tensor:
     before, after = pads
     x = x.transpose(1, 2)
     if before != after:

@@ -19,9 +19,7 @@ def max_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, 
 
 
 @lowers(ops.AvgPool)
-def avg_pool(
-    x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int], count_padding: bool
-) -> Tensor:
+def avg_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int], count_padding: bool) -> Tensor:
     left, right, top, bottom = pads
     if left == right and top == bottom:
         return F.avg_pool2d(x, kernel, stride, (top, left), count_include_pad=count_padding)

@@ -62,5 +62,3 @@ def upsample(x: Tensor, *, factor: int) -> Tensor:
 @lowers(ops.Parameter)
 def parameter(value: Tensor, *, batch: int) -> Tensor:
     return value.expand(batch, *value.shape)
-
-

@@ -1,0 +1,48 @@
+"""What all tests share: golden files, examples, and how hypothesis runs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+import archir.ops  # noqa: F401  (declares the operations)
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+EXAMPLES = ROOT / "examples"
+
+hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.load_profile("archir")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare a text with `tests/golden/NAME`, or write it with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            return
+        assert path.exists(), f"{path} is missing: run pytest --update-golden and look at what it writes"
+        wanted = path.read_text(encoding="utf-8")
+        if text != wanted:
+            lines = difflib.unified_diff(wanted.splitlines(), text.splitlines(), "golden", "now", lineterm="")
+            pytest.fail(f"{name} changed:\n" + "\n".join(lines))
+
+    return compare
+
+
+@pytest.fixture
+def examples() -> Path:
+    """The folder of the examples."""
+    return EXAMPLES

@@ -1,0 +1,100 @@
+"""Wheel and sdist hold what they must, and the installed wheel works outside of the checkout."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import EXAMPLES, ROOT
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl")), next(folder.glob("*.tar.gz"))
+
+
+def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) -> None:
+    names = set(zipfile.ZipFile(built[0]).namelist())
+    wanted = {
+        "archir/py.typed",
+        "archir/std/attention.arch",
+        "archir/codes/A0401.md",
+        "archir_grammar/arch.lark",
+        "archir_grammar/ir.lark",
+        "archir_torch/local_attention.py",
+        "archir_torch/digits.npz",
+        "archir_torch/py.typed",
+        "archir_onnx/lowerings/attention.py",
+        "archir_onnx/py.typed",
+    }
+    assert wanted <= names
+    tops = {name.split("/")[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "archir",
+        "archir_grammar",
+        "archir_onnx",
+        "archir_torch",
+    }
+
+
+def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
+    with tarfile.open(built[1]) as archive:
+        names = {name.split("/", 1)[-1] for name in archive.getnames()}
+    wanted = {
+        "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt", "archir/std/attention.arch",
+        "grammar/archir_grammar/arch.lark", "backends/archir_torch/digits.npz", "backends/archir_onnx/model.py",
+        "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
+    }  # fmt: skip
+    assert wanted <= names
+
+
+def test_the_installed_wheel_works_elsewhere(built: tuple[Path, Path], tmp_path: Path) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(site),
+        str(built[0]),
+    ]
+    subprocess.run(install, check=True, capture_output=True)
+    (elsewhere / "net.arch").write_text((EXAMPLES / "mobilenet_v2.arch").read_text())
+    program = """
+import archir, archir_torch, sys
+from archir import backends
+assert archir.__file__.startswith(sys.argv[1]) and archir_torch.__file__.startswith(sys.argv[1])
+assert [e.name for e in backends.entry_points(group=backends.GROUP) if e.value.startswith("archir_")] != []
+space = archir.load("net.arch", size=32, classes=10)
+module = archir.compile(space.specialize(space.sample()))
+print(archir.export(space.graph, "net.onnx", module))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(site)], cwd=elsewhere, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "checked" in done.stdout
+    checked = subprocess.run(
+        [sys.executable, "-m", "archir", "check", "net.arch"],
+        cwd=elsewhere,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert checked.returncode == 0, checked.stderr

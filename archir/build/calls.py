@@ -12,6 +12,7 @@ from archir.build.bounds import Bounds
 from archir.build.context import MOST_CALLS, Frame, Limits, Scope
 from archir.build.evaluate import Evaluator
 from archir.build.files import Module
+from archir.build.locals import assigned
 from archir.build.network import is_tensor
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, kind, show
 from archir.cases import Choice, Value, either, leaves, lift, same, varies
@@ -41,6 +42,9 @@ class Cell:
 
 class Caller(Evaluator):
     """Evaluates calls."""
+
+    assigned: ast.Name | None = None
+    """The variable that the expression at hand is assigned to, which names a choice without a label."""
 
     def __init__(self, limits: Limits, module: Module, name: str) -> None:
         super().__init__(limits, module, name)
@@ -97,10 +101,12 @@ class Caller(Evaluator):
         """A call, with arguments that come before the written ones."""
         callee = self.eval(tree.callee)
         given = [*first]
+        label, self.assigned = self.assigned, None
         for argument in tree.arguments:
             name = argument.name.text if argument.name else None
             span = argument.name.span if argument.name else argument.value.span
             given.append(Given(name, self.eval(argument.value), span))
+        self.assigned = label
         if callee is POISON or any(argument.value is POISON for argument in given):
             return POISON
         own = tree.own or (isinstance(callee, Block) and callee.definition.own)
@@ -199,8 +205,8 @@ class Caller(Evaluator):
                 continue
             name = argument.name or next(positional, None)
             if name is None:
-                takes = f"{len(op.operands)} tensors and {len(names)} attributes" if names else f"{len(op.operands)} tensors"
-                return self.error("A0207", f"`{op.name}` takes {takes} at the most", argument.span)
+                takes = [_counted(len(op.operands), "tensor"), *([_counted(len(names), "attribute")] if names else [])]
+                return self.error("A0207", f"`{op.name}` takes {' and '.join(takes)} at the most", argument.span)
             if name in op.operands and name not in names and op.operands.index(name) == len(operands):
                 operands.append((argument.value, argument.span))
                 continue
@@ -270,7 +276,8 @@ class Caller(Evaluator):
             caller, depth = caller.caller, depth + 1
         if depth > MOST_CALLS:
             self.stop("A0602", f"calls nest deeper than {MOST_CALLS} levels", span)
-        return Frame(block.module, block=block, called=span, caller=frame)
+        local = frozenset(assigned(block.definition.body))
+        return Frame(block.module, block=block, called=span, caller=frame, local=local)
 
     def bind_params(self, frame: Frame, block: Block, given: list[Given], span: Span) -> bool:
         """Put arguments and defaults into the callee's frame; whether they fit."""
@@ -357,14 +364,18 @@ class Caller(Evaluator):
                 return POISON
             value = one if value is UNBOUND else self.merged(condition, one, value, definition.name.span)
             returns = either(returns, condition)
-        missing = self.lift(definition.name.span, _returns, returns)
+        missing = self.lift(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
         return POISON if missing is POISON else value
 
 
-def _returns(value: bool) -> bool:
-    if not value:
-        raise RuleError("this does not return on every path", code="A0211")
-    return value
+def _returns(here: bool, name: str) -> bool:
+    if not here:
+        raise RuleError(f"`{name}` does not return on every path", code="A0211")
+    return here
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def convert(value: Value, wanted: Any, what: str) -> Value:

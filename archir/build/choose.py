@@ -20,9 +20,6 @@ from archir.syntax import ast
 class Chooser(Caller):
     """Evaluates choices. A choice is named by its label, or by the variable it is assigned to."""
 
-    assigned: ast.Name | None = None
-    """The variable that the expression at hand is assigned to."""
-
     def eval_choose_value(self, tree: ast.ChooseValue) -> Value:
         """`choose kernel(3, 5, 7)`; one argument that is a list stands for its items."""
         label = self._label(tree)

@@ -86,6 +86,8 @@ class Frame:
     called: Span | None = None
     caller: Frame | None = None
     returned: list[tuple[Value, Value]] = field(default_factory=list)
+    local: frozenset[str] = frozenset()
+    """Names that the body gives a value to, somewhere."""
 
     def chain(self) -> tuple[Note, ...]:
         """The calls that led here, innermost first."""
@@ -138,7 +140,7 @@ class Context:
         """Count a step of elaboration."""
         self.steps += 1
         if self.steps > self.limits.steps:
-            self.stop("A0602", f"elaboration takes more than {self.limits.steps} steps", span, "see `--limit`")
+            self.stop("A0602", f"elaboration takes more than {self.limits.steps} steps", span, "raise the limit with --limit NODES")
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
         """`rule` on values that may depend on choices; refusals are reported at `span`."""

@@ -12,6 +12,7 @@ from archir.build import static
 from archir.build.choose import Chooser
 from archir.build.context import Frame, Limits, TooMuch
 from archir.build.files import Loader, Module
+from archir.build.locals import COSTS, assigned
 from archir.build.names import check_names
 from archir.build.values import POISON, UNBOUND, Items, kind
 from archir.cases import Value, both, if_else, negate, restrict, same, varies
@@ -21,9 +22,6 @@ from archir.ir.structure import Input
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
-
-COSTS = ("params", "macs")
-"""Costs that a `require` may bound."""
 
 _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -53,7 +51,8 @@ class Elaborator(Chooser):
     def _run(self, statement: ast.Statement) -> None:
         match statement:
             case ast.Assign():
-                self.assigned = statement.targets[0] if len(statement.targets) == 1 else None
+                direct = isinstance(statement.value, (ast.Choose, ast.Match, ast.Pipe)) and len(statement.targets) == 1
+                self.assigned = statement.targets[0] if direct else None
                 value = self.eval(statement.value)
                 self.assigned = None
                 self.bind(statement.targets, value)
@@ -309,6 +308,7 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.problems.raise_any()
         raise
     context.graph.name = definition.name.text
+    context.frame.local = frozenset(assigned(definition.body))
     try:
         _parameters(context, definition, parameters)
         context.execute(definition.body)
@@ -318,9 +318,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     for _, value in context.frame.returned:
         context.error("A0208", f"a net has outputs, and returns nothing, got {kind(value)}", definition.name.span)
-    if not context.graph.outputs:
+    if not any(isinstance(statement, ast.Output) for statement in definition.body):
         context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
-    if not context.graph.inputs:
+    if not any(isinstance(statement, ast.Input) for statement in definition.body):
         context.error("A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`")
     context.problems.raise_any()
     return context.graph

@@ -62,6 +62,8 @@ class Evaluator(Network):
             return Operation(OPS[name])
         if name in static.FUNCTIONS or name in static.FOLDS:
             return Builtin(name)
+        if name in self.frame.local:
+            return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
         return self.error("A0201", f"there is no `{name}`", tree.span, suggest(name, self.known(module)))
 
     def known(self, module: Module) -> Iterator[str]:
@@ -390,6 +392,8 @@ def _both(a: bool, b: bool) -> bool:
 
 def _operand(op: str, x: Value) -> float:
     """The number that a tensor is scaled or shifted by under `op`."""
+    if not static.is_number(x):
+        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", code="A0301")
     if op == "-":
         return float(static.sign("-", x))
     return float(static.binary("/", 1, x) if op == "/" else static.binary("*", 1, x))

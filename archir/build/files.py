@@ -95,7 +95,7 @@ class Loader:
         if Path(item.path).is_absolute() or not path.is_relative_to(self.root):
             raise fail("A0803", f'"{item.path}" lies outside of the folder {self.root.name or self.root}', item.span)
         try:
-            text = read(path, self.most_bytes)
+            text = read(path, self.most_bytes, item.path)
         except ArchError as error:
             problem = error.diagnostics[0]
             near = suggest(path.name, (p.name for p in path.parent.glob("*.arch"))) if path.parent.is_dir() else None
@@ -136,19 +136,20 @@ class Loader:
         return list(self._modules.values())
 
 
-def read(path: Path, most_bytes: int = MOST_BYTES) -> str:
-    """The text of a file. Raises ArchError (A0801, A0105)."""
+def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
+    """The text of a file, which messages call `shown`. Raises ArchError (A0801, A0105, A0107)."""
+    shown = shown or str(path)
     try:
         if path.is_dir():
-            raise fail("A0801", f"{path} is a folder")
+            raise fail("A0801", f"{shown} is a folder")
         with path.open("rb") as stream:
             data = stream.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise fail("A0801", f"cannot read {path}: {reason}") from None
+        raise fail("A0801", f"cannot read {shown}: {reason}") from None
     if len(data) > most_bytes:
-        raise fail("A0105", f"{path} is larger than {most_bytes} bytes")
+        raise fail("A0105", f"{shown} is larger than {most_bytes} bytes")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise fail("A0107", f"{path} is not UTF-8 text (byte {error.start})") from None
+        raise fail("A0107", f"{shown} is not UTF-8 text (byte {error.start})") from None

@@ -41,7 +41,7 @@ class Network(Context):
 
     def too_many_nodes(self, span: Span) -> None:
         """Stop: the graph gets too large."""
-        self.stop("A0601", f"the graph has more than {self.limits.nodes} nodes", span, "see `--limit`")
+        self.stop("A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES")
 
     def _append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
         number = self.graph.add(node, *operands)
@@ -82,7 +82,7 @@ class Network(Context):
             if len(distinct) == 1:
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
-            type_ = infer_op(op, [self.types[operand] for operand in distinct], True, choice)
+            type_ = self._common_type(op, distinct, choice)
             self._selected[value] = self._append(Node(op, span, choice.path), tuple(distinct), type_)
         return self._selected[value]
 
@@ -103,6 +103,12 @@ class Network(Context):
         if not all(type(leaf) is Tensor for leaf in leaves(value)):
             return value
         return Tensor(self._select(value, span))
+
+    def _common_type(self, op: Select, operands: list[NodeId], choice: Choice) -> TensorType:
+        try:
+            return infer_op(op, [self.types[operand] for operand in operands], True, choice)
+        except RuleError as error:
+            raise RuleError(f"`{choice.path}`: {error.message}", error.hint, error.code) from None
 
     def type_of(self, value: Tensor) -> TensorType:
         """The type of a tensor, as far as it can be under the condition at hand."""

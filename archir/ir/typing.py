@@ -33,7 +33,7 @@ def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], unde
     attributes = op.varied
     dims = [(i, axis, dim) for i, x in enumerate(types) for axis, dim in enumerate(x.dims) if varies(dim)]
     if not attributes and not dims:
-        return rule(op, *types)
+        return lift(lambda: rule(op, *types), under=under)
 
     def plain(*values: Value) -> Value:
         concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op

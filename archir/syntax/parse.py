@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -36,7 +37,60 @@ _WORDS = {
     "SIGN": "`+`",
     "FACTOR": "`*`",
 }
-_STARTS_EXPRESSION = {"NAME", "INT", "STRING", "LPAR", "LSQB"}
+_GROUPS: list[tuple[str, set[str], set[str]]] = [
+    (
+        "an expression",
+        {"NAME", "INT", "STRING", "LPAR", "LSQB"},
+        {
+            "NAME",
+            "INT",
+            "FLOAT",
+            "STRING",
+            "LPAR",
+            "LSQB",
+            "SIGN",
+            "NOT",
+            "TRUE",
+            "FALSE",
+            "NONE",
+            "CHOOSE",
+            "MATCH",
+            "OWN",
+        },
+    ),
+    (
+        "an operator",
+        {"SIGN", "FACTOR", "PIPE"},
+        {
+            "SIGN",
+            "FACTOR",
+            "POWER",
+            "PIPE",
+            "AND",
+            "OR",
+            "NOT",
+            "IN",
+            "IF",
+            "LPAR",
+            "LSQB",
+            "DOT",
+            "LESSTHAN",
+            "MORETHAN",
+            "__ANON_0",
+            "__ANON_1",
+            "__ANON_2",
+            "__ANON_3",
+            "__ANON_4",
+        },
+    ),
+    (
+        "a statement",
+        {"NAME", "FOR", "RETURN", "REPEAT"},
+        {"NAME", "FOR", "IF", "INPUT", "OUTPUT", "REPEAT", "REQUIRE", "RETURN"},
+    ),
+    ("a definition", {"BLOCK", "NET"}, {"BLOCK", "CELL", "CONST", "IMPORT", "NET", "OWN"}),
+]
+"""What is expected, in a word: the terminals that are all accepted then, and all those that the word covers."""
 
 
 def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
@@ -104,18 +158,21 @@ def _unexpected_token(source: Source, error: UnexpectedToken) -> Diagnostic:
         message = "the file ends too early"
     else:
         start = token.start_pos or 0
-        shown = "the end of the line" if token.type == "_NL" else f"`{token}`"
+        shown = "end of the line" if token.type == "_NL" else f"`{token}`"
         width = 1 if token.type == "_NL" else len(token)
         span = Span(source, start, start + width)
         message = f"unexpected {shown}"
         hint = _syntax_hint(token, accepted)
         if source.text[:start].rstrip().endswith("else"):
             hint = "`else` stands on the line of the closing brace: `} else {`"
+        before = re.search(r"[a-z]+$", source.text[:start].rstrip())
+        if hint is None and "NAME" in accepted and before is not None and before[0] in _spellings().values():
+            hint = f"`{before[0]}` is a keyword"
     return Diagnostic("A0102", f"{message}: expected {_expectation(accepted)}", span, hint)
 
 
 def _syntax_hint(token: Token, accepted: set[str]) -> str | None:
-    if token.type == "EQUAL" and "__COMPARE" not in accepted and "_NL" in accepted:
+    if token.type == "EQUAL" and {"SIGN", "FACTOR"} <= accepted:
         return "comparison is `==`"
     if token.type == "COLON":
         return "bodies stand in braces: `{ ... }`"
@@ -132,13 +189,11 @@ def _syntax_hint(token: Token, accepted: set[str]) -> str | None:
 def _expectation(accepted: set[str]) -> str:
     names = set(accepted)
     words = []
-    if names >= _STARTS_EXPRESSION:
-        words.append("an expression")
-        names -= {"NAME", "INT", "FLOAT", "STRING", "LPAR", "LSQB", "SIGN", "NOT", "TRUE", "FALSE", "NONE"}
-        names -= {"CHOOSE", "MATCH", "OWN"}
+    for word, needed, covered in _GROUPS:
+        if names >= needed:
+            words.append(word)
+            names -= covered
     words += sorted({_WORDS.get(name) or f"`{_spelling(name)}`" for name in names}, key=lambda w: (w[0] == "`", w))
-    if len(words) > 7:
-        words = [*words[:6], "..."]
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "something else"
 
 

@@ -31,7 +31,6 @@ _IMPORTS: dict[str, set[str]] = {
     "": set(),
     "import torch": {"torch"},
     "import torch.nn.functional as F": {"F"},
-    "from torch import Tensor, nn": {"nn"},
 }
 """Imports and the names that need them."""
 
@@ -127,7 +126,9 @@ class Emitter:
         body = "\n\n\n".join([*self.helpers.values(), *self.classes.values()])
         words = set(re.findall(r"\w+", body))
         imports = "\n".join(line for line, names in _IMPORTS.items() if not names or names & words)
-        return f"{about}\n\nfrom __future__ import annotations\n\n{imports.strip()}\n\n\n{body}\n"
+        imports += "\nfrom torch import Tensor, nn" if "Tensor" in words else "\nfrom torch import nn"
+        gap = "\n\n\n" if body.startswith(("def ", "class ")) else "\n\n"
+        return f"{about}\n\nfrom __future__ import annotations\n\n{imports.strip()}{gap}{body}\n"
 
     # which nodes belong to which call
 

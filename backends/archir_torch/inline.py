@@ -174,9 +174,16 @@ def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
 
 
 @cache
-def _definitions(module: str) -> dict[str, ast.FunctionDef | ast.ClassDef]:
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    return {node.name: node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+def _definitions(module: str) -> dict[str, ast.stmt]:
+    """Functions, classes and constants of a file by name."""
+    found: dict[str, ast.stmt] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found[name] = node
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                found[name] = node
+    return found
 
 
 def sources(function: Callable[..., Any]) -> dict[str, str]:

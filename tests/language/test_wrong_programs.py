@@ -1,0 +1,25 @@
+"""Wrong programs and exactly what is said of them: `wrong/NAME.arch` against `tests/golden/wrong/NAME.txt`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from archir.build.elaborate import elaborate
+from archir.errors import ArchError
+
+WRONG = Path(__file__).parent / "wrong"
+PROGRAMS = sorted(WRONG.glob("*.arch"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_message(path: Path, golden: Callable[[str, str], None]) -> None:
+    with pytest.raises(ArchError) as caught:
+        elaborate(path.read_text(), path.name, folder=WRONG)
+    golden(f"wrong/{path.stem}.txt", f"{caught.value}\n")
+
+
+def test_there_are_many() -> None:
+    assert len(PROGRAMS) >= 100

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import torch
 
 import archir.ops  # noqa: F401  (declares the operations)
 
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
 
+torch.set_num_threads(1)  # tests run in several processes: more threads than cores would be many times slower
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("archir")
 

@@ -70,6 +70,7 @@ class Graph:
         """Scope to the name of the block or cell that was called there."""
         self.parameters: dict[str, Any] = {}
         """The net's parameters as they were given."""
+        self._inputs: dict[str, NodeId] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
         self._next = 0
 
@@ -81,6 +82,8 @@ class Graph:
         for position, operand in enumerate(operands):
             self.nx.add_edge(operand, number, key=position)
         self._operands[number] = operands
+        if isinstance(node.op, Input):
+            self._inputs[node.op.label] = number
         return number
 
     def __getitem__(self, number: NodeId) -> Node:
@@ -106,9 +109,8 @@ class Graph:
 
     @property
     def inputs(self) -> dict[str, NodeId]:
-        """The input nodes by name."""
-        ops = ((number, self[number].op) for number in self)
-        return {op.label: number for number, op in ops if isinstance(op, Input)}
+        """The input nodes by name, in the order they were declared in."""
+        return dict(self._inputs)
 
     def empty(self) -> Graph:
         """A graph of the same name, choices and constraints, with no nodes yet."""

@@ -10,7 +10,7 @@ from archir.cases import CaseError, Choice, Value, both, case, lift, restrict, v
 from archir.errors import RuleError
 from archir.ir.graph import Graph, NodeId, needs
 from archir.ir.op import Op
-from archir.ir.structure import Select, merge
+from archir.ir.structure import Input, Select, merge
 from archir.types import TensorType
 
 Types = Mapping[NodeId, TensorType]
@@ -95,12 +95,12 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     needed = needs(graph)
     types: dict[NodeId, TensorType] = {}
     for number in graph:
-        if number not in needed:
-            continue
         op = graph[number].op
+        if number not in needed and not isinstance(op, Input):
+            continue
         choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
         try:
-            types[number] = infer_op(op, _operands(graph, number, types), needed[number], choice)
+            types[number] = infer_op(op, _operands(graph, number, types), needed.get(number, True), choice)
         except RuleError as error:
             raise NodeError(number, error) from None
     return types

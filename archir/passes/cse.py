@@ -37,5 +37,5 @@ def _own(graph: Graph) -> set[NodeId]:
         number
         for number in graph
         if graph[number].op.random
-        or weighs(graph[number].op, [types[operand] for operand in graph.operands(number)], needed[number])
+        or weighs(graph[number].op, [types[operand] for operand in graph.operands(number)], needed.get(number, True))
     }

@@ -9,8 +9,11 @@ from archir.ir.structure import Select
 
 
 def prune(graph: Graph) -> Graph:
-    """Drop the nodes that no output needs, whatever is chosen. `%1 = relu(%0); output y = %0` -> `output y = %0`."""
-    needed = needs(graph)
+    """Drop the nodes that no output needs, whatever is chosen. `%1 = relu(%0); output y = %0` -> `output y = %0`.
+
+    Inputs stay: what a network is called with does not depend on what it does with it.
+    """
+    needed = needs(graph).keys() | set(graph.inputs.values())
     if len(needed) == len(graph):
         return graph
     copy = graph.empty()

@@ -11,7 +11,7 @@ from archir.ir.structure import Select
 def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
     """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. What is left over is gone.
 
-    `outcomes` maps the paths of active choices to outcomes. The cost is in proportion to the result.
+    `outcomes` maps the paths of active choices to outcomes. Inputs stay. The cost is in proportion to the result.
     """
     result = Graph(graph.name)
     result.parameters = dict(graph.parameters)
@@ -31,7 +31,7 @@ def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
             kept.add(source)
             stack.extend(graph.operands(source))
     moved: dict[NodeId, NodeId] = {}
-    for number in sorted(kept):
+    for number in sorted(kept | set(graph.inputs.values())):
         node = graph[number]
         op = node.op.at(outcomes)
         moved[number] = result.add(

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import nn
 
-from archir.errors import ArchError
+from archir.errors import ArchError, fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
@@ -456,4 +456,6 @@ def emit(graph: Graph) -> str:
     problems = supports(graph)
     if problems:
         raise ArchError(*problems)
+    if any("training" in _parts(graph[number].scope) for number in graph):
+        raise fail("A0904", "nothing in a torch file can be named `training`: modules have an attribute of that name")
     return Emitter(graph).emit()

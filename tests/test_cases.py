@@ -1,0 +1,186 @@
+"""Laws of decision diagrams, against every assignment of a few choices."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir.build.values import Items
+from archir.cases import (
+    Case,
+    CaseError,
+    Choice,
+    Value,
+    at,
+    both,
+    case,
+    either,
+    fix,
+    if_else,
+    leaves,
+    lift,
+    negate,
+    restrict,
+    smallest,
+    support,
+    when,
+)
+from archir.errors import RuleError
+
+CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
+ASSIGNMENTS = [
+    {choice.path: outcome for choice, outcome in zip(CHOICES, outcomes, strict=True)}
+    for outcomes in product(*(range(choice.outcomes) for choice in CHOICES))
+]
+
+
+def table(value: Value) -> list[Value]:
+    return [at(value, assignment) for assignment in ASSIGNMENTS]
+
+
+def made(values: list[Any]) -> Value:
+    """The diagram of a table, by Shannon expansion."""
+
+    def walk(depth: int, values: list[Any]) -> Value:
+        if depth == len(CHOICES):
+            return values[0]
+        choice = CHOICES[depth]
+        size = len(values) // choice.outcomes
+        return case(choice, [walk(depth + 1, values[i * size : (i + 1) * size]) for i in range(choice.outcomes)])
+
+    return walk(0, values)
+
+
+numbers = st.lists(st.integers(0, 2), min_size=len(ASSIGNMENTS), max_size=len(ASSIGNMENTS)).map(made)
+conditions = st.lists(st.booleans(), min_size=len(ASSIGNMENTS), max_size=len(ASSIGNMENTS)).map(made)
+
+
+@given(numbers, numbers)
+def test_lift_is_pointwise(a: Value, b: Value) -> None:
+    assert table(lift(lambda x, y: 10 * x + y, a, b)) == [10 * x + y for x, y in zip(table(a), table(b), strict=True)]
+
+
+@given(numbers, conditions)
+def test_lift_looks_at_what_is_reachable_only(a: Value, care: Value) -> None:
+    seen: set[int] = set()
+
+    def rule(x: int) -> int:
+        seen.add(x)
+        return x + 1
+
+    result = lift(rule, a, under=care)
+    reachable = [x for x, here in zip(table(a), table(care), strict=True) if here]
+    assert seen == set(reachable)
+    if care is not False:
+        assert [y for y, here in zip(table(result), table(care), strict=True) if here] == [x + 1 for x in reachable]
+
+
+@given(numbers, conditions)
+def test_lift_reports_a_smallest_failing_combination(a: Value, care: Value) -> None:
+    def rule(x: int) -> int:
+        if x == 2:
+            raise RuleError("two")
+        return x
+
+    failing = [i for i, (x, here) in enumerate(zip(table(a), table(care), strict=True)) if x == 2 and here]
+    if not failing:
+        lift(rule, a, under=care)
+        return
+    with pytest.raises(CaseError) as caught:
+        lift(rule, a, under=care)
+    found = {choice.path: outcome for choice, outcome in caught.value.assignment.items()}
+    matching = [i for i, assignment in enumerate(ASSIGNMENTS) if found.items() <= assignment.items()]
+    assert set(matching) <= set(failing)
+
+
+@given(numbers, numbers, conditions)
+def test_rules_may_return_cases(a: Value, b: Value, c: Value) -> None:
+    result = lift(lambda x: b if x else c, a)
+    assert table(result) == [y if x else z for x, y, z in zip(table(a), table(b), table(c), strict=True)]
+
+
+@given(conditions, conditions)
+def test_logic(a: Value, b: Value) -> None:
+    pairs = list(zip(table(a), table(b), strict=True))
+    assert table(both(a, b)) == [x and y for x, y in pairs]
+    assert table(either(a, b)) == [x or y for x, y in pairs]
+    assert table(negate(a)) == [not x for x, _ in pairs]
+
+
+@given(conditions, numbers, numbers)
+def test_if_else(c: Value, a: Value, b: Value) -> None:
+    assert table(if_else(c, a, b)) == [x if h else y for h, x, y in zip(table(c), table(a), table(b), strict=True)]
+
+
+@given(numbers, conditions)
+def test_restrict_keeps_what_matters(a: Value, care: Value) -> None:
+    if care is False:
+        return
+    kept = table(restrict(a, care))
+    assert all(x == y for x, y, here in zip(kept, table(a), table(care), strict=True) if here)
+
+
+@given(numbers, st.sampled_from(CHOICES), st.integers(0, 1))
+def test_fix(a: Value, choice: Choice, outcome: int) -> None:
+    fixed = fix(a, choice, outcome)
+    assert choice not in support(fixed)
+    assert table(fixed) == [at(a, {**assignment, choice.path: outcome}) for assignment in ASSIGNMENTS]
+
+
+@given(numbers)
+def test_equal_values_are_one_object(a: Value) -> None:
+    again = made(table(a))
+    assert again is a or again == a
+    assert set(leaves(a)) == set(table(a))
+    assert len(support(a)) == len(
+        [c for c in CHOICES if any(fix(a, c, 0) is not fix(a, c, o) for o in range(c.outcomes))]
+    )
+
+
+@given(numbers)
+def test_smallest(a: Value) -> None:
+    found = smallest(a, lambda leaf: leaf == 1)
+    assert (found is None) == (1 not in table(a))
+    if found is not None:
+        fitting = [
+            x for x, s in zip(table(a), ASSIGNMENTS, strict=True) if all(s[c.path] == o for c, o in found.items())
+        ]
+        assert set(fitting) == {1}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (1, 1.0),
+        (0, False),
+        (0.0, -0.0),
+        (Items([1]), Items([True])),
+        (Items([Items([1])]), Items([Items([1.0])])),
+    ],
+)
+def test_values_that_python_calls_equal_stay_apart(one: Value, other: Value) -> None:
+    value = case(CHOICES[0], [one, other])
+    assert isinstance(value, Case)
+    assert [type(leaf) for leaf in value.branches] == [type(one), type(other)]
+
+
+def test_conditions_of_subsets() -> None:
+    choice = Choice("s", ("a", "b", "c"), 9, take=2)
+    assert choice.outcomes == 3
+    assert [choice.label(i) for i in range(3)] == [["a", "b"], ["a", "c"], ["b", "c"]]
+    assert choice.outcome(["c", "a"]) == 1
+    assert choice.outcome(["a", "a"]) is None
+    assert at(when(choice, [0, 1]), {"s": 2}) is False
+
+
+def test_too_many_choices_are_refused() -> None:
+    halves = [case(Choice(f"x{i}", (0, 1), 100 + i), [0, Fraction(1, 2)]) for i in range(300)]
+    with pytest.raises(RuleError, match=r"too many choices|more than 128 choices"):
+        reduce(lambda total, half: lift(lambda a, b: a * 3 + b, total, half), halves, 0)

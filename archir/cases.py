@@ -26,7 +26,7 @@ Label = int | str
 
 MOST_CHOICES = 128
 """Choices one value may depend on along one path."""
-MOST_STEPS = 200_000
+MOST_STEPS = 20_000
 """Combinations one operation on values may visit."""
 MOST_OUTCOMES = 20_000
 """Outcomes one choice may have."""

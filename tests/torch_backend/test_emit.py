@@ -56,8 +56,8 @@ def test_resnet50_is_short_and_imports_torch_alone(tmp_path: Path) -> None:
 
 def test_the_file_runs_where_archir_is_not(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(emit(archir.load(EXAMPLES / "resnet50.arch", size=32, classes=10).graph))
-    program = "import sys, torch, net
-print(net.Resnet50().eval()(torch.zeros(1, 3, 32, 32)).shape, 'archir' in sys.modules)"
+    call = "net.Resnet50().eval()(torch.zeros(1, 3, 32, 32)).shape"
+    program = f"import sys, torch, net; print({call}, 'archir' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env={}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "torch.Size([1, 10]) False"

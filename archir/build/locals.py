@@ -1,0 +1,71 @@
+"""The names that a body gives values to, and every piece of syntax in which names are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from archir.syntax import ast
+
+COSTS = ("params", "macs")
+"""Names that mean an architecture's costs in a `require`."""
+
+
+def assigned(tree: Any) -> Iterator[str]:
+    """Names that are given a value anywhere in a body."""
+    for part in walk(tree):
+        match part:
+            case ast.Assign() | ast.ForLoop() | ast.For():
+                yield from (target.text for target in part.targets)
+            case ast.Repeat(index=ast.Name() as index):
+                yield index.text
+            case ast.Input():
+                yield part.name.text
+            case ast.ChooseSubset(label=ast.Name() as label, where=ast.Expr()):
+                yield label.text
+            case ast.Require():
+                yield from COSTS
+
+
+def walk(tree: Any) -> Iterator[ast.Tree]:
+    """Every piece of syntax in which names are read."""
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from walk(part)
+    elif isinstance(tree, ast.Tree):
+        yield tree
+        for name in _read(type(tree)):
+            yield from walk(getattr(tree, name))
+
+
+_GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
+    ast.Definition: ("name",),
+    ast.Param: ("name",),
+    ast.Argument: ("name",),
+    ast.Attribute: ("name",),
+    ast.Alternative: ("name",),
+    ast.ChooseValue: ("label",),
+    ast.ChooseOne: ("label",),
+    ast.ChooseSubset: ("label",),
+    ast.Type: ("dtype",),
+    ast.Input: ("name",),
+    ast.Output: ("name",),
+    ast.Assign: ("targets",),
+    ast.ForLoop: ("targets",),
+    ast.For: ("targets",),
+    ast.Repeat: ("index",),
+}
+"""Fields that give names rather than read them."""
+
+
+@cache
+def _fields(name: str) -> tuple[str, ...]:
+    kind_of = getattr(ast, name)
+    giving = ("span", "depth", *_GIVING.get(kind_of, ()))
+    return tuple(field.name for field in fields(kind_of) if field.name not in giving)
+
+
+def _read(kind_of: type[ast.Tree]) -> tuple[str, ...]:
+    return _fields(kind_of.__name__)

@@ -1,0 +1,30 @@
+"""Net parameters as they are written on a command line."""
+
+from __future__ import annotations
+
+from archir.build.context import Limits
+from archir.build.elaborate import Elaborator
+from archir.build.files import Loader
+from archir.cases import Value
+from archir.errors import ArchError, fail
+
+
+def parse_parameter(text: str) -> tuple[str, Value]:
+    """`channels=96`, `ratio=1/4`, `form=imagenet`, `depths=[2, 2]`: the name, and the value as in a `.arch` file.
+
+    A bare word is a string. Raises ArchError (A1202).
+    """
+    name, equals, written = text.partition("=")
+    name, written = name.strip(), written.strip()
+    if not equals or not name.isidentifier() or not written:
+        raise fail("A1202", f"a parameter is written name=value, got `{text}`")
+    if written.isidentifier() and written not in ("true", "false", "none"):
+        return name, written
+    try:
+        module = Loader(None).load(f"const value = {written}", "-p", None)
+        context = Elaborator(Limits(), module, name)
+        context.constants(module)
+        context.problems.raise_any()
+    except ArchError as error:
+        raise fail("A1202", f"`{written}` is no value: {error.diagnostics[0].message}") from None
+    return name, module.names["value"]

@@ -200,7 +200,11 @@ class Caller(Evaluator):
         variadic = op.operands[:1] and op.operands[0].startswith("*")
         positional = iter(names)
         for argument in given:
-            if argument.name is None and not attributes and self._is_operand(op, argument, len(operands), bool(variadic)):
+            if (
+                argument.name is None
+                and not attributes
+                and self._is_operand(op, argument, len(operands), bool(variadic))
+            ):
                 operands += self._operands(argument) if variadic else [(argument.value, argument.span)]
                 continue
             name = argument.name or next(positional, None)
@@ -226,7 +230,9 @@ class Caller(Evaluator):
                 return self.error("A0207", f"`{op.name}` needs `{f.name}`", span)
         if None in nodes or any(value is POISON for value in attributes.values()):
             return POISON
-        return self.add(op(**attributes), tuple(node for node in nodes if node is not None), span, self.named(op.name, here))
+        return self.add(
+            op(**attributes), tuple(node for node in nodes if node is not None), span, self.named(op.name, here)
+        )
 
     def _is_operand(self, op: type[Op], argument: Given, have: int, variadic: bool) -> bool:
         if variadic:
@@ -291,7 +297,9 @@ class Caller(Evaluator):
                 self.error("A0207", text, argument.span, None, note)
                 return False
             if name not in names:
-                self.error("A0203", f"`{block.name}` has no parameter `{name}`", argument.span, suggest(name, names), note)
+                self.error(
+                    "A0203", f"`{block.name}` has no parameter `{name}`", argument.span, suggest(name, names), note
+                )
                 return False
             if name in frame.env:
                 self.error("A0207", f"`{block.name}` is given `{name}` twice", argument.span, None, note)

@@ -99,7 +99,7 @@ class Frame:
         return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
 
 
-class TooMuch(Exception):
+class LimitError(Exception):
     """A limit was passed: elaboration cannot go on."""
 
 
@@ -134,13 +134,18 @@ class Context:
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         """Report that a limit was passed, and give up."""
         self.error(code, message, span, hint)
-        raise TooMuch
+        raise LimitError
 
     def step(self, span: Span) -> None:
         """Count a step of elaboration."""
         self.steps += 1
         if self.steps > self.limits.steps:
-            self.stop("A0602", f"elaboration takes more than {self.limits.steps} steps", span, "raise the limit with --limit NODES")
+            self.stop(
+                "A0602",
+                f"elaboration takes more than {self.limits.steps} steps",
+                span,
+                "raise the limit with --limit NODES",
+            )
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
         """`rule` on values that may depend on choices; refusals are reported at `span`."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from archir.build import static
 from archir.build.choose import Chooser
-from archir.build.context import Frame, Limits, TooMuch
+from archir.build.context import Frame, LimitError, Limits
 from archir.build.files import Loader, Module
 from archir.build.locals import COSTS, assigned
 from archir.build.names import check_names
@@ -37,7 +37,10 @@ class Elaborator(Chooser):
             for statement in body:
                 self.step(statement.span)
                 for condition, _ in self.frame.returned[before:]:
-                    self.path, self.cell_path = both(self.path, negate(condition)), both(self.cell_path, negate(condition))
+                    self.path, self.cell_path = (
+                        both(self.path, negate(condition)),
+                        both(self.cell_path, negate(condition)),
+                    )
                 before = len(self.frame.returned)
                 if self.path is False:
                     return
@@ -272,7 +275,9 @@ def elaborate(
     return prune(graph)
 
 
-def check_library(text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None) -> list[str]:
+def check_library(
+    text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
+) -> list[str]:
     """Check the names of a text that need not have a net; the names of its nets. Raises ArchError."""
     loader = Loader(root if root is not None else folder)
     if folder is not None:
@@ -293,7 +298,7 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
             context.constants(other)
             for found in check_names(other):
                 context.problems.add(found)
-    except TooMuch:
+    except LimitError:
         context.problems.raise_any()
     return context
 
@@ -312,7 +317,7 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
     try:
         _parameters(context, definition, parameters)
         context.execute(definition.body)
-    except TooMuch:
+    except LimitError:
         context.problems.raise_any()
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
@@ -321,7 +326,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
     if not any(isinstance(statement, ast.Output) for statement in definition.body):
         context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
-        context.error("A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`")
+        context.error(
+            "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
+        )
     context.problems.raise_any()
     return context.graph
 

@@ -13,8 +13,8 @@ from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operat
 from archir.cases import Value, if_else, leaves, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
-from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.activation import Scale, Shift
+from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice
 from archir.syntax import ast
 from archir.types import TensorType
@@ -127,7 +127,11 @@ class Evaluator(Network):
         return found if self._comprehend(tree, tree.parts, True, found) else None
 
     def _comprehend(
-        self, tree: ast.Comprehension, parts: tuple[ast.For | ast.Filter, ...], here: Value, found: list[tuple[Value, Element]]
+        self,
+        tree: ast.Comprehension,
+        parts: tuple[ast.For | ast.Filter, ...],
+        here: Value,
+        found: list[tuple[Value, Element]],
     ) -> bool:
         self.step(tree.span)
         if not parts:
@@ -149,7 +153,9 @@ class Evaluator(Network):
             if condition is POISON:
                 return False
             with self.under(condition) as possible:
-                return not possible or self._comprehend(tree, tuple(rest), self.lift(tree.span, _both, here, condition), found)
+                return not possible or self._comprehend(
+                    tree, tuple(rest), self.lift(tree.span, _both, here, condition), found
+                )
         value = self.lift(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
@@ -165,7 +171,7 @@ class Evaluator(Network):
         return True
 
     def each(self, value: Value, span: Span) -> Iterator[tuple[Value, Value]]:
-        """The items of a list whose length may depend on choices: the condition under which each exists, and the item."""
+        """The items of a list whose length may depend on choices: each with the condition under which it exists."""
         longest = max(len(leaf) for leaf in leaves(value))
         if longest > MOST_TIMES:
             self.stop("A0603", f"a list of {longest} items is too long", span)
@@ -329,7 +335,8 @@ class Evaluator(Network):
         if not is_tensor(value):
             return self.lift(tree.span, static.part, value, start, stop)
         start, stop = (
-            self.lift(tree.span, lambda x: x if x is None else static.integer(x, "a slice bound"), bound) for bound in (start, stop)
+            self.lift(tree.span, lambda x: x if x is None else static.integer(x, "a slice bound"), bound)
+            for bound in (start, stop)
         )
         node = self.node(value, tree.span)
         if node is None or start is POISON or stop is POISON:

@@ -41,7 +41,9 @@ class Network(Context):
 
     def too_many_nodes(self, span: Span) -> None:
         """Stop: the graph gets too large."""
-        self.stop("A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES")
+        self.stop(
+            "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
+        )
 
     def _append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
         number = self.graph.add(node, *operands)

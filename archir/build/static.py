@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Items, Tensor, kind, show
+from archir.build.values import MOST_BITS, Items, kind, show
 from archir.cases import Value
 from archir.errors import RuleError, require
 
@@ -27,7 +27,11 @@ def settle(value: Number) -> Number:
     if isinstance(value, float):
         require(math.isfinite(value), "this is not a finite number", code="A0302")
         return value
-    digits = value.bit_length() if isinstance(value, int) else max(value.numerator.bit_length(), value.denominator.bit_length())
+    digits = (
+        value.bit_length()
+        if isinstance(value, int)
+        else max(value.numerator.bit_length(), value.denominator.bit_length())
+    )
     require(digits <= MOST_BITS, f"a number of more than {MOST_BITS} bits", code="A0604")
     return value
 
@@ -67,7 +71,9 @@ def _power(a: Any, b: Any) -> Value:
     require(a != 0 or b >= 0, "division by zero", code="A0303")
     if isinstance(b, int) and not isinstance(a, float):
         size = max(a.numerator.bit_length(), a.denominator.bit_length())
-        require(size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604")
+        require(
+            size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604"
+        )
         return settle(Fraction(a) ** b) if b < 0 else settle(a**b)
     try:
         result = float(a) ** float(b)

@@ -49,7 +49,8 @@ def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
 def build(
     graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None
 ) -> onnx.ModelProto:
-    """The model of a graph without choices. Weights go by state-dict names.
+    """The model of a graph without choices. Weights go by state-dict names; an output that is called like an input is
+    called `NAME_output`, since names are unique in ONNX.
 
     Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes).
     """
@@ -79,17 +80,18 @@ def build(
         values[number] = lower_node(builder, node.op, [values[operand] for operand in graph.operands(number)], named)
     if missing:
         raise fail("A0912", f"{len(missing)} weights are missing or have other shapes: {listed(missing, 4)}")
-    for name, number in graph.outputs.items():
+    results = {name if name not in inputs else f"{name}_output": number for name, number in graph.outputs.items()}
+    for name, number in results.items():
         builder.scope = name
         builder.nodes.append(helper.make_node("Identity", [values[number]], [name], name=f"{name}/Identity"))
-    _drop_copies(builder, [*graph.outputs], [*inputs])
+    _drop_copies(builder, [*results])
     used = {one for node in builder.nodes for one in node.input}
     model = helper.make_model(
         helper.make_graph(
             builder.nodes,
             graph.name,
             [value_info(name, types[number]) for name, number in inputs.items()],
-            [value_info(name, types[number]) for name, number in graph.outputs.items()],
+            [value_info(name, types[number]) for name, number in results.items()],
             [tensor for name, tensor in builder.initializers.items() if name in used],
         ),
         opset_imports=[helper.make_opsetid("", opset)],
@@ -101,7 +103,7 @@ def build(
     return model
 
 
-def _drop_copies(builder: Builder, outputs: list[str], inputs: list[str]) -> None:
+def _drop_copies(builder: Builder, outputs: list[str]) -> None:
     """Let the node that computes an output write it, rather than a copy, where it writes that output alone."""
     makers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
     copies = {node.output[0]: node for node in builder.nodes if node.output[0] in outputs}

@@ -1,0 +1,125 @@
+"""Every operation with several settings, as graphs of one node: what both backends are tested on."""
+
+from __future__ import annotations
+
+from archir.ir.graph import Graph, Node
+from archir.ir.op import Op
+from archir.ir.structure import Input
+from archir.ops.activation import (
+    Elu,
+    Exp,
+    Gelu,
+    HardSigmoid,
+    HardSwish,
+    Identity,
+    LeakyRelu,
+    Mish,
+    Relu,
+    Relu6,
+    Scale,
+    Shift,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Tanh,
+    Zero,
+)
+from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
+from archir.ops.attention import Attention, LocalAttention
+from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
+from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
+from archir.ops.random import Dropout, DropPath
+from archir.ops.shape import (
+    ChannelShuffle,
+    Flatten,
+    Pad,
+    Parameter,
+    Reshape,
+    Slice,
+    ToMap,
+    ToTokens,
+    Transpose,
+    Upsample,
+)
+
+MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
+Dims = tuple[int, ...]
+Case = tuple[Op, tuple[Dims, ...]]
+
+ACTIVATIONS: list[Op] = [
+    *(Relu(), Relu6(), LeakyRelu(), LeakyRelu(0.2), Elu(), Gelu(), Gelu(True), Silu(), Mish(), HardSwish()),
+    *(HardSigmoid(), Sigmoid(), Tanh(), Exp(), Softmax(), Softmax(0), Identity(), Zero(), Scale(2.0), Shift(-1.0)),
+]
+CONVOLUTIONS: list[Op] = [
+    *(Conv(16), Conv(16, 1), Conv(16, 3, 2), Conv(16, 4, 2), Conv(16, 2, padding="valid", bias=True)),
+    *(Conv(16, 3, padding=3), Conv(16, 3, dilation=2, groups=4), Conv(8, 5, groups=8, bias=True), Conv(4, 7, 3)),
+]
+CASES: list[Case] = [
+    *((op, (dims,)) for op in ACTIVATIONS for dims in (MAP, VECTOR)),
+    *((op, (MAP, MAP)) for op in (Add(), Sub(), Mul())),
+    *((op, (MAP, (8, 1, 1))) for op in (Add(), Sub(), Mul())),
+    *((op, ((1, 8), TOKENS)) for op in (Add(), Sub(), Mul())),
+    (Concat(), (MAP, (3, 6, 5), MAP)),
+    (Concat(), (TOKENS, (12, 3))),
+    (Concat(0), (TOKENS, (1, 8))),
+    (Concat(-1), (MAP, (8, 6, 2))),
+    (Concat(-3), (MAP, MAP)),
+    (Concat(), (VECTOR,)),
+    (Matmul(), (TOKENS, (8, 5))),
+    (Matmul(True), (TOKENS, (5, 8))),
+    *((Attention(heads), (TOKENS, TOKENS, TOKENS)) for heads in (1, 2)),
+    (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
+    *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
+    (Attention(2, 0.5), (MAP, (8, 3, 2), (12, 3, 2))),
+    (LocalAttention(3), (MAP, MAP, MAP)),
+    (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
+    (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
+    (LocalAttention(7, 2), (MAP, MAP, MAP)),
+    *((op, (MAP,)) for op in CONVOLUTIONS),
+    *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
+    *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
+    *((op, (MAP,)) for op in (GroupNorm(4), GroupNorm(8, False), GroupNorm(1))),
+    *((op, (MAP,)) for op in (MaxPool(3), MaxPool(2), MaxPool(3, 2), MaxPool(2, 2, "valid"), MaxPool(3, 2, 1))),
+    *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
+    *((AvgPool(2, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
+    (AvgPool(2, 2, "valid"), (MAP,)),
+    *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
+    *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
+    *((op, (dims,)) for op in (Dropout(), Dropout(0.0), DropPath(0.5), DropPath(0.0)) for dims in (MAP, VECTOR)),
+    *((op, (MAP,)) for op in (Reshape((8, 30)), Reshape((-1,)), Reshape((2, -1, 5)))),
+    *((op, (MAP,)) for op in (Transpose(), Transpose((2, 0, 1)))),
+    (Transpose((1, 0)), (TOKENS,)),
+    *((op, (MAP,)) for op in (Slice(2, 6), Slice(1, None, 2), Slice(-3, -1, -2), Slice(0, 1, -3))),
+    (Slice(stop=3), (TOKENS,)),
+    (Slice(stop=3, axis=0), (TOKENS,)),
+    *((op, (MAP,)) for op in (Pad(1), Pad(0), Pad((1, 0, 2, 3)))),
+    (ToTokens(), (MAP,)),
+    (ToMap(3), (TOKENS,)),
+    (ToMap(), ((9, 8),)),
+    *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
+    (ChannelShuffle(4), (MAP,)),
+    *((Upsample(factor), (MAP,)) for factor in (1, 3)),
+    (Parameter((4, 8)), ()),
+    (Parameter((1,), "ones"), ()),
+]
+
+
+def name_of(case: Case) -> str:
+    op, dims = case
+    return (
+        f"{op.name}-{'-'.join(str(value) for value in op.attributes().values())}-{'x'.join(str(len(d)) for d in dims)}"
+    )
+
+
+def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
+    """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
+    graph = Graph("one")
+    operands = [graph.add(Node(Input(f"x{i}", shape))) for i, shape in enumerate(dims)]
+    graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)
+    if not dims:
+        x = graph.add(Node(Input("x", VECTOR)))
+        graph.outputs["x"] = x
+    return graph

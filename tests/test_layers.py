@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -27,29 +28,37 @@ LAYERS = [
 FRAMEWORKS = {"torch", "onnx", "onnxruntime", "safetensors", "archir_torch", "archir_onnx"}
 
 
+FORBIDDEN = {"pickle", "marshal", "shelve", "dill", "yaml"}
+"""Formats whose reading runs code."""
+
+
 def modules(package: Path) -> list[Path]:
     return sorted(package.rglob("*.py"))
 
 
+MODULES = {
+    ".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in (ROOT / "archir", *(ROOT / "backends").glob("archir_*"), *(ROOT / "grammar").glob("archir_*"))
+    for path in modules(package)
+}
+"""Every module that is shipped."""
+
+
 def imported(path: Path, top_level_only: bool = False) -> set[str]:
-    """Names of modules that a file imports."""
-    tree = ast.parse(path.read_text())
-    checking = {
-        n
-        for i in ast.walk(tree)
-        if isinstance(i, ast.If) and "TYPE_CHECKING" in ast.unparse(i.test)
-        for n in ast.walk(i)
-    }
-    nodes = tree.body if top_level_only else list(ast.walk(tree))
+    """Names of modules that a file imports: `from package import module` reads the module, not the package."""
     found: set[str] = set()
-    for node in nodes:
-        if node in checking:
-            continue
-        if isinstance(node, ast.Import):
+    left: list[ast.AST] = [ast.parse(path.read_text())]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            left += node.orelse
+        elif isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES or node.module == "archir" else node.module for name in inner}
+        elif not (top_level_only and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+            left += ast.iter_child_nodes(node)
     return found
 
 
@@ -66,8 +75,10 @@ def test_archir_imports_downwards(path: Path) -> None:
     assert own is not None, f"{part} has no layer: add it to LAYERS"
     for name in imported(path):
         first, *rest = name.split(".")
-        if first == "archir" and rest and layer(rest[0]) is not None:
-            assert (layer(rest[0]) or 0) <= own, f"{path.name} imports {name}, which is above it"
+        if first == "archir" and rest != ["__version__"]:
+            other = layer(rest[0]) if rest else None
+            assert other is not None, f"{path.name} imports {name}, which has no layer: what it needs has a module"
+            assert other <= own, f"{path.name} imports {name}, which is above it"
 
 
 @pytest.mark.parametrize("path", modules(ROOT / "archir"), ids=lambda path: str(path.relative_to(ROOT)))
@@ -85,35 +96,46 @@ def test_backends_know_neither_the_command_line_nor_each_other(name: str) -> Non
 
 def test_modules_do_not_import_each_other_in_rings() -> None:
     graph: nx.DiGraph[str] = nx.DiGraph()
-    for package in (ROOT / "archir", ROOT / "backends" / "archir_torch", ROOT / "backends" / "archir_onnx"):
-        names = {
-            ".".join(p.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"): p
-            for p in modules(package)
-        }
-        for name, path in names.items():
-            found = {other for other in imported(path, top_level_only=True) if other in names and other != name}
-            packages = {other.rpartition(".")[0] for other in found}  # `from package import module` reads the module
-            graph.add_edges_from((name, other) for other in found - packages)
+    for name, path in MODULES.items():
+        graph.add_edges_from((name, other) for other in imported(path, top_level_only=True) & MODULES.keys() - {name})
     rings = [sorted(ring) for ring in nx.strongly_connected_components(graph) if len(ring) > 1]
     assert not rings
+
+
+@pytest.mark.parametrize("folder", ["archir", "backends", "grammar", "examples", "benchmarks"])
+def test_nothing_is_unpickled_or_evaluated(folder: str) -> None:
+    for path in modules(ROOT / folder):
+        assert not {name.split(".")[0] for name in imported(path)} & FORBIDDEN, path
+        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        assert not {call.id for call in calls if isinstance(call, ast.Name)} & {"eval", "exec"}, path
+
+
+def run_alone(program: str, cwd: Path) -> str:
+    """What a program says on stderr at last: which frameworks a fresh interpreter has loaded by then."""
+    program += "print(sorted({'torch', 'onnx', 'onnxruntime'} & set(sys.modules)), file=sys.stderr)\n"
+    paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar"))
+    run = subprocess.run(
+        [sys.executable, "-c", "import sys\n" + program],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={"PYTHONPATH": paths},
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stderr.strip()
+
+
+def test_importing_archir_loads_no_framework(tmp_path: Path) -> None:
+    assert run_alone("import archir\n", tmp_path) == "[]"
+    assert run_alone("import archir.api, archir.search.space\n", tmp_path) == "[]"
 
 
 @pytest.mark.parametrize("command", ["check", "show", "count", "sample", "cost"])
 def test_light_commands_load_no_framework(command: str, tmp_path: Path) -> None:
     file = EXAMPLES / ("resnet50.arch" if command == "cost" else "full_attention/full_attention.arch")
     program = (
-        "import sys\nfrom archir.cli import main\n"
+        "from archir.cli import main\n"
         f"try:\n    main([{command!r}, {str(file)!r}], prog_name='archir')\n"
         "except SystemExit as end:\n    assert not end.code, end.code\n"
-        "print(sorted({'torch', 'onnx', 'onnxruntime'} & set(sys.modules)), file=sys.stderr)\n"
     )
-    paths = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
-    run = subprocess.run(
-        [sys.executable, "-c", program],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env={"PYTHONPATH": ":".join(paths)},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stderr.strip() == "[]"
+    assert run_alone(program, tmp_path) == "[]"

@@ -38,6 +38,9 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir_onnx/py.typed",
     }
     assert wanted <= names
+    for package in (ROOT / "archir", *(ROOT / "backends").glob("archir_*"), *(ROOT / "grammar").glob("archir_*")):
+        files = [p for p in package.rglob("*") if p.suffix in {".py", ".arch", ".md", ".lark", ".npz"}]
+        assert {str(p.relative_to(package.parent)) for p in files} <= names
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {
         "archir",

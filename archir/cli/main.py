@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Any
 
@@ -56,12 +55,13 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; its ArchError is printed, and exits with 1."""
+        as_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)
         except ArchError as error:
             from archir.cli.output import complain
 
-            complain(error, "--json" in sys.argv)
+            complain(error, as_json)
             ctx.exit(1)
 
 

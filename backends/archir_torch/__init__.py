@@ -97,7 +97,7 @@ class TorchBackend:
             finally:
                 module.train(training)
             outputs = found if isinstance(found, dict) else {module.output_names[0]: found}
-            return {name: tensor.numpy() for name, tensor in outputs.items()}
+            return {name: tensor.detach().cpu().numpy() for name, tensor in outputs.items()}
 
         return run
 

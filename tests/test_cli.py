@@ -1,0 +1,209 @@
+"""The command line, as a newcomer and as a program use it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from archir.cli import main
+from archir.cli.doctor import Finding, findings
+from archir.cli.main import _COMMANDS
+from archir.ir.reader import parse_graph
+from tests.conftest import EXAMPLES, ROOT
+
+SPACE = str(EXAMPLES / "full_attention" / "full_attention.arch")
+
+
+def run(*arguments: str, code: int = 0, text: str | None = None) -> Result:
+    result = CliRunner().invoke(main, arguments, input=text, catch_exceptions=False)
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_every_command_has_help(command: str) -> None:
+    text = run(command, "--help").output
+    assert "Usage:" in text
+    assert len(text.splitlines()) > 5
+
+
+def test_the_list_of_commands_is_there() -> None:
+    text = run("--help").output
+    assert all(command in text for command in _COMMANDS)
+
+
+def test_check() -> None:
+    assert "full_attention: 1,003 nodes, 15 choices: every architecture is well-formed" in run("check", SPACE).output
+    data = json.loads(run("check", SPACE, "--json").output)
+    assert data["nets"] == [{"net": "full_attention", "nodes": 1003, "choices": 15}]
+
+
+def test_check_reports_on_standard_error_and_exits_with_one(tmp_path: Path) -> None:
+    file = tmp_path / "bad.arch"
+    file.write_text("net bad {\n    input x: f32[3]\n    output y = x |> linaer(3)\n}\n")
+    result = run("check", str(file), code=1)
+    assert result.stdout == ""
+    assert "bad.arch:3:21: error[A0201]: there is no `linaer`" in result.stderr
+    assert "hint: did you mean `linear`?" in result.stderr
+    data = json.loads(run("check", str(file), "--json", code=1).stdout)
+    assert data["diagnostics"][0] | {"file": ""} == {
+        "code": "A0201",
+        "severity": "error",
+        "message": "there is no `linaer`",
+        "file": "",
+        "line": 3,
+        "column": 21,
+        "hint": "did you mean `linear`?",
+        "notes": [],
+    }
+
+
+def test_check_reads_standard_input_and_libraries() -> None:
+    text = "net n {\n input x: f32[3]\n output y = x |> linear(2)\n}"
+    assert "-: net n: 2 nodes" in run("check", "-", text=text).output
+    assert "no nets; its names are fine" in run("check", "-", text="block f(x) {\n return x\n}").output
+    assert "A0201" in run("check", "-", text="block f(x) {\n return z\n}", code=1).stderr
+
+
+def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "two.arch"
+    body = "{{\n input x: f32[3]\n output y = x |> linear({})\n}}\n"
+    file.write_text(f"net one {body.format(1)}net two {body.format(0)}")
+    result = run("check", str(file), code=1)
+    assert "`channels` must be at least 1, got 0" in result.stderr
+    assert "net one: 2 nodes" in run("check", f"{file}:one").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chek"], "there is no command 'chek'; did you mean `check`?"),
+        (["check"], "Missing argument 'FILE[:NET]'"),
+        (["check", SPACE, "-p", "channels"], "a parameter is written name=value"),
+        (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),
+        (["cost", SPACE, "--arch", "a", "--seed", "1"], "--arch and --seed exclude each other"),
+        (["compile", SPACE, "--seed", "0", "--to", "onnx"], "--to onnx needs -o FILE"),
+        (["train", SPACE], "Missing option '-o'"),
+    ],
+)
+def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
+    assert message in run(*arguments, code=2).stderr
+
+
+def test_count() -> None:
+    assert "4,747,561,509,943" in run("count", SPACE).output
+    data = json.loads(run("count", SPACE, "--json").output)
+    assert data["size"] == 7**15
+    assert "stage[0].layer[0].op" in run("count", SPACE, "--choices").output
+    body = "input x: f32[3]\n a = choose a(1, 2, 3)\n require a > 1\n require params < 9\n output y = x |> linear(a)"
+    text = f"net n {{\n {body}\n}}"
+    output = run("count", "-", text=text).output
+    assert "n: 3 architectures" in output
+    assert "2 of them satisfy the requirements on choices" in output
+    assert "kept by `sample`, and not counted: params < 9" in output
+
+
+def test_sample_and_cost(tmp_path: Path) -> None:
+    arch = tmp_path / "arch.json"
+    run("sample", SPACE, "--seed", "3", "-p", "channels=80", "-o", str(arch))
+    data = json.loads(run("cost", SPACE, "--arch", str(arch), "--json").output)
+    assert 1_744_730 <= data["params"] <= 1_755_650
+    assert "1,7" in run("cost", SPACE, "--arch", str(arch)).output
+    lines = run("sample", SPACE, "-n", "5").output.splitlines()
+    assert len({json.dumps(json.loads(line)["choices"]) for line in lines}) == 5
+    assert run("sample", SPACE, "--seed", "4").output == run("sample", SPACE, "--seed", "4").output
+    assert "A1203" in run("cost", SPACE, code=1).stderr
+
+
+def test_cost_adds_up() -> None:
+    table = run("cost", str(EXAMPLES / "resnet50.arch")).output
+    assert "25,557,032" in table
+    assert "4,089,184,256" in table
+
+
+def test_show_prints_what_can_be_read_back() -> None:
+    text = run("show", SPACE, "-P", "fold,cse", "--verify").output
+    graph = parse_graph(text)
+    assert len(graph.decisions) == 15
+    assert json.loads(run("show", SPACE, "--seed", "0", "--json").output)["schema"] == 1
+    assert "A0707" in run("show", SPACE, "-P", "flod", code=1).stderr
+
+
+def test_compile(tmp_path: Path) -> None:
+    assert "select" in run("compile", SPACE).output
+    out = tmp_path / "net.py"
+    assert "wrote" in run("compile", SPACE, "--seed", "0", "-p", "size=8", "--to", "torch", "-o", str(out)).output
+    assert "class FullAttention(nn.Module):" in out.read_text()
+    model = tmp_path / "net.onnx"
+    output = run("compile", SPACE, "--seed", "0", "-p", "size=8", "--to", "onnx", "-o", str(model)).output
+    assert "largest difference to torch" in output
+    assert "A0903" in run("compile", SPACE, "--seed", "0", "--to", "tensorflow", code=1).stderr
+
+
+def test_train_and_export(tmp_path: Path) -> None:
+    space = tmp_path / "net.arch"
+    space.write_text(
+        "net net(classes = 10) {\n input image: f32[1, 8, 8]\n"
+        " x = image |> conv(16) |> batch_norm |> relu |> conv(32, stride=2) |> batch_norm |> relu\n"
+        " output logits = x |> flatten |> linear(classes)\n}\n"
+    )
+    folder, model = tmp_path / "run", tmp_path / "net.onnx"
+    result = run("train", str(space), "--epochs", "3", "--no-augment", "-o", str(folder))
+    assert "epoch 3/3: loss" in result.stderr
+    assert "held-out accuracy 9" in result.stdout
+    assert json.loads((folder / "training.json").read_text())["accuracy"] > 0.95
+    assert "A1204" in run("train", str(space), "--epochs", "3", "-o", str(folder), code=1).stderr
+    output = run("export", str(folder), "-o", str(model)).output
+    assert "largest difference to torch" in output
+    data = json.loads(run("export", str(folder), "-o", str(model), "--opset", "21", "--json").output)
+    assert data["relative"] < 1e-4
+    (folder / "weights.safetensors").write_bytes(b"changed")
+    assert "A1205" in run("export", str(folder), "-o", str(model), code=1).stderr
+    assert "A1205" in run("export", str(tmp_path), "-o", str(model), code=1).stderr
+    few = run("train", str(space), "-p", "classes=3", "-o", str(tmp_path / "few"), code=1)
+    assert "A1108" in few.stderr
+    assert "hint: try -p classes=10" in few.stderr
+    assert "A1109" in run("train", str(space), "--epochs", "0", "-o", str(tmp_path / "none"), code=1).stderr
+
+
+def test_explain() -> None:
+    assert run("explain", "a0401").output.startswith("# A0401: shapes do not fit")
+    assert "A0601  too many nodes" in run("explain").output
+    assert "A1201" in run("explain", "A9999", code=1).stderr
+
+
+def test_doctor_finds_nothing_wrong_here() -> None:
+    found = {finding.what: finding for finding in findings()}
+    assert found["backend torch"].found == found["backend onnx"].found == "found"
+    assert run("doctor").exit_code == 0
+    assert any(row["what"] == "torch" for row in json.loads(run("doctor", "--json").output))
+
+
+def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.cli.doctor._version", lambda name: "1.0")
+    trouble = [finding for finding in findings() if finding.trouble]
+    cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
+    assert Finding("onnxruntime packages", "both installed", cure) in trouble
+    assert run("doctor", code=1).exit_code == 1
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    assert "_ARCHIR_COMPLETE" in run("completion", shell).output
+
+
+def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "archir", "check", str(tmp_path / "none.arch")],
+        capture_output=True,
+        text=True,
+        env={"NO_COLOR": "1", "PYTHONPATH": ":".join(str(ROOT / name) for name in ("", "backends", "grammar"))},
+    )
+    assert done.returncode == 1
+    assert "\x1b" not in done.stderr
+    assert "none.arch: No such file or directory" in done.stderr

@@ -1,0 +1,306 @@
+"""Spaces against brute force: sizes, uniform draws, mutation, encoding; on small programs with every kind of choice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+import archir
+from archir.cases import at
+from archir.errors import ArchError
+from archir.search.architecture import Architecture, read_architecture
+from archir.search.space import Space
+from tests.conftest import EXAMPLES, ROOT
+
+
+def net(body: str, before: str = "") -> Space:
+    return archir.loads(f"{before}\nnet small {{\n input image: f32[4, 6, 6]\n{body}\n}}\n")
+
+
+PROGRAMS = {
+    "independent": net("k = choose k(1, 3, 5)\nw = choose w(4, 8)\noutput y = image |> conv(w, k)"),
+    "conditional": net(
+        "x = image |> choose op {\n conv: conv(4, kernel=choose kernel(1, 3, 5))\n"
+        " act: choose act { a: relu, b: gelu }\n"
+        " skip: identity\n}\noutput y = x"
+    ),
+    "nested": net(
+        "x = image |> choose a { one: choose b { two: conv(4, kernel=choose c(1, 3)), three: relu }, four: identity }\n"
+        "output y = x"
+    ),
+    "depth": net(
+        "depth = choose depth(1, 2, 3)\nx = image\nrepeat depth { x = x |> choose op { a: relu, b: gelu, c: silu } }\n"
+        "output y = x"
+    ),
+    "subset": net("xs = choose picks 2 of [image, image |> relu, image |> gelu, image |> silu]\noutput y = sum(xs)"),
+    "subset with inner choices": net(
+        "xs = choose picks 2 of [image |> choose e { a: relu, b: gelu } for i in 0..3]\noutput y = sum(xs)"
+    ),
+    "subset with where": net(
+        "ks = choose ks 2 of [choose w(1, 2, 3) for i in 0..3] where sum(ks) >= 4\noutput y = image |> conv(sum(ks))"
+    ),
+    "tied": net(
+        "x = image |> pair |> pair\noutput y = x",
+        "cell pair(x) {\n return x |> choose p { a: relu, b: gelu } |> choose q { c: relu, d: identity }\n}",
+    ),
+    "require": net(
+        "a = choose a(1, 2, 3)\nb = choose b(1, 2, 3)\nrequire a + b <= 4\nrequire a != 2\n"
+        "output y = image |> conv(a) |> conv(b)"
+    ),
+    "require on conditionals": net(
+        "d = choose d(1, 2)\nx = image\nks = [choose k(1, 3) if i < d else 0 for i in 0..2]\nrequire sum(ks) >= 2\n"
+        "output y = image |> conv(sum(ks))"
+    ),
+    "control flow": net(
+        'op = choose op("conv", "pool", "none")\nx = match op {\n "conv" => image |> conv(4, choose k(1, 3))\n'
+        ' "pool" => image |> max_pool(3)\n else => image\n}\n'
+        'if op == "conv" {\n x = x |> choose act { a: relu, b: gelu }\n}\noutput y = x'
+    ),
+    "cost": net(
+        "a = choose a(1, 2, 3, 4)\nb = choose b(1, 2, 3)\nrequire params <= 150\noutput y = image |> conv(a) |> conv(b)"
+    ),
+    "cells under conditions": net(
+        "k = choose k(1, 2, 3)\nx = image\nif k > 1 {\n x = x |> step\n}\nif k > 2 {\n x = x |> step\n}\noutput y = x",
+        "cell step(x) {\n return x |> choose s { a: relu, b: gelu, c: silu }\n}",
+    ),
+}
+
+
+def brute(space: Space, words: tuple[str, ...]) -> set[tuple[tuple[str, int], ...]]:
+    """Every assignment of the active choices that satisfies the constraints, from all combinations of outcomes."""
+    found = set()
+    decisions = list(space.graph.decisions.values())
+    for outcomes in product(*(range(d.choice.outcomes) for d in decisions)):
+        full = {d.choice.path: o for d, o in zip(decisions, outcomes, strict=True)}
+        active: dict[str, int] = {}
+        for decision in space.order:
+            if at(decision.active, active) is True:
+                active[decision.choice.path] = full[decision.choice.path]
+        if all(at(c.condition, active) for c in space.graph.constraints if c.word in words and c.cost is None):
+            found.add(tuple(sorted(active.items())))
+    return found
+
+
+def key(architecture: Architecture) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(architecture.outcomes.items()))
+
+
+def wanted(space: Space) -> set[tuple[tuple[str, int], ...]]:
+    whole = brute(space, ("where", "require"))
+    if not space.bounded:
+        return whole
+    return {one for one in whole if space.within(space.decode([dict(one).get(c.path, -1) for c in space.choices]))}
+
+
+@pytest.fixture(params=PROGRAMS, ids=str)
+def space(request: pytest.FixtureRequest) -> Space:
+    return PROGRAMS[request.param]
+
+
+def test_sizes(space: Space) -> None:
+    assert space.size == len(brute(space, ("where",)))
+    assert space.satisfying == len(brute(space, ("where", "require")))
+
+
+def test_known_sizes() -> None:
+    sizes = {name: (space.size, space.satisfying) for name, space in PROGRAMS.items()}
+    assert sizes["conditional"] == (6, 6)
+    assert sizes["depth"] == (3 + 9 + 27,) * 2
+    assert sizes["subset with inner choices"] == (12, 12)
+    assert sizes["tied"] == (4, 4)
+    assert sizes["require"] == (9, 4)
+    assert sizes["cells under conditions"] == (1 + 3 + 3,) * 2
+
+
+def test_enumeration(space: Space) -> None:
+    found = [key(one) for one in space.enumerate()]
+    assert len(found) == len(set(found))
+    assert set(found) == wanted(space)
+
+
+def chi_square(
+    counts: Counter[tuple[tuple[str, int], ...]], expected: dict[tuple[tuple[str, int], ...], float]
+) -> float:
+    assert set(counts) <= set(expected)
+    return sum((counts[one] - n) ** 2 / n for one, n in expected.items())
+
+
+def bound(degrees: int) -> float:
+    """The 0.999 quantile of chi-square, by Wilson and Hilferty."""
+    return degrees * (1 - 2 / (9 * degrees) + 3.09 * (2 / (9 * degrees)) ** 0.5) ** 3
+
+
+def test_sampling_is_uniform(space: Space) -> None:
+    n = 3000
+    expected = dict.fromkeys(wanted(space), n / len(wanted(space)))
+    rng = random.Random(5)
+    one_by_one = Counter(key(space.sample(rng)) for _ in range(n))
+    rows = space.sample_codes(n, np.random.default_rng(7))
+    at_once = Counter(key(space.decode(row)) for row in rows)
+    limit = bound(len(expected) - 1)
+    assert chi_square(one_by_one, expected) < limit
+    assert chi_square(at_once, expected) < limit
+
+
+def test_drawing_choices_uniformly() -> None:
+    space, n = PROGRAMS["conditional"], 6000
+    alternatives = {"op": 3, "op.conv.kernel": 3, "op.act.act": 2}
+    expected = {}
+    for one in wanted(space):
+        probability = 1.0
+        for path, _ in one:
+            probability /= alternatives[path]
+        expected[one] = n * probability
+    rows = space.sample_codes(n, np.random.default_rng(1), policy="choices")
+    assert chi_square(Counter(key(space.decode(row)) for row in rows), expected) < bound(len(expected) - 1)
+    rng = random.Random(2)
+    assert chi_square(Counter(key(space.sample(rng, "choices")) for _ in range(n)), expected) < bound(len(expected) - 1)
+
+
+def test_mutation(space: Space) -> None:
+    allowed = wanted(space)
+    rng = random.Random(3)
+    architecture = space.sample(rng)
+    seen = set()
+    for _ in range(300):
+        try:
+            mutant = space.mutate(architecture, rng)
+        except ArchError:
+            assert not list(space.neighbors(architecture))
+            return
+        assert key(mutant) in allowed
+        assert mutant != architecture
+        seen.add(key(mutant))
+        architecture = mutant
+    assert len(seen) > 1
+
+
+def test_a_mutation_changes_one_choice_and_what_hangs_on_it() -> None:
+    space = PROGRAMS["independent"]
+    architecture = space.sample(0)
+    for seed in range(20):
+        mutant = space.mutate(architecture, seed)
+        assert sum(architecture[path] != mutant[path] for path in architecture) == 1
+
+
+def test_neighbors(space: Space) -> None:
+    allowed = wanted(space)
+    for one in list(space.enumerate())[:20]:
+        found = [key(other) for other in space.neighbors(one)]
+        assert len(found) == len(set(found))
+        assert key(one) not in found
+        assert set(found) <= allowed
+
+
+def test_codes_and_labels(space: Space) -> None:
+    for architecture in list(space.enumerate())[:30]:
+        row = space.encode(dict(architecture))
+        assert tuple(row) == architecture.codes
+        assert space.decode(row) == architecture
+        written = read_architecture(architecture.to_json({"a": 1}))
+        assert space.architecture(written.choices) == architecture
+
+
+def test_seeds_repeat_whatever_the_hash_seed() -> None:
+    program = (
+        "import archir, numpy as np\n"
+        f"s = archir.load({str(EXAMPLES / 'full_attention' / 'full_attention.arch')!r})\n"
+        "print(s.sample(11).codes, s.mutate(s.sample(1), 2).codes)\n"
+        "print(s.sample_codes(2, np.random.default_rng(0)).tolist())"
+    )
+    paths = ":".join(str(ROOT / name) for name in ("", "backends", "grammar"))
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    }
+    assert len(outputs) == 1
+
+
+def test_global_random_state_is_left_alone() -> None:
+    random.seed(1)
+    np.random.seed(1)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    space = PROGRAMS["conditional"]
+    space.mutate(space.sample(3), 4)
+    space.sample_codes(5, np.random.default_rng(0))
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_an_architecture_of_another_space_is_refused_naming_every_difference() -> None:
+    space = PROGRAMS["conditional"]
+    with pytest.raises(ArchError) as caught:
+        space.architecture({"op": "conv", "op.conv.kernl": 3, "op.act.act": "a", "op.conv.kernel": 9})
+    assert str(caught.value) == (
+        "error[A1002]: `small` has no choice `op.conv.kernl`\n  hint: did you mean `op.conv.kernel`?\n"
+        "error[A1004]: `op.act.act` is given, but the other choices leave it inactive\n"
+        "error[A1003]: `op.conv.kernel` is 9, but must be one of 1, 3, 5"
+    )
+    with pytest.raises(ArchError, match=r"A1004.*`op.conv.kernel` is missing"):
+        space.architecture({"op": "conv"})
+
+
+def test_an_architecture_that_breaks_a_requirement_is_refused() -> None:
+    with pytest.raises(ArchError, match=r"A1008.*breaks `require a != 2`"):
+        PROGRAMS["require"].architecture({"a": 2, "b": 1})
+    with pytest.raises(ArchError, match=r"A1008.*bound on its cost: `params <= 150`"):
+        PROGRAMS["cost"].architecture({"a": 4, "b": 3})
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"choices": []}', '{"archir": 2, "choices": {}}', "[" * 100_000])
+def test_files_that_are_no_architectures(text: str) -> None:
+    with pytest.raises(ArchError, match="A1001"):
+        read_architecture(text)
+
+
+def test_too_many_to_enumerate() -> None:
+    space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
+    with pytest.raises(ArchError, match=r"A1007.*4,747,561,509,943"):
+        next(space.enumerate())
+
+
+def test_unsatisfiable_together() -> None:
+    space = net(
+        "a = choose a(1, 2)\nb = choose b(1, 2)\nrequire a > b\nrequire b > a\noutput y = image |> conv(a) |> conv(b)"
+    )
+    with pytest.raises(ArchError, match="A0510"):
+        space.sample(0)
+
+
+def test_architecture_json_is_plain() -> None:
+    space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch", channels=32)
+    data = json.loads(space.sample(0).to_json(space.graph.parameters))
+    assert data["space"] == "full_attention"
+    assert data["parameters"]["channels"] == 32
+    assert data["parameters"]["ratio"] == "1/2"
+    assert len(data["choices"]) == 15
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_types_and_costs_of_the_space_hold_for_its_networks(name: str) -> None:
+    """What is inferred for the whole space, at an architecture, is what is inferred for that architecture alone."""
+    from archir.ir.typing import infer
+
+    space = PROGRAMS[name]
+    whole = infer(space.graph)
+    by_scope = {space.graph[n].scope: n for n in whole if space.graph[n].op.name != "select"}
+    for architecture in list(space.enumerate())[:12]:
+        graph = space.specialize(architecture)
+        assert not any(graph[n].op.varied or graph[n].op.name == "select" for n in graph)
+        alone = infer(graph)
+        for number in graph:
+            dims = whole[by_scope[graph[number].scope]].dims
+            assert tuple(at(dim, architecture.outcomes) for dim in dims) == alone[number].dims

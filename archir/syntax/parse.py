@@ -17,7 +17,7 @@ from lark.visitors import Transformer_NonRecursive
 from archir.errors import ArchError, Diagnostic, Source, Span, fail, suggest
 from archir.syntax import ast
 from archir.syntax.layout import Layout, NestingError
-from archir_grammar import grammar
+from archir_grammar import parser
 
 T = TypeVar("T", bound=ast.Tree)
 
@@ -120,13 +120,7 @@ def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast
 
 @cache
 def _parser() -> Lark:
-    return Lark(
-        grammar(),
-        parser="lalr",
-        postlex=Layout(),
-        propagate_positions=True,
-        maybe_placeholders=True,
-    )
+    return parser(Layout())
 
 
 def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagnostic:

@@ -34,7 +34,7 @@ def test_without_tables_the_grammar_is_compiled(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", TERMINALS)
 def test_terminals_are_linear(name: str) -> None:
-    """Inputs that nearly match, of growing length: sixteen times the length may not take over a hundred times as long."""
+    """Inputs that nearly match: sixteen times the length may not take over a hundred times as long."""
     pattern = re.compile(TERMINALS[name])
     for seed in (
         "a",

@@ -20,9 +20,10 @@ Blocks = tuple[tuple[str, Value], ...]
 
 
 class Bounds:
-    """Lower bounds, remembered per block and block-valued parameters."""
+    """Lower bounds, remembered per block and block-valued parameters. With `calls`, calls count as nodes do."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: bool = False) -> None:
+        self.calls = calls
         self._known: dict[tuple[int, Blocks], int] = {}
 
     def block(self, block: Block, given: Blocks = ()) -> int:
@@ -52,7 +53,11 @@ class Bounds:
             case ast.Repeat():
                 return _times(tree.times) * self.body(tree.body, module, given) + count(tree.times)
             case ast.ForLoop():
-                return _times(tree.items) * self.body(tree.body, module, given) + count(tree.items)
+                bodies = [self.body(tree.body, module, one) for one in _rounds(tree, module, given)]
+                return sum(bodies) or _times(tree.items) * self.body(tree.body, module, given) + count(tree.items)
+            case ast.Comprehension(parts=(ast.For() as part,)):
+                items = [self._count(tree.item, module, one) for one in _rounds(part, module, given)]
+                return sum(items) or _times(part.items) * count(tree.item)
             case ast.Comprehension():
                 parts = tree.parts
                 sure = not any(isinstance(part, ast.Filter) for part in parts)
@@ -69,8 +74,15 @@ class Bounds:
         return 0
 
     def _target(self, target: ast.Expr, module: Module, given: dict[str, Value]) -> int:
-        if isinstance(target, ast.Name):
-            return self._callee(_meaning(target, module, given), ())
+        match target:
+            case ast.Name():
+                return self._callee(_meaning(target, module, given), ())
+            case ast.Pipe():
+                return sum(self._target(one, module, given) for one in (target.first, *target.targets))
+            case ast.ChooseOne():
+                return sum(self._target(one.value, module, given) for one in target.alternatives)
+            case ast.Match():
+                return min((self._target(arm.value, module, given) for arm in target.arms), default=0)
         return self._count(target, module, given)
 
     def _call(self, call: ast.Call, module: Module, given: dict[str, Value]) -> int:
@@ -88,7 +100,7 @@ class Bounds:
 
     def _callee(self, callee: Value, given: Blocks) -> int:
         if isinstance(callee, Block):
-            return self.block(callee, given)
+            return self.calls + self.block(callee, given)
         return 1 if isinstance(callee, Operation) else 0
 
 
@@ -101,6 +113,13 @@ def _meaning(tree: Any, module: Module, given: dict[str, Value]) -> Value:
     if found is None and tree.text in OPS and not OPS[tree.text].internal:
         return Operation(OPS[tree.text])
     return found
+
+
+def _rounds(tree: ast.ForLoop | ast.For, module: Module, given: dict[str, Value]) -> list[dict[str, Value]]:
+    """What is known in each round of a loop over a list of blocks that is written out."""
+    if not isinstance(tree.items, ast.Sequence) or len(tree.targets) != 1:
+        return []
+    return [{**given, tree.targets[0].text: _meaning(item, module, given)} for item in tree.items.items]
 
 
 def _times(tree: ast.Expr) -> int:

@@ -50,6 +50,7 @@ class Caller(Evaluator):
         super().__init__(limits, module, name)
         self.start()
         self.bounds = Bounds()
+        self.work = Bounds(calls=True)
         self.cells: dict[str, Cell] = {}
         self.cell: Cell | None = None
 
@@ -264,6 +265,8 @@ class Caller(Evaluator):
         least = self.bounds.block(block)
         if len(self.graph) + least > self.limits.nodes:
             self.too_many_nodes(span)
+        if self.work.block(block) > max(self.limits.steps, self.limits.nodes):
+            self.too_many_steps(span)
         if not self.bind_params(frame, block, given, span):
             return POISON
         scope = self.scope if here and not self.scope.used else self.scope.child(block.name)

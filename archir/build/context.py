@@ -15,6 +15,8 @@ from archir.ir.graph import Graph
 MOST_CALLS = 64
 """Depth of calls."""
 MOST_DIAGNOSTICS = 50
+_STEPS_PER_NODE = 40
+"""Generous: the examples take a dozen."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Limits:
     """What an expansion may take before it is refused."""
 
     nodes: int = 200_000
-    steps: int = 1_000_000
+    steps: int = 200_000
+    """Steps of elaboration beyond what the nodes made so far account for."""
 
 
 class Problems:
@@ -54,14 +57,17 @@ class Scope:
     choices: str = ""
     loops: tuple[int, ...] = ()
     used: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
 
     def component(self, name: str) -> str:
         """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops."""
         place = "".join(f"[{i}]" for i in self.loops)
-        number, made = 1, name + place
-        while made in self.used:
+        number, made = self.counts.get(name + place, 1), name + place
+        if made in self.used:
             number += 1
-            made = f"{name}_{number}{place}"
+            while (made := f"{name}_{number}{place}") in self.used:
+                number += 1
+        self.counts[name + place] = number
         self.used.add(made)
         return made
 
@@ -139,13 +145,12 @@ class Context:
     def step(self, span: Span) -> None:
         """Count a step of elaboration."""
         self.steps += 1
-        if self.steps > self.limits.steps:
-            self.stop(
-                "A0602",
-                f"elaboration takes more than {self.limits.steps} steps",
-                span,
-                "raise the limit with --limit NODES",
-            )
+        if self.steps > self.limits.steps + _STEPS_PER_NODE * len(self.graph):
+            self.too_many_steps(span)
+
+    def too_many_steps(self, span: Span) -> None:
+        """Stop: elaboration takes too long."""
+        self.stop("A0602", "elaboration takes too many steps", span, "raise the limit with --limit NODES")
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
         """`rule` on values that may depend on choices; refusals are reported at `span`."""

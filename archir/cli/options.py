@@ -35,7 +35,7 @@ def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
 
 
 def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
-    return Limits(nodes=nodes, steps=max(Limits.steps, 5 * nodes))
+    return Limits(nodes=nodes, steps=max(Limits.steps, nodes))
 
 
 def net_options(command: Command) -> Command:

@@ -1,0 +1,45 @@
+"""All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
+
+python benchmarks/run.py [--device cuda] [--quick] [--only training,export,spaces,attention]
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import local_attention
+import networks
+import spaces
+from measure import Table, machine
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is kept")
+    parser.add_argument("--only", default="training,export,spaces,attention")
+    given = parser.parse_args()
+    parts = {
+        "training": lambda: networks.training(given.device, given.quick),
+        "export": lambda: networks.exporting(given.quick),
+        "spaces": lambda: spaces.run(given.quick),
+        "attention": lambda: local_attention.run(given.device, given.quick),
+    }
+    tables: list[Table] = []
+    print(machine(given.device), flush=True)
+    for name in given.only.split(","):
+        tables.append(parts[name]())
+        print(f"\n{tables[-1]}", flush=True)
+    if not given.quick:
+        RESULTS.mkdir(exist_ok=True)
+        for name, table in zip(given.only.split(","), tables, strict=True):
+            file = "local_attention" if name == "attention" else name
+            path = RESULTS / f"{file}_{given.device.split(':')[0]}.txt"
+            path.write_text(f"{machine(given.device)}\n\n{table}\n")
+
+
+if __name__ == "__main__":
+    main()

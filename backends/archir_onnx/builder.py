@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from archir.types import TensorType
 
@@ -33,7 +33,6 @@ class Builder:
         self.opset = opset
         self.inputs = inputs
         self.nodes: list[onnx.NodeProto] = []
-        self.initializers: dict[str, onnx.TensorProto] = {}
         self.arrays: dict[str, NDArray[Any]] = {}
         self.scope = ""
         self.type = TensorType(())
@@ -67,14 +66,12 @@ class Builder:
         key = (array.dtype.str, array.shape, array.tobytes())
         if key not in self._constants:
             name = self._constants[key] = f"constant.{len(self._constants)}"
-            self.initializers[name] = numpy_helper.from_array(array, name)
+            self.arrays[name] = array
         return self._constants[key]
 
     def weight(self, name: str, array: NDArray[Any]) -> str:
         """A trained tensor under its state-dict name."""
-        if name not in self.initializers:
-            self.arrays[name] = array
-            self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
+        self.arrays.setdefault(name, array)
         return name
 
     def transposed(self, name: str) -> str:
@@ -116,6 +113,14 @@ class Builder:
 def value_info(name: str, kind: TensorType) -> onnx.ValueInfoProto:
     """A graph input or output: the batch is symbolic."""
     return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], ["batch", *kind.shape])
+
+
+def fill(tensor: onnx.TensorProto, name: str, array: NDArray[Any]) -> None:
+    """Write an array into a tensor that is already where it belongs: weights are large, and each way round copies."""
+    tensor.name = name
+    tensor.dims.extend(array.shape)
+    tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
+    tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def properties(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.passes.prune import prune
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.builder import Builder, properties, value_info
+from archir_onnx.builder import Builder, fill, properties, value_info
 from archir_onnx.rules import RULES, lower_node
 
 OPSETS = {20: 9, 21: 10, 22: 10, 23: 11}
@@ -86,19 +86,15 @@ def build(
         builder.nodes.append(helper.make_node("Identity", [values[number]], [name], name=f"{name}/Identity"))
     _drop_copies(builder, [*results])
     used = {one for node in builder.nodes for one in node.input}
-    model = helper.make_model(
-        helper.make_graph(
-            builder.nodes,
-            graph.name,
-            [value_info(name, types[number]) for name, number in inputs.items()],
-            [value_info(name, types[number]) for name, number in results.items()],
-            [tensor for name, tensor in builder.initializers.items() if name in used],
-        ),
-        opset_imports=[helper.make_opsetid("", opset)],
-        ir_version=OPSETS[opset],
-        producer_name="archir",
-        producer_version=__version__,
-    )
+    model = onnx.ModelProto(ir_version=OPSETS[opset], producer_name="archir", producer_version=__version__)
+    model.opset_import.append(helper.make_opsetid("", opset))
+    model.graph.name = graph.name
+    model.graph.node.extend(builder.nodes)
+    model.graph.input.extend(value_info(name, types[number]) for name, number in inputs.items())
+    model.graph.output.extend(value_info(name, types[number]) for name, number in results.items())
+    for name, array in builder.arrays.items():
+        if name in used:
+            fill(model.graph.initializer.add(), name, array)
     properties(model, {"net": graph.name, **(metadata or {})})
     return model
 

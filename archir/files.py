@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
+
+Bytes: TypeAlias = bytes | memoryview
 
 
-def write_atomic(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     """Write a file in one step: at any moment, and after any crash, there is the old content or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+            stream.writelines([data] if isinstance(data, bytes | memoryview) else data)
             stream.flush()
             os.fsync(stream.fileno())
         os.chmod(temporary, 0o644)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import onnxruntime
@@ -16,7 +19,6 @@ from measure import Table, medians
 from torch import nn
 
 import archir
-from archir_onnx.verify import session
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PAIRS: dict[str, type[nn.Module]] = {"resnet50": ResNet50, "deit_tiny": DeiTTiny}
@@ -60,18 +62,12 @@ def exporting(quick: bool) -> Table:
         x = torch.randn(1, *shape)
         with tempfile.TemporaryDirectory() as folder:
             theirs, ours = Path(folder) / "theirs.onnx", Path(folder) / "ours.onnx"
-            begin = time.perf_counter()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                torch.onnx.export(module, (x,), theirs, dynamo=True, verbose=False, external_data=False)
-            slow = time.perf_counter() - begin
-            took = []
-            for _ in range(3):
-                begin = time.perf_counter()
-                onnx_backend.write(graph, ours, torch_backend.arrays(module))
-                took.append(time.perf_counter() - begin)
-            fast = sorted(took)[1]
-            sessions = {key: session(path) for key, path in (("theirs", theirs), ("ours", ours))}
+            slow = median(
+                _seconds(lambda m=module, x=x, to=theirs: _dynamo(m, x, to)) for _ in range(1 if quick else 3)
+            )
+            arrays = torch_backend.arrays(module)
+            fast = median(_seconds(lambda g=graph, a=arrays, to=ours: onnx_backend.write(g, to, a)) for _ in range(5))
+            sessions = {key: _session(path) for key, path in (("theirs", theirs), ("ours", ours))}
             feed = np.asarray(x)
             calls = {key: (lambda s=s: s.run(None, {s.get_inputs()[0].name: feed})) for key, s in sessions.items()}
             times = medians(calls, 15 if quick else 41, warm=5)
@@ -86,5 +82,25 @@ def exporting(quick: bool) -> Table:
             f"{ratio:.3f}",
         )
     logging.disable(logging.NOTSET)
-    assert onnxruntime.__version__
     return table
+
+
+def _dynamo(module: nn.Module, x: torch.Tensor, path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (x,), path, dynamo=True, verbose=False, external_data=False)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    os.sync()  # archir waits until its file is on the disk: what others wrote before is not to count
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def _session(path: Path) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    # a session's threads spin for a while after a run, and would slow down the other session's turn
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    return onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])

@@ -33,7 +33,7 @@ class OnnxBackend:
 
     def lower(self, graph: Graph, weights: Arrays, **options: Any) -> onnx.ModelProto:
         """The model of a graph without choices; options are `opset` and `metadata`. Raises ArchError."""
-        return build(graph, weights, **options)
+        return build(graph, weights, **options).whole()
 
     def write(
         self,
@@ -51,7 +51,7 @@ class OnnxBackend:
         written = tuple(save(model, path))
         if reference is None:
             check(path)
-            return Report(float("nan"), float("nan"), (), (), len(model.graph.node), written)
+            return Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node), written)
         types = infer(graph)
         inputs = {name: types[number] for name, number in graph.inputs.items()}
         return replace(verify(path, reference, inputs, tolerance=tolerance), files=written)

@@ -115,14 +115,6 @@ def value_info(name: str, kind: TensorType) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], ["batch", *kind.shape])
 
 
-def fill(tensor: onnx.TensorProto, name: str, array: NDArray[Any]) -> None:
-    """Write an array into a tensor that is already where it belongs: weights are large, and each way round copies."""
-    tensor.name = name
-    tensor.dims.extend(array.shape)
-    tensor.data_type = helper.np_dtype_to_tensor_dtype(array.dtype)
-    tensor.raw_data = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
 def properties(model: onnx.ModelProto, metadata: Mapping[str, str]) -> None:
     """Put metadata into a model."""
     helper.set_model_props(model, dict(metadata))

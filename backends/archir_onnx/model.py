@@ -21,7 +21,8 @@ from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.passes.prune import prune
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.builder import Builder, fill, properties, value_info
+from archir_onnx.builder import Builder, properties, value_info
+from archir_onnx.files import Model
 from archir_onnx.rules import RULES, lower_node
 
 OPSETS = {20: 9, 21: 10, 22: 10, 23: 11}
@@ -46,9 +47,7 @@ def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
     return problems
 
 
-def build(
-    graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None
-) -> onnx.ModelProto:
+def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None) -> Model:
     """The model of a graph without choices. Weights go by state-dict names; an output that is called like an input is
     called `NAME_output`, since names are unique in ONNX.
 
@@ -92,11 +91,8 @@ def build(
     model.graph.node.extend(builder.nodes)
     model.graph.input.extend(value_info(name, types[number]) for name, number in inputs.items())
     model.graph.output.extend(value_info(name, types[number]) for name, number in results.items())
-    for name, array in builder.arrays.items():
-        if name in used:
-            fill(model.graph.initializer.add(), name, array)
     properties(model, {"net": graph.name, **(metadata or {})})
-    return model
+    return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:

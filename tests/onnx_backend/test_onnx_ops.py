@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -13,8 +14,8 @@ import archir
 from archir.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.files import save
-from archir_onnx.model import OPSETS
+from archir_onnx.files import Model, save
+from archir_onnx.model import OPSETS, build
 from archir_onnx.rules import missing_rules
 from archir_onnx.verify import session
 from archir_torch import BACKEND as TORCH
@@ -123,10 +124,22 @@ def test_cuda_is_never_replaced_by_the_cpu(tmp_path: Path) -> None:
             session(tmp_path / "tiny.onnx", ["CUDAExecutionProvider"])
 
 
+def test_a_file_holds_what_the_model_in_memory_holds(tmp_path: Path) -> None:
+    model = build(tiny(), TORCH.arrays(TORCH.lower(tiny())), metadata={"space": "caf\u00e9"})
+    half = np.arange(300, dtype=ml_dtypes.bfloat16).reshape(3, 100)
+    model = Model(model.proto, {**model.weights, "half": half, "scalar": np.array(2.5), "none": np.zeros((0, 3))})
+    save(model, tmp_path / "tiny.onnx")
+    found = onnx.load(tmp_path / "tiny.onnx")
+    assert found == model.whole()
+    last = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in found.graph.initializer}
+    assert (last["half"] == half).all()
+    assert (last["scalar"], last["none"].shape) == (2.5, (0, 3))
+
+
 def test_large_models_keep_their_weights_beside_them(tmp_path: Path) -> None:
     graph = tiny()
     module = TORCH.lower(graph)
-    model = ONNX.lower(graph, TORCH.arrays(module))
+    model = build(graph, TORCH.arrays(module))
     files = save(model, tmp_path / "large.onnx", most_bytes=64)
     assert [file.name for file in files] == ["large.onnx", "large.onnx.data"]
     onnx.checker.check_model(str(files[0]), full_check=True)

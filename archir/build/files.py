@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -17,18 +18,24 @@ MOST_IMPORTS = 64
 
 @dataclass(eq=False)
 class Module:
-    """A parsed file. `names` are its own definitions and constants, `imported` those of other files."""
+    """A parsed file. `names` are its own definitions and constants; `imported` says which file a name comes from."""
 
     path: str
     tree: ast.File
     names: dict[str, Value] = field(default_factory=dict)
-    imported: dict[str, Value] = field(default_factory=dict)
+    imported: dict[str, Module | Library] = field(default_factory=dict)
     nets: dict[str, ast.Definition] = field(default_factory=dict)
     imports: list[Module] = field(default_factory=list)
 
     def lookup(self, name: str) -> Value | None:
         """What a name means at the top level of the file."""
-        return self.names[name] if name in self.names else self.imported.get(name)
+        home = self if name in self.names else self.imported.get(name)
+        return home.names.get(name) if isinstance(home, Module) else home
+
+    def brings(self) -> Iterator[str]:
+        """What an import of the file makes known."""
+        yield from self.names
+        yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
 
     def definitions(self) -> list[ast.Definition]:
         """All blocks, cells and nets."""
@@ -81,12 +88,10 @@ class Loader:
         if item.alias is not None:
             module.imported[item.alias.text] = Library(other)
             return
-        for name, value in other.names.items():
-            known = module.imported.get(name)
-            if known is not None and known is not value:
+        for name in other.brings():
+            if module.imported.setdefault(name, other) is not other:
                 hint = "import one of the two files `as` a name of its own"
                 raise fail("A0806", f"`{name}` is imported from two files", item.span, hint)
-            module.imported[name] = value
 
     def _relative(self, item: ast.Import, folder: Path | None) -> Module:
         if folder is None or self.root is None:

@@ -6,12 +6,15 @@ group `archir.backends`. Nothing in archir imports one by name.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from archir.errors import Diagnostic, fail, suggest
-from archir.ir.graph import Graph
+from archir.ir.graph import Graph, needs
+from archir.ir.op import Op
+from archir.ir.structure import Input, Select
 
 GROUP = "archir.backends"
 _BUNDLED = {"torch": "archir_torch", "onnx": "archir_onnx"}
@@ -30,6 +33,20 @@ class Backend(Protocol):
     def lower(self, graph: Graph, *args: Any, **options: Any) -> Any:
         """The backend's form of a graph."""
         ...
+
+
+def unlowered(graph: Graph, rules: Container[type[Op]], backend: str) -> list[Diagnostic]:
+    """What of a graph a backend with these lowering rules cannot lower: choices that are not made, other operations."""
+    problems = []
+    for number in sorted(needs(graph)):
+        op, span = graph[number].op, graph[number].span
+        open_ = op.choices | ({op.choice} if isinstance(op, Select) else set())
+        if open_:
+            paths = ", ".join(f"`{path}`" for path in sorted(open_))
+            problems.append(Diagnostic("A0901", f"{paths} must be chosen before the network is lowered", span))
+        elif not isinstance(op, Input) and type(op) not in rules:
+            problems.append(Diagnostic("A0904", f"the {backend} backend has no lowering of `{op.name}`", span))
+    return problems
 
 
 def names() -> list[str]:

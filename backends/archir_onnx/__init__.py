@@ -65,7 +65,7 @@ class OnnxBackend:
     def devices(self) -> list[tuple[str, str, str]]:
         """For `archir doctor`: what onnxruntime can run on, and what it only claims to."""
         found = onnxruntime.get_available_providers()
-        rows = [("onnxruntime providers", ", ".join(name.removesuffix("ExecutionProvider") for name in found), "")]
+        rows = [("onnxruntime is built for", ", ".join(name.removesuffix("ExecutionProvider") for name in found), "")]
         if "CPUExecutionProvider" not in found:
             rows.append(("onnxruntime CPU", "missing", "reinstall: pip install --force-reinstall onnxruntime-gpu"))
         return rows

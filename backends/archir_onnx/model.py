@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archir import __version__
+from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, state_name
-from archir.ir.structure import Input, Select
 from archir.ir.typing import infer
 from archir.passes.prune import prune
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
@@ -33,18 +33,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
     """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown opset."""
-    problems = []
+    problems: list[Diagnostic] = []
     if opset not in OPSETS:
         problems.append(Diagnostic("A0911", f"opset {opset} is not supported; {', '.join(map(str, OPSETS))} are"))
-    for number in graph:
-        node = graph[number]
-        open_ = node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
-        if open_:
-            names = ", ".join(f"`{path}`" for path in sorted(open_))
-            problems.append(Diagnostic("A0901", f"{names} must be chosen before the network is lowered", node.span))
-        elif not isinstance(node.op, Input) and type(node.op) not in RULES:
-            problems.append(Diagnostic("A0904", f"the onnx backend has no lowering of `{node.op.name}`", node.span))
-    return problems
+    return problems + unlowered(graph, RULES, "onnx")
 
 
 def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None) -> Model:

@@ -123,7 +123,7 @@ def local_attention(
     bias = query.new_empty(0)
     if rows is not None and columns is not None:
         bias = _offset_logits(query, rows, columns, heads)
-    if query[0].numel() * kernel**2 <= SMALL:
+    if query.shape[1:].numel() * kernel**2 <= SMALL:
         return _unfolded(query, key, value, bias, heads, kernel)
     shifted: Callable[..., Tensor] = _Shifted.apply
     return shifted(query, key, value, bias, heads, kernel)

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic
-from archir.ir.graph import Graph, NodeId, needs, state_name
+from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import OPS, Op, Weight
-from archir.ir.structure import Input, Select
+from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
 from archir.passes.prune import prune
 from archir_torch import lowerings  # noqa: F401  (registers the rules)
@@ -225,16 +226,7 @@ def _rename(state: dict[str, Any], names: Mapping[str, str]) -> None:
 
 def supports(graph: Graph) -> list[Diagnostic]:
     """What of a graph cannot be lowered: choices that are not made, and operations without a rule."""
-    problems = []
-    for number in sorted(needs(graph)):
-        node = graph[number]
-        open_ = node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
-        if open_:
-            names = ", ".join(f"`{path}`" for path in sorted(open_))
-            problems.append(Diagnostic("A0901", f"{names} must be chosen before the network is lowered", node.span))
-        elif not isinstance(node.op, Input) and type(node.op) not in RULES:
-            problems.append(Diagnostic("A0904", f"the torch backend has no lowering of `{node.op.name}`", node.span))
-    return problems
+    return unlowered(graph, RULES, "torch")
 
 
 def lower(graph: Graph, *, generator: torch.Generator | None = None) -> Network:

@@ -137,7 +137,10 @@ def test_repeat_of_a_chosen_depth() -> None:
 
 
 def test_if_and_match_run_while_the_graph_is_made() -> None:
-    body = "x = image\nif {} {{\nx = x |> relu\n}} else if {} {{\nx = x |> gelu\n}} else {{\nx = x |> silu\n}}\noutput y = x"
+    body = (
+        "x = image\nif {} {{\nx = x |> relu\n}} else if {} {{\nx = x |> gelu\n}} else {{\nx = x |> silu\n}}\n"
+        "output y = x"
+    )
     assert operations(space(body.format("size == 2", "true")).graph) == ["relu"]
     assert operations(space(body.format("size == 3", "true")).graph) == ["gelu"]
     assert operations(space(body.format("size == 3", "false")).graph) == ["silu"]

@@ -24,6 +24,7 @@ from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
 from archir.types import TensorType
+from archir_torch.local_attention import local_attention
 from archir_torch.module import Network, lower, missing_rules, weights_of
 from archir_torch.rules import RULES, lowers
 from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
@@ -230,3 +231,8 @@ def test_registration_refuses_what_does_not_fit() -> None:
     with pytest.raises(AssertionError, match="imagined has no colour"):
         lowers(Imagined)(rule)
     assert Imagined not in RULES
+
+
+def test_local_attention_of_no_image_is_none() -> None:
+    query = torch.zeros(0, 8, 6, 6)
+    assert local_attention(query, query, query, heads=2, kernel=3).shape == (0, 8, 6, 6)

@@ -37,6 +37,6 @@ def test_a_figure_rounds_to_what_is_printed() -> None:
     assert not Figure("0.27 M", 275_001, None, True).ok
     assert Figure("5,717,416", 5_717_416, None, True).ok
     assert not Figure("5,717,416", 5_717_417, None, True).ok
-    assert Figure("4 G", 4_400_000_000, 0.1, True).ok
+    assert Figure("4 G", 4_300_000_000, 0.1, True).ok
     assert not Figure("4 G", 4_500_000_000, 0.1, True).ok
     assert str(Figure("4 G", 5_000_000_000, 0.1, True)) == "5,000,000,000 (+25.0%)"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from math import comb, copysign
 from typing import Any, TypeGuard
@@ -28,6 +28,8 @@ MOST_CHOICES = 128
 """Choices one value may depend on along one path."""
 MOST_STEPS = 20_000
 """Combinations one operation on values may visit."""
+MOST_KNOWN = 16_384
+"""Conjunctions and disjunctions that are remembered: what is repeated in a program has the same conditions."""
 MOST_OUTCOMES = 20_000
 """Outcomes one choice may have."""
 
@@ -277,6 +279,7 @@ def restrict(value: Value, under: Value) -> Value:
     return lift(lambda leaf: leaf, value, under=under)
 
 
+@lru_cache(MOST_KNOWN)
 def both(one: Value, other: Value) -> Value:
     """Conjunction of conditions."""
     if one is False or other is False:
@@ -286,6 +289,7 @@ def both(one: Value, other: Value) -> Value:
     return one if other is True else lift(lambda a, b: a and b, one, other)
 
 
+@lru_cache(MOST_KNOWN)
 def either(one: Value, other: Value) -> Value:
     """Disjunction of conditions."""
     if one is True or other is True:

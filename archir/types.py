@@ -70,7 +70,7 @@ class TensorType:
         return TensorType(dims, self.dtype, self.kind)
 
     def __str__(self) -> str:
-        kinds = " or ".join(sorted(leaves(self.kind)))
+        kinds = " or ".join(sorted(leaves(self.kind))) if varies(self.kind) else self.kind
         kind = "" if kinds == "feature" else f"{kinds} "
         return f"{kind}{self.dtype}[{', '.join(map(str, self.dims))}]"
 

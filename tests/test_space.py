@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import archir
+from archir.build import calls
 from archir.cases import at
 from archir.errors import ArchError
 from archir.search.architecture import Architecture, read_architecture
@@ -304,3 +305,39 @@ def test_types_and_costs_of_the_space_hold_for_its_networks(name: str) -> None:
         for number in graph:
             dims = whole[by_scope[graph[number].scope]].dims
             assert tuple(at(dim, architecture.outcomes) for dim in dims) == alone[number].dims
+
+
+CELLS = """
+cell pick(x, width, affine) {
+    y = x |> choose op { wide: conv(width, kernel=choose kernel(1, 3)) |> batch_norm(affine), same: conv(width) }
+    z = part(y)
+    return [y, z]
+}
+block part(x) { return x |> relu |> conv(x.channels, kernel=1) }
+net stacked {
+    input image: f32[4, 8, 8]
+    x = image
+    for width in [4, 4, 8, 8, 8] {
+        x, y = pick(x, width, width == 8)
+        a, b = pick(x, width, true)
+        x = a + b + y
+    }
+    output y = x
+}
+"""
+
+
+def test_copied_cells_are_what_they_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = []
+
+    def counting(*arguments: object) -> object:
+        copies.append(arguments)
+        return replay(*arguments)  # type: ignore[arg-type]
+
+    replay = calls.replay
+    monkeypatch.setattr(calls, "replay", counting)
+    fast = archir.loads(CELLS).graph
+    assert len(copies) == 2
+    monkeypatch.setattr(calls, "likeness", lambda *_: None)
+    slow = archir.loads(CELLS).graph
+    assert archir.print_graph(fast) == archir.print_graph(slow)

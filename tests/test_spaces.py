@@ -37,6 +37,8 @@ SPACES = {
     "trionet": Example(
         "trionet/trionet.arch", 71_810_804_455_625_701_830_000_000, {"channels": 64, "size": 32, "classes": 10}
     ),
+    "nos": Example("nos/nos.arch:nos", 320_332_086_112_500**2, {"channels": 16, "cells": 3, "size": 16}),
+    "darts": Example("darts/darts.arch:darts", (180 * 7**8) ** 2, {"channels": 8, "cells": 3, "size": 16}),
 }
 
 

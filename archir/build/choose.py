@@ -123,7 +123,7 @@ class Chooser(Caller):
             self.frame.env = before
         if condition is not POISON:
             holds = either(negate(self.path), condition)
-            self.graph.constraints.append(Constraint(holds, "where", tree.span.text, tree.span))
+            self.constrain(Constraint(holds, "where", tree.span.text, tree.span))
 
     def _joined(self, choice: Choice, values: list[Value], span: Span) -> Value:
         if any(value is POISON for value in values):

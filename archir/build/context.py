@@ -10,7 +10,7 @@ from archir.build.files import Module
 from archir.build.values import POISON, Block
 from archir.cases import CaseError, Value, both, lift
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
-from archir.ir.graph import Graph
+from archir.ir.graph import Constraint, Graph
 
 MOST_CALLS = 64
 """Depth of calls."""
@@ -40,6 +40,9 @@ class Problems:
         key = (diagnostic.code, span and (span.source.name, span.start), span and span.end)
         self._found.setdefault(key, diagnostic)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def raise_any(self) -> None:
         """Raise ArchError if anything was found, sorted by place within each file."""
         found = list(self._found.values())
@@ -58,18 +61,23 @@ class Scope:
     loops: tuple[int, ...] = ()
     used: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
 
     def component(self, name: str) -> str:
-        """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops."""
+        """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops.
+
+        One name is either alone or a list, as deep everywhere: `b` and `b[0]` would not be told apart as attributes.
+        """
         place = "".join(f"[{i}]" for i in self.loops)
-        number, made = self.counts.get(name + place, 1), name + place
-        if made in self.used:
+        number = self.counts.get(name + place, 0)
+        while True:
             number += 1
-            while (made := f"{name}_{number}{place}") in self.used:
-                number += 1
+            base = name if number == 1 else f"{name}_{number}"
+            if base + place not in self.used and self.depths.setdefault(base, len(self.loops)) == len(self.loops):
+                break
         self.counts[name + place] = number
-        self.used.add(made)
-        return made
+        self.used.add(base + place)
+        return base + place
 
     def child(self, name: str) -> Scope:
         """A new scope below this one."""
@@ -161,6 +169,11 @@ class Context:
             return lift(rule, *values, under=self.path)
         except RuleError as error:
             return self.refuse(error, span)
+
+    def constrain(self, constraint: Constraint) -> None:
+        """Add a constraint; a cell states its own in every call."""
+        if constraint not in self.graph.constraints:
+            self.graph.constraints.append(constraint)
 
     @contextmanager
     def under(self, condition: Value) -> Iterator[bool]:

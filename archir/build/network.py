@@ -27,6 +27,7 @@ class Network(Context):
         """Begin with no nodes."""
         self.types: dict[NodeId, TensorType] = {}
         self._selected: dict[Case, NodeId] = {}
+        self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
         """A new node as a tensor; POISON if its rule refuses the operands."""
@@ -34,10 +35,17 @@ class Network(Context):
         if len(self.graph) >= self.limits.nodes:
             self.too_many_nodes(span)
         try:
-            kind_of = infer_op(op, [self.types[operand] for operand in operands], self.path)
+            type_ = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        return Tensor(self._append(Node(op, span, scope), operands, kind_of))
+        return Tensor(self.append(Node(op, span, scope), operands, type_))
+
+    def _infer(self, op: Op, types: tuple[TensorType, ...]) -> TensorType:
+        """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
+        question = (op, types, self.path)
+        if question not in self._inferred:
+            self._inferred[question] = infer_op(op, types, self.path)
+        return self._inferred[question]
 
     def too_many_nodes(self, span: Span) -> None:
         """Stop: the graph gets too large."""
@@ -45,7 +53,8 @@ class Network(Context):
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def _append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
+    def append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
+        """A new node of a type that is known."""
         number = self.graph.add(node, *operands)
         self.types[number] = type_
         return number
@@ -85,7 +94,7 @@ class Network(Context):
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
             type_ = self._common_type(op, distinct, choice)
-            self._selected[value] = self._append(Node(op, span, choice.path), tuple(distinct), type_)
+            self._selected[value] = self.append(Node(op, span, choice.path), tuple(distinct), type_)
         return self._selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from archir.build.locals import assigned
 from archir.cases import Value, leaves, varies
 from archir.errors import RuleError
 from archir.ir.op import Op
@@ -50,6 +52,11 @@ class Block:
     def name(self) -> str:
         """Its name."""
         return self.definition.name.text
+
+    @cached_property
+    def local(self) -> frozenset[str]:
+        """The names that its body gives values to."""
+        return frozenset(assigned(self.definition.body))
 
 
 @dataclass(frozen=True, slots=True)

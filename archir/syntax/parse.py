@@ -191,6 +191,10 @@ def _expectation(accepted: set[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "something else"
 
 
+_VALUES = {"true", "false", "none"}
+"""Words that the grammar would take for names where no value can stand."""
+
+
 @cache
 def _spellings() -> dict[str, str]:
     return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
@@ -231,7 +235,10 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     def _name(self, token: Token) -> ast.Name:
         assert token.start_pos is not None
-        return ast.Name(Span(self.source, token.start_pos, token.start_pos + len(token)), 1, str(token))
+        span = Span(self.source, token.start_pos, token.start_pos + len(token))
+        if token in _VALUES:
+            raise fail("A0102", f"`{token}` is a value and cannot be a name", span)
+        return ast.Name(span, 1, str(token))
 
     def _maybe_name(self, token: Token | None) -> ast.Name | None:
         return None if token is None else self._name(token)

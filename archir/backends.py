@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from archir.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph, needs
-from archir.ir.op import Op
+from archir.ir.op import Composite, Op
 from archir.ir.structure import Input, Select
 
 GROUP = "archir.backends"
@@ -44,7 +44,7 @@ def unlowered(graph: Graph, rules: Container[type[Op]], backend: str) -> list[Di
         if open_:
             paths = ", ".join(f"`{path}`" for path in sorted(open_))
             problems.append(Diagnostic("A0901", f"{paths} must be chosen before the network is lowered", span))
-        elif not isinstance(op, Input) and type(op) not in rules:
+        elif not isinstance(op, Input | Composite) and type(op) not in rules:
             problems.append(Diagnostic("A0904", f"the {backend} backend has no lowering of `{op.name}`", span))
     return problems
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, cast
 
-from archir.cases import Case, varies
+from archir.cases import Case, leaves, varies
 from archir.errors import RuleError, require
 
 Dim = int | Case
 Kind = Literal["feature", "gate", "kernel"]
+"""What a tensor is for: a feature, a gate that multiplies features, or a bank of depthwise kernels for each sample."""
+
+KINDS: tuple[Kind, ...] = ("feature", "gate", "kernel")
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
 """Element types and their sizes in bytes."""
@@ -18,11 +21,14 @@ DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """`f32[C, H, W]` for maps, `f32[N, D]` for tokens, `f32[D]` for vectors; a dimension may depend on choices."""
+    """`f32[C, H, W]` for maps, `f32[N, D]` for tokens, `f32[D]` for vectors.
+
+    A dimension may depend on choices, and so may the kind: a choice among kinds has their union.
+    """
 
     dims: tuple[Dim, ...]
     dtype: str = "f32"
-    kind: Kind = "feature"
+    kind: Kind | Case = "feature"
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -50,12 +56,22 @@ class TensorType:
         """Size of the feature axis."""
         return self.shape[self.channel_axis]
 
+    @property
+    def varied(self) -> bool:
+        """Whether the type depends on choices."""
+        return varies(self.kind) or any(varies(dim) for dim in self.dims)
+
+    def of_kind(self, kind: Kind) -> TensorType:
+        """The same element type and dimensions, of another kind."""
+        return TensorType(self.dims, self.dtype, kind)
+
     def with_dims(self, *dims: int) -> TensorType:
         """The same element type and kind with other dimensions."""
         return TensorType(dims, self.dtype, self.kind)
 
     def __str__(self) -> str:
-        kind = "" if self.kind == "feature" else f"{self.kind} "
+        kinds = " or ".join(sorted(leaves(self.kind)))
+        kind = "" if kinds == "feature" else f"{kinds} "
         return f"{kind}{self.dtype}[{', '.join(map(str, self.dims))}]"
 
 
@@ -77,6 +93,7 @@ def broadcast(one: TensorType, other: TensorType) -> TensorType:
     """The type of an element-wise operation: equal ranks, and each pair of dimensions equal or with a 1 in it."""
     require(one.rank == other.rank, f"ranks differ: {one} and {other}", code="A0402")
     require(one.dtype == other.dtype, f"element types differ: {one} and {other}")
+    require(one.kind == other.kind, f"kinds differ: {one} and {other}", code="A0407")
     dims = []
     for a, b in zip(one.shape, other.shape, strict=True):
         if a != b and 1 not in (a, b):

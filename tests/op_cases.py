@@ -25,7 +25,8 @@ from archir.ops.activation import (
     Zero,
 )
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
-from archir.ops.attention import Attention, LocalAttention
+from archir.ops.attention import Attention, AxialAttention, LocalAttention
+from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
@@ -45,6 +46,10 @@ from archir.ops.shape import (
 
 MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
 Dims = tuple[int, ...]
+KINDS: dict[type[Op], tuple[type[Op], ...]] = {
+    DynamicConv: (Identity, AsKernel),
+}
+"""What makes operands of a kind of the inputs."""
 Case = tuple[Op, tuple[Dims, ...]]
 
 ACTIVATIONS: list[Op] = [
@@ -76,7 +81,14 @@ CASES: list[Case] = [
     (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
     (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
     (LocalAttention(7, 2), (MAP, MAP, MAP)),
+    (LocalAttention(5, 2, shared=True), (MAP, MAP, (12, 6, 5))),
+    (LocalAttention(3, 8, shared=True), (MAP, MAP, MAP)),
+    *((AxialAttention(axis, heads), (MAP, MAP, (12, 6, 5))) for axis in ("height", "width") for heads in (1, 4)),
+    *((AxialAttention(axis, 2, False, 0.5), (MAP, MAP, MAP)) for axis in ("height", "width")),
     *((op, (MAP,)) for op in CONVOLUTIONS),
+    *((DynamicConv(), (MAP, (8, k, k))) for k in (1, 3, 5)),
+    (AsGate(), (MAP,)),
+    (AsKernel(), ((8, 3, 3),)),
     *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
@@ -120,6 +132,8 @@ def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
     """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
     graph = Graph("one")
     operands = [graph.add(Node(Input(f"x{i}", shape))) for i, shape in enumerate(dims)]
+    kinds = KINDS.get(type(op), ())
+    operands = [graph.add(Node(kind()), x) for kind, x in zip(kinds, operands, strict=False)] or operands
     graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)
     if not dims:
         x = graph.add(Node(Input("x", VECTOR)))

@@ -115,9 +115,10 @@ class Network(Context):
     def type_of(self, value: Tensor) -> TensorType:
         """The type of a tensor, as far as it can be under the condition at hand."""
         found = self.types[value.node]
-        if self.path is True or not any(varies(dim) for dim in found.dims):
+        if self.path is True or not found.varied:
             return found
-        return replace(found, dims=tuple(restrict(dim, self.path) for dim in found.dims))
+        dims = tuple(restrict(dim, self.path) for dim in found.dims)
+        return replace(found, dims=dims, kind=restrict(found.kind, self.path))
 
     def named(self, name: str, here: bool) -> str:
         """The scope of a new node: the scope at hand itself, or a component of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import prod
@@ -57,6 +57,8 @@ class Op:
     linear: ClassVar[bool] = False
     random: ClassVar[bool] = False
     """Draws random numbers in training."""
+    any_kind: ClassVar[bool] = False
+    """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
     internal: ClassVar[bool] = False
     """Made by the compiler; cannot be called in a `.arch` file."""
 
@@ -104,6 +106,14 @@ class Op:
     def attributes(self) -> dict[str, Value]:
         """Attribute values by name, in declaration order."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+
+class Composite(Op, abstract=True):
+    """An operation that stands for several others, which depend on what it is given. Backends see those."""
+
+    def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
+        """The node that stands for it: `add(op, *operands)` makes the node of a simpler operation."""
+        raise RuleError(f"`{self.name}` cannot be written out")
 
 
 class Free(Op, abstract=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from fractions import Fraction
 
-from archir.cases import Label, Value, same
+from archir.cases import Label, Value, same, varies
 from archir.errors import ArchError
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.structure import Input, Select
@@ -82,7 +82,7 @@ class ValueWriter(Writer[str]):
 
     def type(self, of: TensorType) -> str:
         """`f32[16, 32, 32]`."""
-        kind = "" if of.kind == "feature" else f"{of.kind} "
+        kind = "" if of.kind == "feature" else f"{self.write(of.kind) if varies(of.kind) else of.kind} "
         return f"{kind}{of.dtype}[{', '.join(self.write(dim) for dim in of.dims)}]"
 
 

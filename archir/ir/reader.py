@@ -25,7 +25,7 @@ from archir.ir.printer import ValueWriter
 from archir.ir.structure import Select
 from archir.ir.values import MOST_BITS, MOST_NESTING, Definition, is_condition, new_case, new_choice
 from archir.ir.verify import typed
-from archir.types import DTYPES, Kind, TensorType
+from archir.types import DTYPES, KINDS, TensorType
 
 MOST_CHARACTERS = 2**24
 MOST_DIAGNOSTICS = 50
@@ -252,11 +252,19 @@ class _Reader:
         kind, dtype, *dims = tree.children
         if dtype not in DTYPES:
             raise fail("A0702", f"there is no element type `{dtype}`", self._span(dtype), suggest(dtype, DTYPES))
+        made: Any = (
+            "feature"
+            if kind is None
+            else str(kind)
+            if isinstance(kind, Token) and kind.type == "KIND"
+            else self._value(kind)
+        )
         values = tuple(self._value(dim) for dim in dims)
         if not all(type(leaf) is int for value in values for leaf in leaves(value)):
             raise fail("A0702", "dimensions must be integers", self._span(tree))
-        kinds: dict[str | None, Kind] = {None: "feature", "gate": "gate", "kernel": "kernel"}
-        return TensorType(values, str(dtype), kinds[kind])
+        if not all(type(leaf) is str and leaf in KINDS for leaf in leaves(made)):
+            raise fail("A0702", f"a kind is one of {', '.join(KINDS)}", self._span(tree))
+        return TensorType(values, str(dtype), made)
 
     def _compare_types(self) -> None:
         """Types are printed for the reader's sake: they must be what the operations' rules say."""

@@ -36,15 +36,15 @@ class Select(Free):
     cases: tuple[int, ...]
 
     def infer(self, *operands: Any) -> TensorType:
-        """The common type; where dimensions differ, they depend on the choice (see `archir.ir.typing`)."""
+        """The common type; where dimensions or kinds differ, they depend on the choice (see `archir.ir.typing`)."""
         require(len(set(operands)) == 1, "the alternatives have different types")
         first: TensorType = operands[0]
         return first
 
 
 def merge(types: list[TensorType]) -> None:
-    """RuleError unless the alternatives agree in rank, element type and kind."""
+    """RuleError unless the alternatives agree in rank and element type; their kinds have a union."""
     first = types[0]
     for other in types[1:]:
-        if (other.rank, other.dtype, other.kind) != (first.rank, first.dtype, first.kind):
-            raise RuleError(f"alternatives differ in kind: {first} and {other}", code="A0403")
+        if (other.rank, other.dtype) != (first.rank, first.dtype):
+            raise RuleError(f"alternatives differ in rank or element type: {first} and {other}", code="A0403")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import islice
 
 from archir.cases import CaseError, Choice, Value, both, case, lift, restrict, varies, when
-from archir.errors import RuleError
+from archir.errors import RuleError, require
 from archir.ir.graph import Graph, NodeId, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
@@ -31,22 +31,24 @@ def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], unde
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
-    dims = [(i, axis, dim) for i, x in enumerate(types) for axis, dim in enumerate(x.dims) if varies(dim)]
-    if not attributes and not dims:
+    parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
+    varied = [i for i, part in enumerate(parts) if varies(part)]
+    if not attributes and not varied:
         return lift(lambda: rule(op, *types), under=under)
 
     def plain(*values: Value) -> Value:
         concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
-        shapes = [list(x.dims) for x in types]
-        for (i, axis, _), value in zip(dims, values[len(attributes) :], strict=True):
-            shapes[i][axis] = value
-        return rule(concrete, *(replace(x, dims=tuple(shape)) for x, shape in zip(types, shapes, strict=True)))
+        known = list(parts)
+        for i, value in zip(varied, values[len(attributes) :], strict=True):
+            known[i] = value
+        rest = iter(known)
+        return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
 
-    return lift(plain, *attributes.values(), *(dim for _, _, dim in dims), under=under)
+    return lift(plain, *attributes.values(), *(parts[i] for i in varied), under=under)
 
 
 def infer_op(op: Op, types: Sequence[TensorType], under: Value = True, choice: Choice | None = None) -> TensorType:
-    """The type of a node's result; its dimensions may depend on choices. `choice` is that of a `select`."""
+    """The type of a node's result, which may depend on choices. `choice` is that of a `select`."""
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
@@ -57,10 +59,13 @@ def infer_op(op: Op, types: Sequence[TensorType], under: Value = True, choice: C
     first = _leaf(result)
     lift(lambda leaf: merge([first, leaf]), result, under=under)
     dims = (lift(lambda leaf, axis=axis: leaf.dims[axis], result) for axis in range(first.rank))
-    return TensorType(tuple(dims), first.dtype, first.kind)
+    return TensorType(tuple(dims), first.dtype, lift(lambda leaf: leaf.kind, result))
 
 
 def _infer(op: Op, *types: TensorType) -> TensorType:
+    if not op.any_kind:
+        for x in types:
+            require(x.kind == "feature", f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
     return op.infer(*types)
 
 
@@ -74,11 +79,12 @@ def _leaf(value: Value) -> TensorType:
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
     merge(list(types))
     reached = [both(under, when(choice, [i])) is not False for i in range(choice.outcomes)]
-    dims: list[Any] = []
-    for axis in range(types[0].rank):
-        branches = [types[position].dims[axis] for position in op.cases]
-        dims.append(restrict(_by(choice, branches, reached), under))
-    return TensorType(tuple(dims), types[0].dtype, types[0].kind)
+
+    def joined(parts: Sequence[Value]) -> Value:
+        return restrict(_by(choice, [parts[position] for position in op.cases], reached), under)
+
+    dims = tuple(joined([x.dims[axis] for x in types]) for axis in range(types[0].rank))
+    return TensorType(dims, types[0].dtype, joined([x.kind for x in types]))
 
 
 def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:

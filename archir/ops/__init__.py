@@ -1,5 +1,5 @@
 """The operations, one family a file. Importing this package declares them all."""
 
-from archir.ops import activation, arithmetic, attention, conv, norm, pool, random, shape
+from archir.ops import activation, arithmetic, attention, calibration, conv, norm, pool, random, shape
 
-__all__ = ["activation", "arithmetic", "attention", "conv", "norm", "pool", "random", "shape"]
+__all__ = ["activation", "arithmetic", "attention", "calibration", "conv", "norm", "pool", "random", "shape"]

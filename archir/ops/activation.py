@@ -97,6 +97,7 @@ class Softmax(_Activation):
 class Identity(_Activation):
     """x itself: the skip connection of many spaces."""
 
+    any_kind: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
 

@@ -17,6 +17,7 @@ class Add(Free):
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
     commutative: ClassVar[bool] = True
     linear: ClassVar[bool] = True
+    any_kind: ClassVar[bool] = True
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
         """The stretched shape."""
@@ -41,9 +42,12 @@ class Mul(Free):
 
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
     commutative: ClassVar[bool] = True
+    any_kind: ClassVar[bool] = True
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
+        """The stretched shape; a feature times a gate is a feature."""
+        if {a.kind, b.kind} == {"feature", "gate"}:
+            a, b = a.of_kind("feature"), b.of_kind("feature")
         return broadcast(a, b)
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from archir.errors import require
 from archir.ir.op import Op, Weight
@@ -55,7 +55,8 @@ class LocalAttention(Op):
 
     Zero padding takes part with key and value 0. With `relative`, logits are query . (key + r): the first half of the
     channels carries a learned row offset, the other a column offset, shared by all positions; the heads split the
-    channels after that. The default `scale` of the logits is 1, as in the paper.
+    channels after that. With `shared`, each head's channels are halved like that, and all heads have the same offsets.
+    The default `scale` of the logits is 1, as in the paper.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
@@ -63,6 +64,7 @@ class LocalAttention(Op):
     heads: int = 1
     relative: bool = True
     scale: float = 1.0
+    shared: bool = False
 
     def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
         """f32[value channels, H, W]."""
@@ -75,14 +77,57 @@ class LocalAttention(Op):
         return value
 
     def weights(self, query: TensorType, key: TensorType, value: TensorType) -> dict[str, Weight]:
-        """`rows` [C // 2, kernel] and `columns` [C - C // 2, kernel] if relative, C the query channels."""
+        """`rows` [C // 2, kernel] and `columns` [C - C // 2, kernel] if relative, C the query channels, or those of
+        one head if shared."""
         if not self.relative:
             return {}
-        half = query.channels // 2
-        shapes = {"rows": (half, self.kernel), "columns": (query.channels - half, self.kernel)}
+        channels = query.channels // self.heads if self.shared else query.channels
+        half = channels // 2
+        shapes = {"rows": (half, self.kernel), "columns": (channels - half, self.kernel)}
         return {name: Weight(shape, "token") for name, shape in shapes.items()}
 
     def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
         """Per position: query . key and weights . value over the whole window, and the query against the tables."""
         relative = query.channels * self.kernel if self.relative else 0
         return _positions(query) * (self.kernel**2 * (query.channels + value.channels) + relative)
+
+
+@dataclass(frozen=True)
+class AxialAttention(Op):
+    """Softmax attention of each position of a map to all positions of its column (`axis="height"`) or its row
+    (`axis="width"`) (Wang et al. 2020, Axial-DeepLab, section 3.2).
+
+    Channels are head-major. With `relative`, logits are query . (key + r), r a learned embedding of the offset that all
+    heads share. The default `scale` of the logits is 1.
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
+    axis: Literal["height", "width"]
+    heads: int = 1
+    relative: bool = True
+    scale: float = 1.0
+
+    def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
+        """f32[value channels, H, W]."""
+        for x in (query, key, value):
+            is_map(x)
+        require(self.axis in ("height", "width"), f'`axis` is "height" or "width", got "{self.axis}"')
+        _heads_split(self.heads, query, value)
+        require(query == key, f"queries {query} and keys {key} differ")
+        require(query.shape[1:] == value.shape[1:], f"queries {query} and values {value} differ in size")
+        return value
+
+    def span(self, x: TensorType) -> int:
+        """Positions along the axis."""
+        return x.shape[1 if self.axis == "height" else 2]
+
+    def weights(self, query: TensorType, key: TensorType, value: TensorType) -> dict[str, Weight]:
+        """`offsets` [C / heads, 2 * span - 1] if relative, C the query channels."""
+        if not self.relative:
+            return {}
+        return {"offsets": Weight((query.channels // self.heads, 2 * self.span(query) - 1), "token")}
+
+    def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """Per position, over the whole span: query . key, weights . value, and the query against the offsets."""
+        relative = query.channels if self.relative else 0
+        return _positions(query) * self.span(query) * (query.channels + value.channels + relative)

@@ -18,11 +18,15 @@ class _Norm(Free, abstract=True):
 
 @dataclass(frozen=True)
 class BatchNorm(_Norm):
-    """Batch normalisation over the channels of maps, tokens or vectors (Ioffe and Szegedy 2015)."""
+    """Batch normalisation over the channels of maps, tokens or vectors (Ioffe and Szegedy 2015).
+
+    With `zero_init` the scale starts at 0: a residual branch that ends in it starts as nothing (Goyal et al. 2017).
+    """
 
     affine: bool = True
     eps: float = 1e-5
     momentum: float = 0.1
+    zero_init: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
@@ -36,7 +40,8 @@ class BatchNorm(_Norm):
             "running_mean": Weight(shape, "zeros", buffer=True),
             "running_var": Weight(shape, "ones", buffer=True),
         }
-        return ({"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}) | buffers
+        scale = Weight(shape, "zeros" if self.zero_init else "ones")
+        return ({"weight": scale, "bias": Weight(shape, "zeros")} if self.affine else {}) | buffers
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,14 @@ from archir.ir.graph import Graph
 from archir.ir.verify import BrokenGraph
 from archir.ir.verify import verify as check
 from archir.passes.cse import cse
+from archir.passes.expand import expand
 from archir.passes.fold import fold
 from archir.passes.infer import infer
 from archir.passes.prune import prune
 
 Pass = Callable[[Graph], Graph]
 
-PASSES: dict[str, Pass] = {"infer": infer, "prune": prune, "fold": fold, "cse": cse}
+PASSES: dict[str, Pass] = {"infer": infer, "prune": prune, "fold": fold, "cse": cse, "expand": expand}
 """The passes that need nothing but the graph, by name."""
 
 

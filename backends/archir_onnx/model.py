@@ -19,7 +19,7 @@ from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, state_name
 from archir.ir.typing import infer
-from archir.passes.prune import prune
+from archir.passes.expand import expand
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
 from archir_onnx.builder import Builder, properties, value_info
 from archir_onnx.files import Model
@@ -45,7 +45,7 @@ def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[s
 
     Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes).
     """
-    graph = prune(graph)
+    graph = expand(graph)
     problems = supports(graph, opset)
     if problems:
         raise ArchError(*problems)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from archir.ir.op import OPS, Op
+from archir.ir.op import OPS, Composite, Op
 
 if TYPE_CHECKING:
     from archir_onnx.builder import Builder
@@ -32,8 +32,8 @@ def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]
 
 
 def missing_rules() -> list[type[Op]]:
-    """Operations that can be written in `.arch` and have no lowering here."""
-    return [op for op in OPS.values() if not op.internal and op not in RULES]
+    """Operations that can be written in `.arch`, stand for themselves, and have no lowering here."""
+    return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]
 
 
 def lower_node(builder: Builder, op: Op, operands: list[str], weights: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ from archir.errors import ArchError, fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
-from archir.passes.prune import prune
+from archir.passes.expand import expand
 from archir_torch.inline import expression, sources
 from archir_torch.layers import Argument, standard_layer
 from archir_torch.module import supports
@@ -110,7 +110,7 @@ class Emitter:
     """Writes the classes of a graph without choices."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = prune(graph)
+        self.graph = expand(graph)
         self.types: Types = infer(self.graph)
         self.helpers: dict[str, str] = {}
         self.classes: dict[str, str] = {}

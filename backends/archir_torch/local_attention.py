@@ -81,13 +81,15 @@ class _Shifted(torch.autograd.Function):
 def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> Tensor:
     """The queries against the tables of row and column offsets: [B, heads, kernel * kernel, H, W].
 
-    The first half of all channels meets the rows, the other half the columns; a head sums its own channels.
+    The first half of the channels meets the rows, the other half the columns; a head sums its own channels. The tables
+    are for all channels, or for those of one head and shared by all.
     """
     batch, channels, height, width = query.shape
     kernel, half = rows.shape[1], rows.shape[0]
-    zeros = rows.new_zeros(channels, kernel)
-    by_row = torch.cat([rows, zeros[half:]]).unflatten(0, (heads, -1))
-    by_column = torch.cat([zeros[:half], columns]).unflatten(0, (heads, -1))
+    zeros = rows.new_zeros(half + columns.shape[0], kernel)
+    repeats = channels // zeros.shape[0]
+    by_row = torch.cat([rows, zeros[half:]]).repeat(repeats, 1).unflatten(0, (heads, -1))
+    by_column = torch.cat([zeros[:half], columns]).repeat(repeats, 1).unflatten(0, (heads, -1))
     q = query.unflatten(1, (heads, -1))
     row = torch.einsum("bhdyx,hdk->bhkyx", q, by_row.to(q.dtype))
     column = torch.einsum("bhdyx,hdk->bhkyx", q, by_column.to(q.dtype))
@@ -117,7 +119,8 @@ def local_attention(
 ) -> Tensor:
     """Attention of each position to the kernel x kernel window around it; zero padding takes part.
 
-    query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W].
+    query, key [B, C, H, W], value [B, D, H, W], rows [C // 2, kernel], columns [C - C // 2, kernel] -> [B, D, H, W];
+    tables for the C / heads channels of one head are shared by all.
     """
     query = query * scale if scale != 1.0 else query
     bias = query.new_empty(0)

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId, state_name
-from archir.ir.op import OPS, Op, Weight
+from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input
 from archir.ir.typing import Types, infer
-from archir.passes.prune import prune
+from archir.passes.expand import expand
 from archir_torch import lowerings  # noqa: F401  (registers the rules)
 from archir_torch.initial import initial
 from archir_torch.rules import RULES
@@ -88,7 +88,7 @@ class Network(nn.Module):
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
         super().__init__()
-        graph = prune(graph)
+        graph = expand(graph)
         inputs = graph.inputs
         self.input_names, self.output_names = tuple(inputs), tuple(graph.outputs)
         slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
@@ -251,5 +251,5 @@ def weights_of(graph: Graph) -> dict[str, Weight]:
 
 
 def missing_rules() -> list[type[Op]]:
-    """Operations that can be written in `.arch` and have no lowering here."""
-    return [op for op in OPS.values() if not op.internal and op not in RULES]
+    """Operations that can be written in `.arch`, stand for themselves, and have no lowering here."""
+    return [op for op in OPS.values() if not (op.internal or issubclass(op, Composite)) and op not in RULES]

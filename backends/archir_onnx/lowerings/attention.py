@@ -78,10 +78,38 @@ def _relative(g: Builder, op: ops.LocalAttention, q: str, rows: str, columns: st
     channels, height, width = g.types[0].shape
     by_row, by_column = g.arrays[rows], g.arrays[columns]
     half, kernel = by_row.shape
-    table = np.zeros((channels, kernel, kernel), by_row.dtype)
+    table = np.zeros((half + len(by_column), kernel, kernel), by_row.dtype)
     table[:half] = by_row[:, :, None]
     table[half:] = by_column[:, None, :]
-    table = table.reshape(op.heads, channels // op.heads, kernel * kernel)
+    table = np.tile(table, (channels // len(table), 1, 1)).reshape(op.heads, channels // op.heads, kernel * kernel)
     name = g.weight(f"{rows.removesuffix('.rows')}.offsets", table)
     flat = g.reshape(g.transpose(q, 0, 1, 3, 4, 2), op.heads, height * width, channels // op.heads)
     return g.reshape(g.node("MatMul", flat, name), op.heads, height, width, 1, kernel * kernel)
+
+
+@lowers(ops.AxialAttention)
+def axial_attention(
+    g: Builder, op: ops.AxialAttention, query: str, key: str, value: str, *, offsets: str | None = None
+) -> str:
+    """`softmax(q (k + r)^T) v` with one matrix product per line and head; the offsets become a matrix per position."""
+    heads, span = op.heads, op.span(g.type)
+    _, height, width = g.type.shape
+    # [B, heads, c, H, W] as [B, lines, heads, span, c], keys as [B, lines, heads, c, span]
+    order = (0, 4, 1, 3, 2) if op.axis == "height" else (0, 3, 1, 4, 2)
+    inner = g.types[0].channels // heads
+    outer = g.type.channels // heads
+    if op.scale != 1:
+        query = g.node("Mul", query, g.constant(op.scale, np.float32))
+    q = g.transpose(g.reshape(query, heads, inner, height, width), *order)
+    k = g.transpose(g.reshape(key, heads, inner, height, width), *order[:3], order[4], order[3])
+    v = g.transpose(g.reshape(value, heads, outer, height, width), *order)
+    logits = g.node("MatMul", q, k)
+    if offsets is not None:
+        position = np.arange(span)
+        table = g.arrays[offsets][:, position - position[:, None] + span - 1].transpose(1, 0, 2)  # [span, c, span]
+        name = g.weight(f"{offsets}.positions", np.ascontiguousarray(table))
+        row = g.node("Unsqueeze", q, g.constant([4]))
+        logits = g.node("Add", logits, g.node("Squeeze", g.node("MatMul", row, name), g.constant([4])))
+    y = g.node("MatMul", g.node("Softmax", logits, axis=-1), v)
+    back = (0, 2, 4, 3, 1) if op.axis == "height" else (0, 2, 4, 1, 3)
+    return g.reshape(g.transpose(y, *back), *g.type.shape)

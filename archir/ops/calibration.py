@@ -1,0 +1,109 @@
+"""Gates and kernels: what calibrates features (Li et al., Neural Operator Search, sections 3.1 and 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from archir.errors import require
+from archir.ir.op import Composite, Free, Op
+from archir.ops.arithmetic import Add, Mul
+from archir.types import TensorType, broadcast, is_map
+
+
+@dataclass(frozen=True)
+class AsGate(Free):
+    """x as a gate: what features are multiplied with. Its dimensions are the features', or 1."""
+
+    linear: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The shape of the operand."""
+        return x.of_kind("gate")
+
+
+@dataclass(frozen=True)
+class AsKernel(Free):
+    """A map f32[C, k, k] as a bank of depthwise kernels, one for each channel of each sample."""
+
+    linear: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """kernel f32[C, k, k], k odd."""
+        _, height, width = is_map(x)
+        require(height == width and height % 2 == 1, f"a kernel is square and odd, got {x}")
+        return x.of_kind("kernel")
+
+
+@dataclass(frozen=True)
+class DynamicConv(Op):
+    """Depthwise convolution of a map f32[C, H, W] with kernels f32[C, k, k] of its own for each sample; zero padding
+    keeps the size."""
+
+    operands: ClassVar[tuple[str, ...]] = ("x", "kernels")
+    any_kind: ClassVar[bool] = True
+
+    def infer(self, x: TensorType, kernels: TensorType) -> TensorType:
+        """f32[C, H, W]."""
+        channels, _, _ = is_map(x)
+        require(x.kind == "feature", f"expected a feature, got {x}", code="A0407")
+        require(kernels.kind == "kernel", f"expected kernels, got {kernels}", "`as_kernel` makes them", "A0407")
+        require(kernels.shape[0] == channels, f"{x} and {kernels} differ in channels")
+        return x
+
+    def macs(self, x: TensorType, kernels: TensorType) -> int:
+        """One per kernel weight and position."""
+        return kernels.elements * x.shape[1] * x.shape[2]
+
+
+@dataclass(frozen=True)
+class Calibrate(Composite):
+    """Features, gates and kernels together: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
+
+    The first operand is a feature; F is the sum of the other features, or the first operand if there are none. A is
+    the sum of the gates, and K each of the kernels. Operands may be choices among kinds.
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("*xs",)
+    any_kind: ClassVar[bool] = True
+
+    def infer(self, base: TensorType, *others: TensorType) -> TensorType:
+        """The type of the features."""
+        require(base.kind == "feature", f"the first operand must be a feature, got {base}", code="A0407")
+        features = [x for x in others if x.kind == "feature"] or [base]
+        total = features[0]
+        for x in features[1:]:
+            require(x == total, f"features differ: {total} and {x}")
+        for x in others:
+            if x.kind == "gate":
+                stretched = broadcast(total, x.of_kind("feature"))
+                require(stretched == total, f"the gate {x} does not fit {total}")
+            elif x.kind == "kernel":
+                DynamicConv().infer(total, x)
+        return total
+
+    def macs(self, base: TensorType, *others: TensorType) -> int:
+        """Those of the dynamic convolutions."""
+        x = self.infer(base, *others)
+        return sum(DynamicConv().macs(x, kernels) for kernels in others if kernels.kind == "kernel")
+
+    def expand(self, add: Callable[..., Any], operands: Sequence[Any], types: Sequence[TensorType]) -> Any:
+        """Sums, products and dynamic convolutions."""
+        base, *others = zip(operands, types, strict=True)
+        of_kind: dict[object, list[Any]] = {"feature": [], "gate": [], "kernel": []}
+        for operand, type_ in others:
+            of_kind[type_.kind].append(operand)
+        x = result = _sum(add, of_kind["feature"] or [base[0]])
+        if of_kind["gate"]:
+            result = add(Add(), result, add(Mul(), x, _sum(add, of_kind["gate"])))
+        for kernels in of_kind["kernel"]:
+            result = add(Add(), result, add(DynamicConv(), x, kernels))
+        return result
+
+
+def _sum(add: Callable[..., Any], operands: Sequence[Any]) -> Any:
+    total = operands[0]
+    for operand in operands[1:]:
+        total = add(Add(), total, operand)
+    return total

@@ -1,0 +1,42 @@
+"""Published figures against computed ones, and the tables in the examples' READMEs."""
+
+from __future__ import annotations
+
+import pytest
+
+from examples.published import Figure, folders, rows, updated
+
+FOLDERS = {folder.name: folder for folder in folders()}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_published_figures_are_computed(name: str) -> None:
+    wrong = [
+        f"{row.model}: {kind} published {figure.printed}, computed {figure.computed:,}"
+        for row in rows(FOLDERS[name])
+        for kind, figure in row.figures.items()
+        if figure.ok != figure.expected
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_is_not_reproduced_is_explained(name: str) -> None:
+    for row in rows(FOLDERS[name]):
+        assert all(figure.ok for figure in row.figures.values()) or row.note, f"{row.model} has no note"
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_readmes_are_up_to_date(name: str) -> None:
+    found = (FOLDERS[name] / "README.md").read_text("utf-8")
+    assert found == updated(FOLDERS[name]), "run python examples/published.py"
+
+
+def test_a_figure_rounds_to_what_is_printed() -> None:
+    assert Figure("0.27 M", 269_722, None, True).ok
+    assert not Figure("0.27 M", 275_001, None, True).ok
+    assert Figure("5,717,416", 5_717_416, None, True).ok
+    assert not Figure("5,717,416", 5_717_417, None, True).ok
+    assert Figure("4 G", 4_300_000_000, 0.1, True).ok
+    assert not Figure("4 G", 4_500_000_000, 0.1, True).ok
+    assert str(Figure("4 G", 5_000_000_000, 0.1, True)) == "5,000,000,000 (+25.0%)"

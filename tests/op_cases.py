@@ -29,7 +29,7 @@ from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
+from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import (
     ChannelShuffle,
@@ -100,6 +100,8 @@ CASES: list[Case] = [
     (AvgPool(2, 2, "valid"), (MAP,)),
     *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
     *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
+    *((kind(axis), (MAP,)) for kind in (MeanOver, MaxOver) for axis in (0, 1, 2, -1)),
+    *((kind(0), (dims,)) for kind in (MeanOver, MaxOver) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (Dropout(), Dropout(0.0), DropPath(0.5), DropPath(0.0)) for dims in (MAP, VECTOR)),
     *((op, (MAP,)) for op in (Reshape((8, 30)), Reshape((-1,)), Reshape((2, -1, 5)))),
     *((op, (MAP,)) for op in (Transpose(), Transpose((2, 0, 1)))),

@@ -33,6 +33,7 @@ class Example:
 
 
 SPACES = {
+    "autola": Example("autola/autola.arch", 8**10, {"depth": 8, "size": 8}),
     "full_attention": Example("full_attention/full_attention.arch", 7**15, {"channels": 16, "size": 8}),
     "trionet": Example(
         "trionet/trionet.arch", 71_810_804_455_625_701_830_000_000, {"channels": 64, "size": 32, "classes": 10}

@@ -68,6 +68,28 @@ class GlobalMaxPool(Free):
         return _pooled(x, self.keep)
 
 
+@dataclass(frozen=True)
+class _Over(Free, abstract=True):
+    axis: int
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of x with 1 along the axis."""
+        require(-x.rank <= self.axis < x.rank, f"axis {self.axis} of {x} does not exist")
+        return x.with_dims(*(1 if i == self.axis % x.rank else dim for i, dim in enumerate(x.shape)))
+
+
+@dataclass(frozen=True)
+class MeanOver(_Over):
+    """Mean along one axis, counted without the batch axis; the axis is kept with size 1."""
+
+    linear: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class MaxOver(_Over):
+    """Largest value along one axis, shapes as in `mean_over`."""
+
+
 def _pooled(x: TensorType, keep: bool) -> TensorType:
     require(x.rank in (2, 3), f"expected a map [C, H, W] or tokens [N, D], got {x}", code="A0402")
     if keep:

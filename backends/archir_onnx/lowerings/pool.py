@@ -40,3 +40,13 @@ def global_max_pool(g: Builder, op: ops.GlobalMaxPool, x: str) -> str:
         return g.node("ReduceMax", x, g.constant([1]), keepdims=0)
     y = g.node("GlobalMaxPool", x)
     return y if op.keep else g.node("Flatten", y)
+
+
+@lowers(ops.MeanOver)
+def mean_over(g: Builder, op: ops.MeanOver, x: str) -> str:
+    return g.node("ReduceMean", x, g.constant([op.axis if op.axis < 0 else op.axis + 1]))
+
+
+@lowers(ops.MaxOver)
+def max_over(g: Builder, op: ops.MaxOver, x: str) -> str:
+    return g.node("ReduceMax", x, g.constant([op.axis if op.axis < 0 else op.axis + 1]))

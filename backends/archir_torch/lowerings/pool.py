@@ -37,3 +37,13 @@ def global_avg_pool(x: Tensor, *, keep: bool) -> Tensor:
 @lowers(ops.GlobalMaxPool)
 def global_max_pool(x: Tensor, *, keep: bool) -> Tensor:
     return x.amax(1) if x.dim() == 3 else x.amax((2, 3), keepdim=keep)
+
+
+@lowers(ops.MeanOver)
+def mean_over(x: Tensor, *, axis: int) -> Tensor:
+    return x.mean(axis if axis < 0 else axis + 1, keepdim=True)
+
+
+@lowers(ops.MaxOver)
+def max_over(x: Tensor, *, axis: int) -> Tensor:
+    return x.amax(axis if axis < 0 else axis + 1, keepdim=True)

@@ -8,7 +8,6 @@ from hashlib import sha256
 from archir.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.structure import Select
-from archir.passes.labelling import canonical_text
 from archir.passes.specialize import reached
 from archir.passes.terms import Facts, Terms
 
@@ -54,5 +53,6 @@ class Canonical:
                 node = Node(node.op.at(outcomes), node.span, node.scope)
             operands = tuple([moved[standing[operand]] for operand in graph.operands(number)])
             moved[number] = terms.put(node, *operands)
-        roots = {name: moved[standing[number]] for name, number in graph.outputs.items()}
-        return canonical_text(terms.with_weights(), roots)
+        roots = {f"output {name}": moved[standing[number]] for name, number in graph.outputs.items()}
+        roots |= {f"input {name}": moved[number] for name, number in graph.inputs.items()}
+        return terms.text(roots)

@@ -34,7 +34,7 @@ class Vertex:
 
 def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
     """The text of what can be reached from named roots. Vertices come after those they read."""
-    live = _live(vertices, roots.values())
+    live = reachable(vertices, roots.values())
     colours: dict[int, Colour] = {}
     for number in live:
         vertex = vertices[number]
@@ -50,8 +50,8 @@ def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
-def _live(vertices: Sequence[Vertex], roots: Iterable[int]) -> list[int]:
-    """What can be reached, readers last."""
+def reachable(vertices: Sequence[Vertex], roots: Iterable[int]) -> list[int]:
+    """The vertices that can be reached, readers last."""
     found: set[int] = set()
     stack = list(roots)
     while stack:
@@ -85,7 +85,7 @@ class _Labelling:
     def __init__(self, vertices: Sequence[Vertex], live: Sequence[int], roots: Mapping[str, int]) -> None:
         self.names: dict[int, list[bytes]] = defaultdict(list)
         for name, number in roots.items():
-            self.names[number].append(b"output:" + name.encode())
+            self.names[number].append(b"root " + name.encode())
         self.edges: dict[int, list[tuple[bytes, int]]] = {number: [] for number in live}
         for number in live:
             reads = [(b"%d" % position, one) for position, one in enumerate(vertices[number].ordered)]

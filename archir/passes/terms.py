@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -19,7 +20,7 @@ from archir.ops.pool import AvgPool, GlobalMaxPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Flatten, Reshape, Slice, ToMap, Transpose
 from archir.passes.fold import FOLDING, Site
-from archir.passes.labelling import Vertex
+from archir.passes.labelling import Vertex, canonical_text, reachable
 from archir.types import TensorType, broadcast
 
 MOST_PARTS = 256
@@ -60,9 +61,8 @@ class Terms:
     def __init__(self, facts: Facts) -> None:
         self.vertices: list[Vertex] = []
         self.types: dict[NodeId, TensorType] = {}
-        self.scopes: dict[NodeId, str] = {}
-        """The scopes of the terms that have weights."""
         self._facts = facts
+        self._scopes: dict[NodeId, str] = {}  # of the terms that have weights
         self._nodes: list[Node] = []
         self._known: dict[object, NodeId] = {}
         self._counts: dict[NodeId, Counts] = {}
@@ -112,7 +112,7 @@ class Terms:
             self._nodes.append(node)
             self.types[number] = type_
             if weighs:
-                self.scopes[number] = node.scope
+                self._scopes[number] = node.scope
         return number
 
     def _zero(self, type_: TensorType) -> NodeId:
@@ -156,18 +156,23 @@ class Terms:
     def _stretched(self, counts: Counts) -> TensorType:
         return reduce(broadcast, {self.types[one] for one in counts})
 
-    def with_weights(self) -> list[Vertex]:
-        """The vertices, after one for each scope whose weights several terms share, which these read last."""
-        uses: dict[str, int] = {}
-        for scope in self.scopes.values():
-            uses[scope] = uses.get(scope, 0) + 1
-        shared = {scope: i for i, scope in enumerate(scope for scope, times in uses.items() if times > 1)}
+    def text(self, roots: Mapping[str, NodeId]) -> str:
+        """The canonical text of what the roots need."""
+        live = reachable(self.vertices, roots.values())
+        uses = Counter(self._scopes[number] for number in live if number in self._scopes)
+        shared = [scope for scope, times in uses.items() if times > 1]
         if not shared:
-            return self.vertices
+            return canonical_text(self.vertices, roots)
+        moved = self._with_weights({scope: i for i, scope in enumerate(shared)})
+        return canonical_text(moved, {name: number + len(shared) for name, number in roots.items()})
+
+    def _with_weights(self, shared: Mapping[str, int]) -> list[Vertex]:
+        """The vertices, after one for each scope whose weights several of them share, which these read last."""
         moved = [Vertex(b"weights")] * len(shared)
         for number, vertex in enumerate(self.vertices):
-            weights = [shared[scope] for scope in [self.scopes.get(number)] if scope in shared]
-            ordered = (*(one + len(shared) for one in vertex.ordered), *weights)
+            ordered = tuple([one + len(shared) for one in vertex.ordered])
+            if self._scopes.get(number, "") in shared:
+                ordered += (shared[self._scopes[number]],)
             moved.append(Vertex(vertex.label, ordered, tuple((one + len(shared), k) for one, k in vertex.counted)))
         return moved
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
 import sys
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
+from archir.cli import main
 from archir.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.reader import parse_graph
@@ -457,3 +461,22 @@ def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_LISTED", 1)
     with pytest.raises(ArchError, match="draws hardly find any others"):
         archir.loads(SMALL).sample_unique(6)
+
+
+def test_commands_for_unique_architectures(tmp_path: Path) -> None:
+    file = tmp_path / "small.arch"
+    file.write_text(SMALL)
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, [arguments[0], str(file), *arguments[1:]])
+
+    assert "6 of them compute something different" in run("count", "--unique").output
+    assert json.loads(run("count", "--unique", "--json").output)["unique"] == 6
+    lines = run("sample", "--unique", "-n", "6").output.splitlines()
+    space = archir.load(file)
+    assert len({space.canonical(space.architecture(json.loads(line)["choices"])) for line in lines}) == 6
+    refused = run("sample", "--unique", "-n", "7")
+    assert refused.exit_code == 1
+    assert "A1009" in refused.stderr
+    large = CliRunner().invoke(main, ["count", "--unique", str(EXAMPLES / "full_attention" / "full_attention.arch")])
+    assert "A1007" in large.stderr

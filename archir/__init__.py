@@ -15,7 +15,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archir.api import check, compile, cost, export, load, loads, print_graph, train  # noqa: A004
+    from archir.api import (
+        canonical_hash,
+        check,
+        compile,  # noqa: A004
+        cost,
+        diff,
+        export,
+        load,
+        loads,
+        print_graph,
+        train,
+    )
     from archir.errors import ArchError, Diagnostic
     from archir.ir.graph import Graph
     from archir.search.architecture import Architecture
@@ -24,9 +35,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "canonical_hash": "archir.api",
     "check": "archir.api",
     "compile": "archir.api",
     "cost": "archir.api",
+    "diff": "archir.api",
     "export": "archir.api",
     "load": "archir.api",
     "loads": "archir.api",
@@ -46,9 +59,11 @@ __all__ = [
     "Graph",
     "Space",
     "__version__",
+    "canonical_hash",
     "check",
     "compile",
     "cost",
+    "diff",
     "export",
     "load",
     "loads",

@@ -15,12 +15,18 @@ from archir.build.files import read
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
+from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
 
 if TYPE_CHECKING:
+    from archir.search.architecture import Architecture, Written
+    from archir.search.diff import Difference
     from archir.search.space import Space
 
-__all__ = ["Cost", "check", "compile", "cost", "export", "graph", "graphs", "load", "loads", "print_graph", "train"]
+__all__ = [
+    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "graph", "graphs", "load",
+    "loads", "print_graph", "train",
+]  # fmt: skip
 
 
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
@@ -100,6 +106,25 @@ def graphs(
     if problems:
         raise ArchError(*problems.values())
     return found
+
+
+def architecture(path: str | Path) -> Written:
+    """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
+    from archir.search.architecture import read_architecture
+
+    return read_architecture(source(str(path))[0], str(path))
+
+
+def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
+    """What differs between two spaces, or between two architectures: nothing, if they are the same."""
+    from archir.search.diff import diff_architectures, diff_spaces
+    from archir.search.space import Space
+
+    if isinstance(one, Space) and isinstance(other, Space):
+        return diff_spaces(one, other)
+    if isinstance(one, Space) or isinstance(other, Space):
+        raise TypeError("a space and an architecture cannot be compared")
+    return diff_architectures(one, other)
 
 
 def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:

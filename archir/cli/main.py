@@ -15,6 +15,7 @@ _COMMANDS = {
     "show": ("show", "Print the graph of a net, after passes if asked for."),
     "count": ("spaces", "Count the architectures of a space, exactly."),
     "sample": ("spaces", "Draw architectures of a space, uniformly."),
+    "diff": ("diff", "Compare two architectures, or two spaces."),
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
     "train": ("train", "Train one network on labelled images."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,12 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.build.files import read
 from archir.build.parameters import parse_parameter
 from archir.errors import ArchError, fail
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from archir.search.architecture import Architecture
+    from archir.search.architecture import Architecture, Written
     from archir.search.space import Space
 
 Command = Callable[..., Any]
@@ -75,16 +73,12 @@ def picked(
     file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
 ) -> tuple[Graph, Architecture, Space]:
     """One network: a net without choices, the architecture of a file, or a sampled one. Raises ArchError (A1203)."""
-    from archir.search.architecture import read_architecture
-
     if arch is not None and seed is not None:
         raise click.UsageError("--arch and --seed exclude each other")
     written = None
     if arch is not None:
-        text = sys.stdin.read() if arch == "-" else read(Path(arch))
-        written = read_architecture(text, arch)
-        known = {name: _given(value) for name, value in written.parameters.items()}
-        parameters = {**known, **parameters}
+        written = api.architecture(arch)
+        parameters = {**given_parameters(written), **parameters}
     space = space_of(file, parameters, root, limits)
     if written is not None:
         architecture = space.architecture(written.choices)
@@ -94,6 +88,11 @@ def picked(
         hint = "name an architecture: --arch FILE, or sample one: --seed 0"
         raise fail("A1203", f"`{space.name}` has {len(space.choices)} choices to make", None, hint)
     return space.specialize(architecture), architecture, space
+
+
+def given_parameters(written: Written) -> dict[str, Any]:
+    """The parameters of an architecture file's net."""
+    return {name: _given(value) for name, value in written.parameters.items()}
 
 
 def _given(value: Any) -> Any:

@@ -1,13 +1,25 @@
-"""Progress of training: a bar on a terminal, a line per epoch elsewhere, always on standard error."""
+"""Progress of long work: bars on a terminal, a line per epoch of training elsewhere, always on standard error."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import click
 
 from archir.cli.output import console
+
+T = TypeVar("T")
+
+
+def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
+    """The same items, with a bar while they are taken."""
+    if not sys.stderr.isatty():
+        return items
+    from rich.progress import track
+
+    return track(items, what, total, console=console(stderr=True), transient=True)
 
 
 class TrainingProgress:

@@ -12,19 +12,26 @@ import click
 from archir.build.context import Limits
 from archir.cli.options import file_argument, json_option, net_options, seed_option, space_of
 from archir.cli.output import big, emit, table
+from archir.cli.progress import tracked
 from archir.files import write_atomic
 
 
 @click.command("count")
 @file_argument
 @click.option("--choices", "list_choices", is_flag=True, help="List the choices.")
+@click.option("--unique", is_flag=True, help="Count those that compute something different, too; this lists them all.")
 @net_options
 @json_option
 def count_command(
-    file: str, list_choices: bool, parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool
-) -> None:
+    file: str, list_choices: bool, unique: bool, parameters: dict[str, Any], root: Path | None, limits: Limits,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Count the architectures of a space, exactly: all of them, and those that satisfy its `require` lines."""
     space = space_of(file, parameters, root, limits)
+    different = None
+    if unique:
+        everything = tracked(space.enumerate(), space.satisfying, "comparing")
+        different = sum(1 for _ in space.unique(everything))
     if as_json:
         choices = [
             {"path": c.path, "alternatives": list(c.alternatives), "take": c.take, "tags": sorted(c.tags)}
@@ -38,6 +45,7 @@ def count_command(
                 "cost_bounds": space.bounded,
                 "choices": choices,
             }
+            | ({"unique": different} if unique else {})
         )
         return
     click.echo(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
@@ -46,6 +54,8 @@ def count_command(
     if space.bounded:
         bounds = ", ".join(c.text for c in space.graph.constraints if c.cost is not None)
         click.echo(f"bounds on costs are kept by `sample`, and not counted: {bounds}")
+    if different is not None:
+        click.echo(f"{different:,} of them compute something different")
     if list_choices:
         rows = [
             (
@@ -67,6 +77,7 @@ def _active(condition: object) -> str:
 @click.command("sample")
 @file_argument
 @click.option("-n", "count", type=click.IntRange(1), default=1, show_default=True, help="How many architectures.")
+@click.option("--unique", is_flag=True, help="Draw on while architectures compute the same as one before.")
 @seed_option
 @click.option(
     "--policy", type=click.Choice(["architectures", "choices"]), default="architectures", show_default=True,
@@ -79,6 +90,7 @@ def _active(condition: object) -> str:
 def sample_command(
     file: str,
     count: int,
+    unique: bool,
     seed: int,
     policy: Any,
     output: Path | None,
@@ -89,7 +101,7 @@ def sample_command(
     """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON."""
     space = space_of(file, parameters, root, limits)
     rng = random.Random(seed)
-    found = [space.sample(rng, policy) for _ in range(count)]
+    found = space.sample_unique(count, rng, policy) if unique else [space.sample(rng, policy) for _ in range(count)]
     if count == 1:
         text = found[0].to_json(space.graph.parameters)
     else:

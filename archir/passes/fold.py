@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from archir.cases import varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
@@ -28,19 +30,38 @@ def fold(graph: Graph) -> Graph:
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         type_ = next(known)
-        made = _Site(out, types, operands, type_).folded(node)
+        made = Site(out, types, operands, type_).folded(node)
         types.setdefault(made, type_)
         return made
 
     return prune(rebuild(graph, step))
 
 
-@dataclass(frozen=True)
-class _Site:
-    """Where a node goes: the graph so far with its types, the node's operands and its type."""
+FOLDING = {
+    Identity, Scale, Shift, Reshape, Flatten, Slice, Pad, Upsample, MaxPool, AvgPool, Concat, Add, Sub, Zero, Relu,
+    Relu6, ToMap, ToTokens, Transpose, Select,
+}  # fmt: skip
+"""The operations that `Site.folded` may do something about."""
 
-    out: Graph
-    types: dict[NodeId, TensorType]
+
+class Growing(Protocol):
+    """What nodes can be added to: a graph, or terms of one."""
+
+    def __getitem__(self, number: NodeId) -> Node: ...
+
+    def operands(self, number: NodeId) -> tuple[NodeId, ...]:
+        """What a node reads."""
+
+    def add(self, node: Node, *operands: NodeId) -> NodeId:
+        """Add a node that reads these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a node goes: what there is so far with its types, the node's operands and its type."""
+
+    out: Growing
+    types: Mapping[NodeId, TensorType]
     operands: tuple[NodeId, ...]
     type: TensorType
 

@@ -16,27 +16,33 @@ def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
     result = Graph(graph.name)
     result.parameters = dict(graph.parameters)
     result.blocks = graph.blocks
-    reached: dict[NodeId, NodeId] = {}  # a node and the one that stands for it once choices are made
-    stack = list(graph.outputs.values())
-    kept: set[NodeId] = set()
-    while stack:
-        number = stack.pop()
-        if number in reached:
-            continue
-        source = number
-        while isinstance(op := graph[source].op, Select):
-            source = graph.operands(source)[op.cases[outcomes[op.choice]]]
-        reached[number] = source
-        if source not in kept:
-            kept.add(source)
-            stack.extend(graph.operands(source))
+    standing = reached(graph, outcomes)
     moved: dict[NodeId, NodeId] = {}
-    for number in sorted(kept | set(graph.inputs.values())):
+    for number in sorted({*standing.values(), *graph.inputs.values()}):
         node = graph[number]
         op = node.op.at(outcomes)
         moved[number] = result.add(
             node if op is node.op else Node(op, node.span, node.scope),
-            *[moved[reached[operand]] for operand in graph.operands(number)],
+            *[moved[standing[operand]] for operand in graph.operands(number)],
         )
-    result.outputs = {name: moved[reached[number]] for name, number in graph.outputs.items()}
+    result.outputs = {name: moved[standing[number]] for name, number in graph.outputs.items()}
     return result
+
+
+def reached(graph: Graph, outcomes: Mapping[str, int]) -> dict[NodeId, NodeId]:
+    """The nodes that outputs need under these outcomes, and what stands for each: itself, or what a choice came to."""
+    found: dict[NodeId, NodeId] = {}
+    stack = list(graph.outputs.values())
+    while stack:
+        number = stack.pop()
+        if number in found:
+            continue
+        source = number
+        while isinstance(op := graph[source].op, Select):
+            source = graph.operands(source)[op.cases[outcomes[op.choice]]]
+        found[number] = source
+        if source == number:
+            stack.extend(graph.operands(source))
+        else:
+            stack.append(source)
+    return found

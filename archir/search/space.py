@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from archir.cases import Value, at, leaves, support, varies
 from archir.errors import fail
 from archir.ir.graph import Constraint, Decision, Graph
+from archir.passes.canonical import Canonical
 from archir.passes.cost import Cost, cost
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture, differences
@@ -22,7 +24,9 @@ Codes = NDArray[np.int16]
 Policy = Literal["architectures", "choices"]
 
 MOST_TRIES = 10_000
-"""Draws that cost bounds may refuse in a row."""
+"""Draws that may be refused in a row, because they break cost bounds or were there before."""
+MOST_LISTED = 1_000_000
+"""Architectures of a space that is listed without being asked how many are wanted."""
 
 
 class Space:
@@ -122,7 +126,7 @@ class Space:
                 if self._allowed(changed) and (not self._bounds or self.within(other)):
                     yield other
 
-    def enumerate(self, most: int = 1_000_000) -> Iterator[Architecture]:
+    def enumerate(self, most: int = MOST_LISTED) -> Iterator[Architecture]:
         """Every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than `most`."""
         if self.satisfying > most:
             raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
@@ -200,6 +204,53 @@ class Space:
 
     def _decoded(self, codes: Iterable[int]) -> Architecture:
         return Architecture(self.choices, tuple(codes), self.name)
+
+    # which are the same
+
+    def canonical(self, architecture: Architecture) -> str:
+        """A hash that is equal for architectures that compute the same (see `archir.passes.canonical`)."""
+        return self._canonical.hash(architecture.outcomes)
+
+    @cached_property
+    def _canonical(self) -> Canonical:
+        return Canonical(self.graph)
+
+    def unique(self, architectures: Iterable[Architecture]) -> Iterator[Architecture]:
+        """Those that do not compute the same as one before."""
+        seen: set[str] = set()
+        for architecture in architectures:
+            name = self.canonical(architecture)
+            if name not in seen:
+                seen.add(name)
+                yield architecture
+
+    def sample_unique(
+        self, n: int, seed: int | random.Random = 0, policy: Policy = "architectures"
+    ) -> list[Architecture]:
+        """`n` architectures that all compute something else, in the order in which `sample` first draws them.
+
+        Raises ArchError (A1009) if there are fewer, or if they are too rare to be found.
+        """
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        met: set[Architecture] = set()
+
+        def drawn() -> Iterator[Architecture]:
+            """Each once; what draws no longer find is listed, in a space that can be."""
+            tries = 0
+            while len(met) < self.satisfying and tries < MOST_TRIES:
+                architecture = self.sample(rng, policy)
+                tries = 0 if architecture not in met else tries + 1
+                if tries == 0:
+                    met.add(architecture)
+                    yield architecture
+            if len(met) < self.satisfying <= MOST_LISTED:
+                yield from (architecture for architecture in self.enumerate() if architecture not in met)
+
+        found = list(islice(self.unique(drawn()), n))
+        if len(found) < n:
+            reason = "there are no more" if self.satisfying <= MOST_LISTED else "draws hardly find any others"
+            raise fail("A1009", f"found {len(found):,} different architectures of {n:,}: {reason}")
+        return found
 
     # many architectures at once
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archir.api import check, compile, cost, export, load, loads, print_graph, train  # noqa: A004
+    from archir.api import check, compile, cost, export, format, load, loads, print_graph, train  # noqa: A004
     from archir.errors import ArchError, Diagnostic
     from archir.ir.graph import Graph
     from archir.search.architecture import Architecture
@@ -28,6 +28,7 @@ _HOMES = {
     "compile": "archir.api",
     "cost": "archir.api",
     "export": "archir.api",
+    "format": "archir.api",
     "load": "archir.api",
     "loads": "archir.api",
     "print_graph": "archir.api",
@@ -50,6 +51,7 @@ __all__ = [
     "compile",
     "cost",
     "export",
+    "format",
     "load",
     "loads",
     "print_graph",

@@ -16,11 +16,25 @@ from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.passes.cost import Cost, cost
+from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
     from archir.search.space import Space
 
-__all__ = ["Cost", "check", "compile", "cost", "export", "graph", "graphs", "load", "loads", "print_graph", "train"]
+__all__ = [
+    "Cost",
+    "check",
+    "compile",
+    "cost",
+    "export",
+    "format",
+    "graph",
+    "graphs",
+    "load",
+    "loads",
+    "print_graph",
+    "train",
+]
 
 
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
@@ -100,6 +114,11 @@ def graphs(
     if problems:
         raise ArchError(*problems.values())
     return found
+
+
+def format(text: str, name: str = "<text>") -> str:
+    """A text in the canonical layout: the same tokens and comments, other blanks and line breaks. Raises ArchError."""
+    return canonical(text, name)
 
 
 def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import TypeAlias
 
 from archir.syntax.format.doc import (
@@ -20,22 +21,31 @@ from archir.syntax.format.doc import (
     is_tall,
 )
 
-Piece: TypeAlias = tuple[int, bool, Doc]
-"""A document, how far its lines are indented, and whether its group is on one line."""
+
+class Mode(Enum):
+    """How the lines of a group are: broken; flat, but for what hugs; flat, with all that is inside."""
+
+    BROKEN = 0
+    LOOSE = 1
+    FLAT = 2
+
+
+Piece: TypeAlias = tuple[int, Mode, Doc]
+"""A document, how far its lines are indented, and the mode of its group."""
 
 
 def render(doc: Doc) -> str:
     """The text of a document."""
     out: list[str] = []
     column = 0
-    left: list[Piece] = [(0, False, doc)]
+    left: list[Piece] = [(0, Mode.BROKEN, doc)]
     while left:
-        indent, flat, doc = left.pop()
+        indent, mode, doc = left.pop()
         match doc:
             case str():
                 out.append(doc)
                 column += len(doc)
-            case Line() if flat:
+            case Line() if mode is not Mode.BROKEN:
                 out.append(doc.flat)
                 column += len(doc.flat)
             case Line() | Newline():
@@ -44,33 +54,42 @@ def render(doc: Doc) -> str:
                 column = indent
             case Comment():
                 out.append(f"  {doc.text}")
+            case IfBroken() if mode is Mode.BROKEN:
+                left.append((indent, mode, doc.text))
             case IfBroken():
-                left.append((indent, flat, "" if flat else doc.text))
+                pass
             case Indent():
-                left.append((indent if flat else indent + STEP, flat, doc.content))
+                left.append((_inner(indent, mode), mode, doc.content))
             case Group():
-                one_line: Piece = (indent, True, doc.content)
-                flat = not doc.broken and (
-                    (flat and not doc.hug)
-                    or _fits(WIDTH - column, one_line, left)
-                    or (doc.chain and _fits(WIDTH - column, one_line, left, break_hugs=True))
-                )
-                left.append((indent, flat, doc.content))
+                left.append((indent, _mode(doc, indent, mode, WIDTH - column, left), doc.content))
             case Braces():
-                one_line = (indent, True, doc.flat())
-                if not doc.broken and _fits(WIDTH - column, one_line, left):
+                one_line: Piece = (indent, Mode.FLAT, doc.flat())
+                if mode is Mode.FLAT or (not doc.broken and _fits(WIDTH - column, one_line, left)):
                     left.append(one_line)
                 else:
-                    inner: Piece = (indent + STEP, False, [*doc.start, *_rows(doc, indent + STEP), *doc.end])
-                    left += [(indent, False, [Newline(), "}"]), inner, (indent, False, "{")]
+                    rows = [*doc.start, *_rows(doc, indent + STEP), *doc.end]
+                    left.append((indent, Mode.BROKEN, ["{", Indent(rows), Newline(), "}"]))
             case _:
-                left += [(indent, flat, part) for part in reversed(doc)]
+                left += [(indent, mode, part) for part in reversed(doc)]
     return "".join(out)
 
 
-def _fits(room: int, piece: Piece, after: Sequence[Piece], break_hugs: bool = False) -> bool:
-    """Whether lines have room: what is `after` the piece, the last first, up to where it may break, and before that
-    the piece, which breaks where it must, and with `break_hugs` in braces and in groups that hug."""
+def _inner(indent: int, mode: Mode) -> int:
+    return indent + STEP if mode is Mode.BROKEN else indent
+
+
+def _mode(group: Group, indent: int, outer: Mode, room: int, after: Sequence[Piece]) -> Mode:
+    if outer is Mode.FLAT or (outer is Mode.LOOSE and not (group.chain or group.hug)):
+        return Mode.FLAT
+    if not group.tall and _fits(room, (indent, Mode.FLAT, group.content), after):
+        return Mode.FLAT
+    if group.chain and not group.broken and _fits(room, (indent, Mode.LOOSE, group.content), after):
+        return Mode.LOOSE
+    return Mode.BROKEN
+
+
+def _fits(room: int, piece: Piece, after: Sequence[Piece]) -> bool:
+    """Whether the lines of a piece have `room`, with what is `after` it, the last first, up to where that may break."""
     own: list[Piece] = [piece]
     rest: list[Piece] = []
     position = len(after)
@@ -82,28 +101,30 @@ def _fits(room: int, piece: Piece, after: Sequence[Piece], break_hugs: bool = Fa
             rest.append(after[position])
         mine = bool(own)
         todo = own or rest
-        indent, flat, doc = todo.pop()
+        indent, mode, doc = todo.pop()
         match doc:
             case str():
                 room -= len(doc)
-            case Line() if flat:
+            case Line() if mode is not Mode.BROKEN:
                 room -= len(doc.flat)
             case Line() | Newline() | Comment():
                 return True
             case IfBroken():
-                room -= 0 if flat else len(doc.text)
+                room -= len(doc.text) if mode is Mode.BROKEN else 0
             case Indent():
-                todo.append((indent if flat else indent + STEP, flat, doc.content))
-            case Group() if not doc.hug or (mine and not doc.broken and not break_hugs):
-                todo.append((indent, flat and not doc.broken, doc.content))
-            case Braces() if mine and not doc.broken and not break_hugs:
-                todo.append((indent, True, doc.flat()))
-            case Braces() | Group():
+                todo.append((_inner(indent, mode), mode, doc.content))
+            case Braces() if mode is Mode.FLAT:
+                todo.append((indent, mode, doc.flat()))
+            case Group() if mode is not Mode.LOOSE or doc.chain:
+                todo.append((indent, mode, doc.content))
+            case Group() if not doc.hug:
+                todo.append((indent, Mode.FLAT, doc.content))
+            case Group() | Braces():  # the line ends with the opening bracket, and another starts with the closing one
                 if not mine or room < 1:
                     return room >= 1
                 room = WIDTH - indent - 1
             case _:
-                todo += [(indent, flat, part) for part in reversed(doc)]
+                todo += [(indent, mode, part) for part in reversed(doc)]
     return False
 
 

@@ -238,7 +238,7 @@ def test_broken_files_are_left_alone_and_the_others_done(tmp_path: Path) -> None
 
 def test_from_python() -> None:
     assert archir.format(UGLY) == TIDY
-    with pytest.raises(ArchError, match=r"named\.arch:1:7"):
+    with pytest.raises(ArchError, match=r"named\.arch:1:5"):
         archir.format("const", "named.arch")
 
 

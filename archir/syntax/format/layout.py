@@ -69,7 +69,7 @@ def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) 
     hug = not inside and not by_author and isinstance(last, Bracket) and (len(breaks) == 1 or last.breaks)
     tail: list[Doc] = []
     for one, start, end in zip(between, breaks, [*breaks[1:], len(pieces)], strict=True):
-        words = _words(pieces[start:end], hug)
+        words = _words(pieces[start:end], hug and end == len(pieces))
         if one.has_comments:
             tail += [_comment(one), _comments(one), Newline(), words]
         elif by_author and not one.breaks:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         cost,
         diff,
         export,
+        format,  # noqa: A004
         load,
         loads,
         print_graph,
@@ -41,6 +42,7 @@ _HOMES = {
     "cost": "archir.api",
     "diff": "archir.api",
     "export": "archir.api",
+    "format": "archir.api",
     "load": "archir.api",
     "loads": "archir.api",
     "print_graph": "archir.api",
@@ -65,6 +67,7 @@ __all__ = [
     "cost",
     "diff",
     "export",
+    "format",
     "load",
     "loads",
     "print_graph",

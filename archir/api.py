@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archir.search.space import Space
 
 __all__ = [
-    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "graph", "graphs", "load",
+    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs", "load",
     "loads", "print_graph", "train",
 ]  # fmt: skip
 

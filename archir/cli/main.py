@@ -12,6 +12,7 @@ from archir.errors import ArchError, suggest
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
+    "fmt": ("fmt", "Lay out files canonically, or say which are not."),
     "show": ("show", "Print the graph of a net, after passes if asked for."),
     "count": ("spaces", "Count the architectures of a space, exactly."),
     "sample": ("spaces", "Draw architectures of a space, uniformly."),

@@ -118,6 +118,11 @@ def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast
             gc.enable()
 
 
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text that `parse` accepts; of newlines (`_NL`), those that separate."""
+    return _parser().parse_interactive(text).exhaust_lexer()
+
+
 @cache
 def _parser() -> Lark:
     return parser(Layout())

@@ -1,0 +1,25 @@
+"""The one layout of a file: what `archir fmt` writes.
+
+Tokens become words with the gaps between them, words a tree of brackets, that a document, and that lines. No token is
+lost on the way, so that the meaning stays: all that is added and taken away are commas at the end of lists and commas
+between alternatives.
+"""
+
+from __future__ import annotations
+
+from archir.syntax.format.group import bracketed
+from archir.syntax.format.layout import file
+from archir.syntax.format.printer import render
+from archir.syntax.format.words import words
+from archir.syntax.parse import parse, tokens
+
+__all__ = ["canonical"]
+
+
+def canonical(text: str, name: str = "<input>") -> str:
+    """The text in the canonical layout. Raises ArchError (A01xx)."""
+    parse(text, name)
+    found = tokens(text)
+    last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
+    lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")
+    return lines + "\n" if lines else ""

@@ -25,7 +25,7 @@ from archir.ops.activation import (
     Zero,
 )
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
-from archir.ops.attention import Attention, LocalAttention
+from archir.ops.attention import Attention, LocalAttention, Rotary
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
@@ -76,6 +76,7 @@ CASES: list[Case] = [
     (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
     (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
     (LocalAttention(7, 2), (MAP, MAP, MAP)),
+    *((op, (TOKENS,)) for op in (Rotary(), Rotary(2), Rotary(4, 100.0))),
     *((op, (MAP,)) for op in CONVOLUTIONS),
     *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),

@@ -85,3 +85,19 @@ def _relative(g: Builder, op: ops.LocalAttention, q: str, rows: str, columns: st
     name = g.weight(f"{rows.removesuffix('.rows')}.offsets", table)
     flat = g.reshape(g.transpose(q, 0, 1, 3, 4, 2), op.heads, height * width, channels // op.heads)
     return g.reshape(g.node("MatMul", flat, name), op.heads, height, width, 1, kernel * kernel)
+
+
+@lowers(ops.Rotary)
+def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
+    """Both halves of every head turned by tables of cosines and sines, which are constants."""
+    tokens, features = g.type.shape
+    width = features // op.heads
+    angles = np.outer(np.arange(tokens), op.base ** (-2 * np.arange(width // 2) / width))[:, None]
+    cosines, sines = g.constant(np.cos(angles), np.float32), g.constant(np.sin(angles), np.float32)
+    split = g.reshape(x, tokens, op.heads, width)
+    first, second = g.nodes_of("Split", split, outputs=2, axis=-1, num_outputs=2)
+    turned = (
+        g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
+        g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
+    )
+    return g.reshape(g.node("Concat", *turned, axis=-1), tokens, features)

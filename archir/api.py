@@ -17,6 +17,7 @@ from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
+from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
     from archir.search.architecture import Architecture, Written
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from archir.search.space import Space
 
 __all__ = [
-    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs", "load",
-    "loads", "print_graph", "train",
+    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs",
+    "load", "loads", "print_graph", "train",
 ]  # fmt: skip
 
 
@@ -125,6 +126,11 @@ def diff(one: Space | Architecture | Written, other: Space | Architecture | Writ
     if isinstance(one, Space) or isinstance(other, Space):
         raise TypeError("a space and an architecture cannot be compared")
     return diff_architectures(one, other)
+
+
+def format(text: str, name: str = "<text>") -> str:
+    """A text in the canonical layout: the same tokens and comments, other blanks and line breaks. Raises ArchError."""
+    return canonical(text, name)
 
 
 def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:

@@ -25,7 +25,7 @@ from archir.ops.activation import (
     Zero,
 )
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
-from archir.ops.attention import Attention, AxialAttention, LocalAttention
+from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
@@ -85,6 +85,7 @@ CASES: list[Case] = [
     (LocalAttention(3, 8, shared=True), (MAP, MAP, MAP)),
     *((AxialAttention(axis, heads), (MAP, MAP, (12, 6, 5))) for axis in ("height", "width") for heads in (1, 4)),
     *((AxialAttention(axis, 2, False, 0.5), (MAP, MAP, MAP)) for axis in ("height", "width")),
+    *((op, (TOKENS,)) for op in (Rotary(), Rotary(2), Rotary(4, 100.0))),
     *((op, (MAP,)) for op in CONVOLUTIONS),
     *((DynamicConv(), (MAP, (8, k, k))) for k in (1, 3, 5)),
     (AsGate(), (MAP,)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Hashable, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.build import static
@@ -111,9 +111,12 @@ class Caller(Evaluator):
         self.assigned = label
         if callee is POISON or any(argument.value is POISON for argument in given):
             return POISON
-        own = tree.own or (isinstance(callee, Block) and callee.definition.own)
-        if own and any(varies(argument.value) for argument in given):
-            return self._own(callee, given, tree.span)
+        if tree.own or (isinstance(callee, Block) and callee.definition.own):
+            given = [replace(argument, value=self._one_tensor(argument)) for argument in given]
+            if any(argument.value is POISON for argument in given):
+                return POISON
+            if any(varies(argument.value) for argument in given):
+                return self._own(callee, given, tree.span)
         return self.call(callee, given, tree.span, here)
 
     def call(self, callee: Value, given: list[Given], span: Span, here: bool = False) -> Value:
@@ -144,8 +147,15 @@ class Caller(Evaluator):
                     result = made if result is UNBOUND else self.merged(condition, made, result, span)
         return result
 
+    def _one_tensor(self, argument: Given) -> Value:
+        """A tensor as one node, whatever it depends on; any other value as it is."""
+        try:
+            return self.settled(argument.value, set(), argument.span)
+        except RuleError as error:
+            return self.refuse(error, argument.span)
+
     def _own(self, callee: Value, given: list[Given], span: Span) -> Value:
-        """A call for each combination that its arguments depend on, with weights of its own."""
+        """A call for each combination of values that its arguments may have, with weights of its own."""
         varied = [argument.value for argument in given if varies(argument.value)]
         combined = self.lift(span, lambda *values: Items(values), *varied)
         if combined is POISON:

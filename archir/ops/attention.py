@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from archir.errors import require
-from archir.ir.op import Op, Weight
-from archir.types import TensorType, is_map
+from archir.ir.op import Free, Op, Weight
+from archir.types import TensorType, is_map, is_tokens
 
 
 def _heads_split(heads: int, *xs: TensorType) -> None:
@@ -131,3 +131,23 @@ class AxialAttention(Op):
         """Per position, over the whole span: query . key, weights . value, and the query against the offsets."""
         relative = query.channels if self.relative else 0
         return _positions(query) * self.span(query) * (query.channels + value.channels + relative)
+
+
+@dataclass(frozen=True)
+class Rotary(Free):
+    """Queries or keys f32[N, D] turned by their position n (Su et al. 2021, eq. 34, but in halves).
+
+    In each head of width c, features i and i + c / 2 are a point in the plane, turned by the angle n / base^(2 i / c).
+    """
+
+    linear: ClassVar[bool] = True
+    heads: int = 1
+    base: float = 10000.0
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        is_tokens(x)
+        _heads_split(self.heads, x)
+        require(x.channels // self.heads % 2 == 0, f"heads of odd width {x.channels // self.heads} have no halves")
+        require(self.base > 0, f"`base` must be positive, got {self.base}")
+        return x

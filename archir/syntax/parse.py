@@ -238,12 +238,15 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
             )
         return kind(span, depth, *fields)
 
-    def _name(self, token: Token) -> ast.Name:
+    def _word(self, token: Token) -> ast.Name:
         assert token.start_pos is not None
-        span = Span(self.source, token.start_pos, token.start_pos + len(token))
+        return ast.Name(Span(self.source, token.start_pos, token.start_pos + len(token)), 1, str(token))
+
+    def _name(self, token: Token) -> ast.Name:
+        name = self._word(token)
         if token in _VALUES:
-            raise fail("A0102", f"`{token}` is a value and cannot be a name", span)
-        return ast.Name(span, 1, str(token))
+            raise fail("A0102", f"`{token}` is a value and cannot be a name", name.span)
+        return name
 
     def _maybe_name(self, token: Token | None) -> ast.Name | None:
         return None if token is None else self._name(token)
@@ -440,7 +443,7 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
         return self._make(ast.ChooseOne, meta, self._maybe_name(label), tags, _present(alternatives))
 
     def alternative(self, meta: Meta, parts: list[Any]) -> ast.Alternative:
-        return self._make(ast.Alternative, meta, self._name(parts[0]), parts[1])
+        return self._make(ast.Alternative, meta, self._word(parts[0]), parts[1])
 
     def choose_subset(self, meta: Meta, parts: list[Any]) -> ast.ChooseSubset:
         label, tags, take, items, where = parts

@@ -328,3 +328,14 @@ def test_own_on_a_block() -> None:
     found = space("k = choose k(1, 3)\noutput y = image |> f(k)", before)
     one, two = (set(scopes(found.specialize(each))) for each in found.enumerate())
     assert not one & two
+
+
+def test_own_grows_with_the_choices_of_a_call_alone() -> None:
+    """What is piped from one call into the next depends on choices, too; that keeps no further weights apart."""
+
+    def layers(depth: int) -> Graph:
+        body = f"x = image\nrepeat {depth} as i {{\na = choose a(1, 3)\nb = choose b(1, 2)\nx = x |> own f(a, b)\n}}"
+        return space(f"{body}\noutput y = x", "block f(x, k, d) {\nreturn x |> conv(4, k, dilation=d)\n}\n").graph
+
+    sizes = [sum(graph[n].op.name == "conv" for n in graph) for graph in map(layers, (1, 2, 6))]
+    assert sizes == [4, 8, 24]

@@ -113,3 +113,19 @@ def axial_attention(
     y = g.node("MatMul", g.node("Softmax", logits, axis=-1), v)
     back = (0, 2, 4, 3, 1) if op.axis == "height" else (0, 2, 4, 1, 3)
     return g.reshape(g.transpose(y, *back), *g.type.shape)
+
+
+@lowers(ops.Rotary)
+def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
+    """Both halves of every head turned by tables of cosines and sines, which are constants."""
+    tokens, features = g.type.shape
+    width = features // op.heads
+    angles = np.outer(np.arange(tokens), op.base ** (-2 * np.arange(width // 2) / width))[:, None]
+    cosines, sines = g.constant(np.cos(angles), np.float32), g.constant(np.sin(angles), np.float32)
+    split = g.reshape(x, tokens, op.heads, width)
+    first, second = g.nodes_of("Split", split, outputs=2, axis=-1, num_outputs=2)
+    turned = (
+        g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
+        g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
+    )
+    return g.reshape(g.node("Concat", *turned, axis=-1), tokens, features)

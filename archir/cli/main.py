@@ -12,7 +12,7 @@ from archir.errors import ArchError, suggest
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
-    "show": ("show", "Print the graph of a net, after passes if asked for."),
+    "show": ("show", "Show the graph of a net: as text, or as a picture."),
     "count": ("spaces", "Count the architectures of a space, exactly."),
     "sample": ("spaces", "Draw architectures of a space, uniformly."),
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),

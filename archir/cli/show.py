@@ -32,7 +32,7 @@ from archir.pictures import FORMATS, picture
     show_default=True,
     help="What to show: the graph, or a picture of it.",
 )
-@click.option("--depth", type=click.IntRange(0), default=1, show_default=True, help="Levels of blocks a picture opens.")
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of blocks a picture opens.")
 @click.option(
     "--block", metavar="PATH", help="Picture this block alone: its scope, or its name (the first call of it)."
 )

@@ -48,5 +48,5 @@ def _shape(box: Box) -> str:
 
 def _quoted(*lines: str) -> str:
     """Lines as a quoted string: backslashes and quotes are escaped, so that nothing in them is read as DOT."""
-    escaped = (printable(line).replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ") for line in lines if line)
+    escaped = (printable(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines if line)
     return '"' + "\\n".join(escaped) + '"'

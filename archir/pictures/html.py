@@ -24,7 +24,14 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "kinds": KINDS,
         "used": sorted({box.kind for box in boxes[1:]}),
         "opened": sorted(outline.opened(depth)),
-        "sizes": {"header": place.HEADER, "pad": place.PAD, "gap": place.GAP, "lane": place.LANE},
+        "sizes": {
+            "sweeps": place.SWEEPS,
+            "header": place.HEADER,
+            "pad": place.PAD,
+            "gap": place.GAP,
+            "lane": place.LANE,
+            "pull": place.PULL,
+        },
         "boxes": [_data(box) for box in boxes],
     }
     style, script = STYLE + _read("page.css"), _read("page.js")

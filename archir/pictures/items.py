@@ -79,7 +79,7 @@ class _Collector:
         self.weighed: set[str] = set()
         self.readers = self._readers()
         self.shown: set[str] = set()
-        """Choices all of whose alternatives have a box."""
+        """Choices among tensors all of whose alternatives have a box."""
 
     def collect(self) -> None:
         for number in self.graph:
@@ -233,10 +233,11 @@ class _Collector:
         return best
 
     def _values(self) -> None:
-        """Choices among values, or whose alternatives are not all told apart: a box with their names."""
+        """Choices among values, or whose alternatives have no box each: a box with their names."""
+        changing = {choice for number in self.types for choice in support(*self.graph[number].op.varied.values())}
         for decision in self.graph.decisions.values():
             choice = decision.choice
-            if choice.path not in self.shown:
+            if choice.path not in self.shown or choice in changing:
                 path = split(choice.path) or ("choice",)
                 names = labels.outcomes(choice, list(range(choice.outcomes)))
                 lines = tuple(labels.shortened(line) for line in (names, labels.tags(choice)) if line)

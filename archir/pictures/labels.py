@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from typing import Literal
 
@@ -46,12 +45,9 @@ def kind(op: Op) -> Kind:
     return _FAMILIES.get(type(op).__module__.rsplit(".", 1)[-1], "data")
 
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
 def printable(text: str) -> str:
-    """A text with a replacement in place of every character that XML cannot hold, or that does not print."""
-    return _UNPRINTABLE.sub("\ufffd", text)
+    """A text in one line, with a replacement in place of every character that does not print."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
 
 
 def shortened(text: str, most: int = _MOST_CHARACTERS) -> str:

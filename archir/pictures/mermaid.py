@@ -60,4 +60,4 @@ def _parts(box: Box, picture: Flat, indent: str) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     """A text in which every character that could mean something to Mermaid or HTML is a numeric entity."""
-    return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in printable(text).replace("\n", " "))
+    return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in printable(text))

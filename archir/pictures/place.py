@@ -18,7 +18,12 @@ TITLE, LINE, SMALL = 13.0, 15.0, 11.0
 """Size of titles, height of further lines, and their size."""
 HEADER, PAD, GAP, LANE = 26.0, 16.0, 22.0, 14.0
 """Height of the band with an open box's title; room inside its border; between boxes; between edges that pass them."""
-_SWEEPS = 24
+SWEEPS = 24
+PULL = (1.0, 0.001, 4.0)
+"""How strongly slots that are joined draw near: parts; a part and an edge that passes parts by; two such edges.
+
+What follows directly stands in one line, and edges around it are straight.
+"""
 
 
 Offset = Callable[[int, int], float]
@@ -153,20 +158,22 @@ def _columns(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset
             x += step
             middles[slot] = x
     count = len(order.rows)
-    for sweep in range(_SWEEPS):
+    for sweep in range(SWEEPS):
         for i in range(count) if sweep % 2 == 0 else range(count - 1, -1, -1):
             wanted, weights = [], []
             for slot in order.rows[i]:
                 near = above[slot] if sweep == 0 else below[slot] if sweep == 1 else [*above[slot], *below[slot]]
                 total, weight = 0.0, 0.0
                 for other, offset in near:
-                    w = 8.0 if order.parts[slot] < 0 and order.parts[other] < 0 else 1.0
+                    w = PULL[(order.parts[slot] < 0) + (order.parts[other] < 0)]
                     total += w * (middles[other] + offset)
                     weight += w
                 wanted.append(total / weight if near else middles[slot])
                 weights.append(weight if near else 0.01)
             for slot, x in zip(order.rows[i], _spread(wanted, weights, room[i]), strict=True):
                 middles[slot] = x
+    if len(order.rows[0]) == len(order.rows[-1]) == 1:
+        middles[order.rows[0][0]] = middles[order.rows[-1][0]]  # so that boxes in a line stand right below each other
     return middles
 
 

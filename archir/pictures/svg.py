@@ -78,7 +78,7 @@ def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str
     sheet = sheets[box.number]
     wide, high = sheet.width, sheet.height
     classes = f"box {box.kind}" + (" varied" if box.varied else "")
-    yield f'<g class="{classes}"><title>{text(_tip(box))}</title>'
+    yield f'<g class="{classes}"><title>{_tip(box)}</title>'
     if sheet.entries is not None:
         yield f'<rect class="open" x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(high)}" rx="8"/>'
         yield f'<path class="band" d="{_band(x, y, wide)}"/>'
@@ -104,7 +104,7 @@ def _band(x: float, y: float, wide: float) -> str:
 
 
 def _tip(box: Box) -> str:
-    return "\n".join([box.title, *box.lines, *([box.scope] if box.scope else [])])
+    return "\n".join(map(text, [box.title, *box.lines, *([box.scope] if box.scope else [])]))
 
 
 def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[str]:

@@ -69,13 +69,13 @@
       row.forEach((slot, k) => { x += k ? room[i][k - 1] : 0; middles[slot] = x; });
     });
     const forth = rows.map((_, i) => i), back = [...forth].reverse();
-    for (let sweep = 0; sweep < 24; sweep++) {
+    for (let sweep = 0; sweep < sizes.sweeps; sweep++) {
       for (const i of sweep % 2 ? back : forth) {
         const weights = [], wanted = rows[i].map((slot) => {
           const near = sweep === 0 ? above[slot] : sweep === 1 ? below[slot] : above[slot].concat(below[slot]);
           let total = 0, weight = 0;
           for (const [other, offset] of near) {
-            const w = parts[slot] < 0 && parts[other] < 0 ? 8 : 1;
+            const w = sizes.pull[(parts[slot] < 0) + (parts[other] < 0)];
             total += w * (middles[other] + offset);
             weight += w;
           }
@@ -85,6 +85,8 @@
         spread(wanted, weights, room[i]).forEach((x, k) => { middles[rows[i][k]] = x; });
       }
     }
+    const first = rows[0], last = rows[rows.length - 1];
+    if (first.length === 1 && last.length === 1) middles[first[0]] = middles[last[0]];
     return middles;
   }
 

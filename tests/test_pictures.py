@@ -113,8 +113,8 @@ def test_every_way_of_choosing_is_drawn(small: Graph) -> None:
     value = next(one for one in of.root.parts if one.title == "choose kernel" and not one.parts)
     assert (value.kind, value.parts, value.lines) == ("choice", (), ("3 | 5", "@size"))
     by_value = next(one for one in of.root.parts if one.title == "choose kernel" and one.parts)
-    assert [part.title for part in by_value.parts] == ["5", "3", "one of 2"]
-    assert [part.kind for part in by_value.parts] == ["pooling", "through", "choice"]
+    assert [part.title for part in by_value.parts] == ["3", "5", "one of 2"]
+    assert [part.kind for part in by_value.parts] == ["through", "pooling", "choice"]
     op = box(of, "choose op")
     assert [part.title for part in op.parts] == ["plain", "wide", "skip", "one of 3"]
     assert [part.lines[0] for part in op.parts] == ["conv 3×3", "8×16×16", "identity", "8×16×16"]

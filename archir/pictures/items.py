@@ -50,6 +50,8 @@ class Inventory:
     items: list[Item]
     choices: dict[Path, Choice]
     blocks: Mapping[str, str]
+    alternatives: dict[Path, tuple[str, ...]]
+    """What is in the boxes of choices, in the order of outcomes."""
 
 
 def split(scope: str) -> Path:
@@ -61,7 +63,7 @@ def inventory(graph: Graph) -> Inventory:
     """What there is to draw of a graph."""
     collector = _Collector(graph)
     collector.collect()
-    return Inventory(collector.items, collector.boxes, graph.blocks)
+    return Inventory(collector.items, collector.boxes, graph.blocks, collector.alternatives)
 
 
 def _common(one: Path, other: Path) -> int:
@@ -75,6 +77,7 @@ class _Collector:
         self.needed = needs(graph)
         self.items: list[Item] = []
         self.boxes: dict[Path, Choice] = {}
+        self.alternatives: dict[Path, tuple[str, ...]] = {}
         self.made: dict[NodeId, int] = {}
         self.weighed: set[str] = set()
         self.readers = self._readers()
@@ -175,7 +178,7 @@ class _Collector:
         place = home if home is not None else (*self._between(number, sources.values()), f"{op.choice} %{number}")
         if place in self.boxes and home is not None:
             place = (*place[:-1], f"{place[-1]} %{number}")
-        self.boxes[place] = choice
+        self.boxes[place], self.alternatives[place] = choice, tuple(names.values())
         shape = labels.shape(self.types[number])
         reads = []
         for position, name in names.items():

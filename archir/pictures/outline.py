@@ -91,12 +91,16 @@ def outline(graph: Graph, block: str | None = None) -> Outline:
 
 
 def _subtitle(graph: Graph, have: Inventory, block: str | None) -> str:
-    operations = sum(item.kind not in ("io", "through", "choice") for item in have.items)
+    operations = sum(map(_operates, have.items))
     facts = [f"block of {graph.name}"] if block is not None else []
     facts.append(labels.counted(operations, "operation"))
     if graph.decisions and block is None:
         facts.append(labels.counted(len(graph.decisions), "choice"))
     return " · ".join([*facts, *_costs(have.items)])
+
+
+def _operates(item: Item) -> bool:
+    return item.kind not in ("io", "through", "choice")
 
 
 def _costs(items: list[Item]) -> list[str]:
@@ -169,8 +173,10 @@ class _Maker:
             plain = re.sub(r"(_\d+)?(\[\d+\])*$", "", part.title)
             lines += [name if name != plain else ""]
             inner = sum(path[: len(part.path)] == part.path for path in self.have.choices)
+            details += [("choices", f"{inner:,}" if inner else "")]
             lines += [shape, labels.counted(inner, "choice") if inner else " · ".join(costs)]
-        details += [("result", shape), ("operations", f"{len(items):,}"), ("cost", ", ".join(costs))]
+        operations = sum(map(_operates, items))
+        details += [("result", shape), ("operations", f"{operations:,}"), ("cost", ", ".join(costs))]
         kept = tuple(labels.shortened(line) for line in lines if line)
         return kept, tuple((name, text) for name, text in details if text)
 

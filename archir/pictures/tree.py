@@ -64,6 +64,9 @@ def tree(have: Inventory) -> Part:
                 around.parts.append(boxes[path])
             around = boxes[path]
         around.parts.append(Part((*item.place, item.name), item.title, number, parent=around))
+    for path, names in have.alternatives.items():
+        if path in boxes:
+            boxes[path].parts.sort(key=lambda part: (*names, part.path[-1]).index(part.path[-1]))
     return root
 
 

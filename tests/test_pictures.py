@@ -137,7 +137,7 @@ def test_costs_of_blocks_add_up() -> None:
     assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
     details = dict(next(one for one in of.root.walk() if one.scope == "conv_bn.conv").details)
     assert details["weight weight"] == "64×3×7×7"
-    assert details["parameters"] == "9,408"
+    assert details["params"] == "9,408"
     assert details["stride"] == "2"
 
 

@@ -161,8 +161,8 @@ class _Collector:
             for name, weight in node.op.weights(*types).items():
                 kept = " (kept, not trained)" if weight.buffer else ""
                 yield f"weight {name}", ("×".join(map(str, weight.shape)) or "scalar") + kept
-            yield "parameters", f"{cost.params:,}"
-            yield "multiply-accumulates", f"{cost.macs:,}"
+            yield "params", f"{cost.params:,}"
+            yield "MACs", f"{cost.macs:,}"
 
     def _select(self, number: NodeId, op: Select) -> int:
         """A choice among tensors: a box that holds its alternatives and the place where they come together."""

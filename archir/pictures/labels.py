@@ -111,6 +111,11 @@ def outcomes(choice: Choice, which: list[int]) -> str:
     return " | ".join(texts[:_MOST_VALUES]) + (" | …" if len(texts) > _MOST_VALUES else "")
 
 
+def taken(choice: Choice) -> str:
+    """`7 alternatives`, `2 of 3 alternatives`."""
+    return ("" if choice.take is None else f"{choice.take} of ") + counted(len(choice.alternatives), "alternative")
+
+
 def tags(choice: Choice) -> str:
     """`@operator @stage`."""
     return " ".join(f"@{tag}" for tag in sorted(choice.tags))

@@ -164,7 +164,7 @@ class _Maker:
         lines: list[str] = []
         if choice is not None:
             details += [("choice", choice.path), ("tags", labels.tags(choice))]
-            lines += [labels.tags(choice), labels.counted(len(choice.alternatives), "alternative")]
+            lines += [labels.tags(choice), labels.taken(choice)]
             lines += [labels.outcomes(choice, list(range(choice.outcomes)))]
             details += [("alternatives", ", ".join(map(str, choice.alternatives[:50])))]
         else:

@@ -35,8 +35,8 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         f'viewBox="0 0 {whole} {height}" role="img" aria-labelledby="title">',
         f'<title id="title">{text(outline.title)}: {text(outline.subtitle)}</title>',
         f"<style>{STYLE}</style>",
-        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
-        'orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
+        'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
         f'<rect class="paper" width="{whole}" height="{height}"/>',
         f'<text class="name" x="{_n(_MARGIN)}" y="34">{text(outline.title)}</text>',
         f'<text class="facts" x="{_n(_MARGIN)}" y="54">{text(outline.subtitle)}</text>',

@@ -119,7 +119,7 @@
 
   const view = document.getElementById("view"), ground = document.getElementById("sheet");
   const panel = document.getElementById("panel"), search = document.getElementById("search");
-  const corner = new Map();
+  const corner = new Map(), headings = [];
   let selected = -1, scale = 1, panX = 0, panY = 0, whole = null, matches = [], at = -1;
 
   function make(name, attributes, ...inside) {
@@ -132,6 +132,7 @@
   function draw() {
     whole = place(0);
     corner.clear();
+    headings.length = 0;
     const parts = [];
     drawParts(0, whole, 0, 0, parts);
     ground.replaceChildren(...parts);
@@ -166,10 +167,11 @@
     if (shown) {
       const low = y + sizes.header, inside = [];
       group.append(make("rect", { class: "open", x, y, width, height, rx: 8 }), handle);
-      handle.append(
-        make("path", { class: "band", d: `M${x},${low}V${y + 8}q0,-8 8,-8H${x + width - 8}q8,0 8,8V${low}Z` }),
-        make("text", { class: "title", x: x + 12, y: y + 18 }, box.title,
-          make("tspan", { class: "line", dx: 8 }, box.header)));
+      const band = `M${x},${low}V${y + 8}q0,-8 8,-8H${x + width - 8}q8,0 8,8V${low}Z`;
+      const heading = make("text", { class: "title", x: x + 12, y: y + 18 }, box.title,
+        make("tspan", { class: "line", dx: 8 }, box.header));
+      headings.push([heading, x + 12, x + 12 + width - box.least]);
+      handle.append(make("path", { class: "band", d: band }), heading);
       drawParts(number, sheet, x, y, inside);
       group.append(...inside);
       return group;
@@ -205,7 +207,10 @@
 
   // Moving about.
 
+  /** Bring the sheet where it is looked at; headings stay in view as long as some of their box does. */
   function move() {
+    const left = (16 - panX) / scale;
+    for (const [heading, first, last] of headings) heading.setAttribute("x", Math.max(first, Math.min(last, left)));
     ground.setAttribute("transform", `translate(${panX},${panY}) scale(${scale})`);
   }
 

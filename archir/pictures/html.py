@@ -26,6 +26,7 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "opened": sorted(outline.opened(depth)),
         "sizes": {
             "sweeps": place.SWEEPS,
+            "work": place.WORK,
             "header": place.HEADER,
             "pad": place.PAD,
             "gap": place.GAP,

@@ -18,7 +18,8 @@ TITLE, LINE, SMALL = 13.0, 15.0, 11.0
 """Size of titles, height of further lines, and their size."""
 HEADER, PAD, GAP, LANE = 26.0, 16.0, 22.0, 14.0
 """Height of the band with an open box's title; room inside its border; between boxes; between edges that pass them."""
-SWEEPS = 24
+SWEEPS, WORK = 24, 200_000
+"""How often places are improved, and how many of them at most; large graphs make do with a few rounds."""
 PULL = (1.0, 0.001, 4.0)
 """How strongly slots that are joined draw near: parts; a part and an edge that passes parts by; two such edges.
 
@@ -145,29 +146,30 @@ def _lines(order: Plan, sheets: Sequence[Sheet], middles: Sequence[float]) -> tu
 def _columns(order: Plan, sizes: Sequence[float], enters: Offset, leaves: Offset) -> list[float]:
     """The middle of each slot: as near to its neighbours above and below as the order of its row allows."""
     middles = [0.0] * len(sizes)
-    above: list[list[tuple[int, float]]] = [[] for _ in sizes]
-    below: list[list[tuple[int, float]]] = [[] for _ in sizes]
+    above: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
+    below: list[list[tuple[int, float, float]]] = [[] for _ in sizes]
     for _, upper, lower, tensor in order.segments:
         offset = leaves(upper, tensor) - enters(lower, tensor)
-        above[lower].append((upper, offset))
-        below[upper].append((lower, -offset))
+        pull = PULL[(order.parts[upper] < 0) + (order.parts[lower] < 0)]
+        above[lower].append((upper, offset, pull))
+        below[upper].append((lower, -offset, pull))
     room = [_room(order, sizes, row) for row in order.rows]
     for row, between in zip(order.rows, room, strict=True):
         x = -sum(between) / 2
         for slot, step in zip(row, [0.0, *between], strict=False):
             x += step
             middles[slot] = x
+    both = [[*a, *b] for a, b in zip(above, below, strict=True)]
     count = len(order.rows)
-    for sweep in range(SWEEPS):
+    for sweep in range(max(4, min(SWEEPS, WORK // len(sizes)))):
         for i in range(count) if sweep % 2 == 0 else range(count - 1, -1, -1):
             wanted, weights = [], []
             for slot in order.rows[i]:
-                near = above[slot] if sweep == 0 else below[slot] if sweep == 1 else [*above[slot], *below[slot]]
+                near = above[slot] if sweep == 0 else below[slot] if sweep == 1 else both[slot]
                 total, weight = 0.0, 0.0
-                for other, offset in near:
-                    w = PULL[(order.parts[slot] < 0) + (order.parts[other] < 0)]
-                    total += w * (middles[other] + offset)
-                    weight += w
+                for other, offset, pull in near:
+                    total += pull * (middles[other] + offset)
+                    weight += pull
                 wanted.append(total / weight if near else middles[slot])
                 weights.append(weight if near else 0.01)
             for slot, x in zip(order.rows[i], _spread(wanted, weights, room[i]), strict=True):

@@ -57,9 +57,11 @@
     const middles = parts.map(() => 0), above = parts.map(() => []), below = parts.map(() => []);
     segments.forEach(([, upper, lower, tensor]) => {
       const offset = port(upper, tensor, "exits") - port(lower, tensor, "entries");
-      above[lower].push([upper, offset]);
-      below[upper].push([lower, -offset]);
+      const pull = sizes.pull[(parts[upper] < 0) + (parts[lower] < 0)];
+      above[lower].push([upper, offset, pull]);
+      below[upper].push([lower, -offset, pull]);
     });
+    const both = above.map((near, slot) => near.concat(below[slot]));
     const room = rows.map((row) => row.slice(1).map((b, i) => {
       const a = row[i];
       return (size[a] + size[b]) / 2 + (parts[a] >= 0 && parts[b] >= 0 ? sizes.gap : sizes.lane);
@@ -69,15 +71,15 @@
       row.forEach((slot, k) => { x += k ? room[i][k - 1] : 0; middles[slot] = x; });
     });
     const forth = rows.map((_, i) => i), back = [...forth].reverse();
-    for (let sweep = 0; sweep < sizes.sweeps; sweep++) {
+    const sweeps = Math.max(4, Math.min(sizes.sweeps, Math.floor(sizes.work / parts.length)));
+    for (let sweep = 0; sweep < sweeps; sweep++) {
       for (const i of sweep % 2 ? back : forth) {
         const weights = [], wanted = rows[i].map((slot) => {
-          const near = sweep === 0 ? above[slot] : sweep === 1 ? below[slot] : above[slot].concat(below[slot]);
+          const near = sweep === 0 ? above[slot] : sweep === 1 ? below[slot] : both[slot];
           let total = 0, weight = 0;
-          for (const [other, offset] of near) {
-            const w = sizes.pull[(parts[slot] < 0) + (parts[other] < 0)];
-            total += w * (middles[other] + offset);
-            weight += w;
+          for (const [other, offset, pull] of near) {
+            total += pull * (middles[other] + offset);
+            weight += pull;
           }
           weights.push(near.length ? weight : 0.01);
           return near.length ? total / weight : middles[slot];

@@ -13,7 +13,7 @@ from archir.errors import ArchError, suggest
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
     "fmt": ("fmt", "Lay out files canonically, or say which are not."),
-    "show": ("show", "Print the graph of a net, after passes if asked for."),
+    "show": ("show", "Show the graph of a net: as text, or as a picture."),
     "count": ("spaces", "Count the architectures of a space, exactly."),
     "sample": ("spaces", "Draw architectures of a space, uniformly."),
     "diff": ("diff", "Compare two architectures, or two spaces."),

@@ -11,8 +11,10 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.files import write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
+from archir.pictures import FORMATS, picture
 
 
 @click.command("show")
@@ -22,16 +24,52 @@ from archir.passes import PASSES, run
 )
 @click.option("--verify", is_flag=True, help="Check the graph after every pass.")
 @click.option("--json", "as_json", is_flag=True, help="Print the graph as JSON.")
+@click.option(
+    "--format",
+    "format",
+    type=click.Choice(["text", "json", *FORMATS]),
+    default="text",
+    show_default=True,
+    help="What to show: the graph, or a picture of it.",
+)
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of blocks a picture opens.")
+@click.option(
+    "--block", metavar="PATH", help="Picture this block alone: its scope, or its name (the first call of it)."
+)
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
+)
 @arch_options
 @net_options
 def show_command(
-    file: str, passes: str, verify: bool, as_json: bool, arch: str | None, seed: int | None,
+    file: str, passes: str, verify: bool, as_json: bool, format: str, depth: int, block: str | None,
+    output: Path | None, arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits,
 ) -> None:  # fmt: skip
-    """Print the graph of a net: the whole space, or one architecture of it (--arch, --seed)."""
+    """Show the graph of a net, as text or as a picture: the whole space, or one architecture of it (--arch, --seed).
+
+    \b
+    archir show space.arch                                      the graph as text
+    archir show space.arch --format html -o space.html          a page whose blocks open and close
+    archir show space.arch --format svg --block layer -o layer.svg
+    """
+    format = "json" if as_json else format
+    if block is not None and format not in FORMATS:
+        raise click.UsageError(f"--block is for pictures: add --format {', '.join(FORMATS)}")
     if arch is None and seed is None:
         graph = api.graph(file, root=root, limits=limits, parameters=parameters)
     else:
         graph, _, _ = picked(file, arch, seed, parameters, root, limits)
     graph = run(graph, [name.strip() for name in passes.split(",") if name.strip()], verify=verify)
-    click.echo(json.dumps(to_json(graph), indent=1) if as_json else api.print_graph(graph).rstrip("\n"))
+    match format:
+        case "text":
+            text = api.print_graph(graph)
+        case "json":
+            text = json.dumps(to_json(graph), indent=1) + "\n"
+        case _:
+            text = picture(graph, format, depth, block)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomic(output, text.encode())
+        click.echo(f"wrote {output}: net {graph.name} as {format}")

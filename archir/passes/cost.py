@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
+from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.typing import Types
 from archir.ir.verify import typed
-from archir.types import DTYPES
+from archir.types import DTYPES, TensorType
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,19 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
             message = "the cost of a space is not one number: name an architecture"
             raise ArchError(Diagnostic("A0901", message, node.span))
         operands = [types[operand] for operand in graph.operands(number)]
-        weights = node.op.weights(*operands)
-        params = sum(weight.elements for weight in weights.values() if not weight.buffer)
-        if weights and node.scope in scopes:
-            params = 0
-        if weights:
+        own = cost_of(node.op, operands, types[number])
+        if own.params:
+            found[number] = replace(own, params=0) if node.scope in scopes else own
             scopes.add(node.scope)
-        result = types[number]
-        found[number] = Cost(params, node.op.macs(*operands), result.elements * DTYPES[result.dtype])
+        else:
+            found[number] = own
     return found
+
+
+def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
+    """The cost of an operation on operands of these types, of which none depends on choices."""
+    params = sum(weight.elements for weight in op.weights(*operands).values() if not weight.buffer)
+    return Cost(params, op.macs(*operands), result.elements * DTYPES[result.dtype])
 
 
 def cost(graph: Graph) -> Cost:

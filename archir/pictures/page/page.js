@@ -1,0 +1,427 @@
+"use strict";
+(() => {
+  const { kinds, used, opened, sizes, boxes } = JSON.parse(document.getElementById("data").textContent);
+  const open = new Set(opened), parent = [], level = [0];
+  boxes.forEach((box, i) => (box.parts || []).forEach((part) => {
+    parent[part] = i;
+    level[part] = level[i] + (boxes[part].kind !== "choice" || !boxes[part].parts);
+  }));
+
+  // Coordinates, as archir/pictures/place.py finds them.
+
+  function place(number) {
+    const box = boxes[number];
+    if (!open.has(number)) return { width: box.width, height: box.height };
+    const inner = box.parts.map(place), { parts, tensors, rows, segments } = box.plan;
+    const sheet = (slot) => (parts[slot] >= 0 ? inner[parts[slot]] : null);
+    const size = parts.map((_, slot) => (sheet(slot) ? sheet(slot).width : 0));
+    const port = (slot, tensor, ends) => {
+      const s = sheet(slot);
+      return s && s[ends] ? s[ends].get(tensor) - s.width / 2 : 0;
+    };
+    let middles = columns(box.plan, size, port);
+    let left = Infinity, right = -Infinity;
+    middles.forEach((x, slot) => {
+      left = Math.min(left, x - size[slot] / 2);
+      right = Math.max(right, x + size[slot] / 2);
+    });
+    const content = right - left, width = Math.max(box.least, content + 2 * sizes.pad);
+    middles = middles.map((x) => x + (width - content) / 2 - left);
+
+    const aside = rows.map(() => 0), tops = [], bottoms = [], last = rows.length - 1;
+    segments.forEach(([row, a, b]) => { aside[row] = Math.max(aside[row], Math.abs(middles[a] - middles[b])); });
+    let y = sizes.header;
+    rows.forEach((slots, row) => {
+      tops.push(y);
+      y += Math.max(0, ...slots.map((slot) => (sheet(slot) ? sheet(slot).height : 0)));
+      bottoms.push(y);
+      if (row < last) y += (row === 0 || row === last - 1 ? 18 : 28) + Math.min(60, aside[row] / 12);
+    });
+    const corners = [];
+    rows.forEach((slots, row) => slots.forEach((slot) => {
+      if (parts[slot] >= 0) corners[parts[slot]] = [middles[slot] - size[slot] / 2, tops[row]];
+    }));
+    const edges = segments.map(([row, upper, lower, tensor]) => ({
+      x0: middles[upper] + port(upper, tensor, "exits"),
+      y0: tops[row] + (sheet(upper) ? sheet(upper).height : 0),
+      leave: bottoms[row],
+      x1: middles[lower] + port(lower, tensor, "entries"),
+      y1: tops[row + 1],
+      tensor, source: parts[upper], target: parts[lower],
+    }));
+    const ports = (row) => new Map(rows[row].map((slot) => [tensors[slot], middles[slot]]));
+    return { width, height: bottoms[last], inner, corners, edges, entries: ports(0), exits: ports(last) };
+  }
+
+  function columns({ parts, rows, segments }, size, port) {
+    const middles = parts.map(() => 0), above = parts.map(() => []), below = parts.map(() => []);
+    segments.forEach(([, upper, lower, tensor]) => {
+      const offset = port(upper, tensor, "exits") - port(lower, tensor, "entries");
+      const pull = sizes.pull[(parts[upper] < 0) + (parts[lower] < 0)];
+      above[lower].push([upper, offset, pull]);
+      below[upper].push([lower, -offset, pull]);
+    });
+    const both = above.map((near, slot) => near.concat(below[slot]));
+    const room = rows.map((row) => row.slice(1).map((b, i) => {
+      const a = row[i];
+      return (size[a] + size[b]) / 2 + (parts[a] >= 0 && parts[b] >= 0 ? sizes.gap : sizes.lane);
+    }));
+    rows.forEach((row, i) => {
+      let x = -room[i].reduce((sum, step) => sum + step, 0) / 2;
+      row.forEach((slot, k) => { x += k ? room[i][k - 1] : 0; middles[slot] = x; });
+    });
+    const forth = rows.map((_, i) => i), back = [...forth].reverse();
+    const sweeps = Math.max(4, Math.min(sizes.sweeps, Math.floor(sizes.work / parts.length)));
+    for (let sweep = 0; sweep < sweeps; sweep++) {
+      for (const i of sweep % 2 ? back : forth) {
+        const weights = [], wanted = rows[i].map((slot) => {
+          const near = sweep === 0 ? above[slot] : sweep === 1 ? below[slot] : both[slot];
+          let total = 0, weight = 0;
+          for (const [other, offset, pull] of near) {
+            total += pull * (middles[other] + offset);
+            weight += pull;
+          }
+          weights.push(near.length ? weight : 0.01);
+          return near.length ? total / weight : middles[slot];
+        });
+        spread(wanted, weights, room[i]).forEach((x, k) => { middles[rows[i][k]] = x; });
+      }
+    }
+    const first = rows[0], last = rows[rows.length - 1];
+    if (first.length === 1 && last.length === 1) middles[first[0]] = middles[last[0]];
+    return middles;
+  }
+
+  function spread(wanted, weights, room) {
+    const pools = [];
+    let passed = 0;
+    wanted.forEach((want, i) => {
+      passed += i ? room[i - 1] : 0;
+      let x = want - passed, weight = weights[i], count = 1;
+      while (pools.length && pools[pools.length - 1][0] > x) {
+        const [other, heavy, many] = pools.pop();
+        x = (x * weight + other * heavy) / (weight + heavy);
+        weight += heavy;
+        count += many;
+      }
+      pools.push([x, weight, count]);
+    });
+    const places = [];
+    passed = 0;
+    for (const [x, , count] of pools) {
+      for (let k = 0; k < count; k++) {
+        passed += places.length ? room[places.length - 1] : 0;
+        places.push(x + passed);
+      }
+    }
+    return places;
+  }
+
+  // Drawing.
+
+  const view = document.getElementById("view"), ground = document.getElementById("sheet");
+  const panel = document.getElementById("panel"), search = document.getElementById("search");
+  const corner = new Map(), headings = [];
+  let selected = -1, scale = 1, panX = 0, panY = 0, whole = null, matches = [], at = -1;
+
+  function make(name, attributes, ...inside) {
+    const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+    element.append(...inside);
+    return element;
+  }
+
+  function draw() {
+    whole = place(0);
+    corner.clear();
+    headings.length = 0;
+    const parts = [];
+    drawParts(0, whole, 0, 0, parts);
+    ground.replaceChildren(...parts);
+    highlight();
+    move();
+  }
+
+  function drawParts(number, sheet, x, y, into) {
+    const box = boxes[number];
+    for (const edge of sheet.edges) {
+      const middle = (edge.leave + edge.y1) / 2;
+      const d = `M${x + edge.x0},${y + edge.y0}V${y + edge.leave}` +
+        `C${x + edge.x0},${y + middle} ${x + edge.x1},${y + middle} ${x + edge.x1},${y + edge.y1}`;
+      const path = make("path", { class: "edge", d });
+      if (edge.target >= 0) path.setAttribute("marker-end", "url(#arrow)");
+      path.ends = [box.parts[edge.source], box.parts[edge.target]];
+      into.push(path);
+    }
+    box.parts.forEach((part, i) => {
+      const [left, top] = sheet.corners[i];
+      into.push(drawBox(part, sheet.inner[i], x + left, y + top));
+    });
+  }
+
+  function drawBox(number, sheet, x, y) {
+    const box = boxes[number], { width, height } = sheet, shown = open.has(number);
+    corner.set(number, [x, y, width, height]);
+    const handle = make("g", { class: "handle", role: "button", tabindex: 0, "data-box": number });
+    handle.setAttribute("aria-label", [box.title, ...box.lines].join(", "));
+    if (box.parts) handle.setAttribute("aria-expanded", shown);
+    const group = make("g", { class: `box ${box.kind}${box.varied ? " varied" : ""}`, "data-number": number });
+    if (shown) {
+      const low = y + sizes.header, inside = [];
+      group.append(make("rect", { class: "open", x, y, width, height, rx: 8 }), handle);
+      const band = `M${x},${low}V${y + 8}q0,-8 8,-8H${x + width - 8}q8,0 8,8V${low}Z`;
+      const heading = make("text", { class: "title", x: x + 12, y: y + 18 }, box.title,
+        make("tspan", { class: "line", dx: 8 }, box.header));
+      headings.push([heading, x + 12, x + 12 + width - box.least]);
+      handle.append(make("path", { class: "band", d: band }), heading);
+      drawParts(number, sheet, x, y, inside);
+      group.append(...inside);
+      return group;
+    }
+    if (box.parts) handle.append(make("rect", { class: "under", x: x + 4, y: y + 4, width, height, rx: 6 }));
+    handle.append(make("rect", { class: "face", x, y, width, height, rx: box.kind === "io" ? height / 2 : 6 }));
+    const middle = x + width / 2, first = y + 21.05;
+    handle.append(make("text", { class: "title", "text-anchor": "middle", x: middle, y: first }, box.title));
+    box.lines.forEach((line, i) => handle.append(
+      make("text", { class: "line", "text-anchor": "middle", x: middle, y: first + 15 * (i + 1) + 1 }, line)));
+    group.append(handle);
+    return group;
+  }
+
+  function visible(number) {
+    const way = [];
+    for (let i = number; i > 0; i = parent[i]) way.push(i);
+    return way.reverse().find((i) => i === number || !open.has(i));
+  }
+
+  function highlight() {
+    const found = new Set(matches), holding = new Set(matches.map(visible));
+    for (const group of ground.querySelectorAll("g.box")) {
+      const number = Number(group.dataset.number);
+      group.classList.toggle("selected", number === selected);
+      group.classList.toggle("match", found.has(number));
+      group.classList.toggle("holds", holding.has(number) && !found.has(number));
+    }
+    for (const path of ground.querySelectorAll("path.edge")) {
+      path.classList.toggle("lit", selected >= 0 && path.ends.includes(selected));
+    }
+  }
+
+  // Moving about.
+
+  /** Bring the sheet where it is looked at; headings stay in view as long as some of their box does. */
+  function move() {
+    const left = (16 - panX) / scale;
+    for (const [heading, first, last] of headings) heading.setAttribute("x", Math.max(first, Math.min(last, left)));
+    ground.setAttribute("transform", `translate(${panX},${panY}) scale(${scale})`);
+  }
+
+  function zoom(factor, x = view.clientWidth / 2, y = view.clientHeight / 2) {
+    const next = Math.min(4, Math.max(0.05, scale * factor));
+    panX = x - (x - panX) * next / scale;
+    panY = y - (y - panY) * next / scale;
+    scale = next;
+    move();
+  }
+
+  function fit() {
+    const wide = view.clientWidth - 48, high = view.clientHeight - 40;
+    scale = Math.min(1, wide / whole.width, high / whole.height);
+    panX = (view.clientWidth - whole.width * scale) / 2;
+    panY = Math.max(20 - sizes.header * scale, (view.clientHeight - (whole.height + sizes.header) * scale) / 2);
+    move();
+  }
+
+  function start() {
+    const wide = view.clientWidth - 48;
+    scale = Math.max(0.5, Math.min(1, wide / whole.width));
+    panX = (view.clientWidth - whole.width * scale) / 2;
+    panY = 12 - sizes.header * scale;
+    move();
+  }
+
+  function centre(number) {
+    const [x, y, width, height] = corner.get(number);
+    panX = view.clientWidth / 2 - (x + width / 2) * scale;
+    panY = view.clientHeight / 2 - (y + Math.min(height, 200) / 2) * scale;
+    move();
+  }
+
+  function focus(number) {
+    const handle = ground.querySelector(`[data-box="${number}"]`);
+    if (handle) handle.focus({ preventScroll: true });
+  }
+
+  // What is asked for.
+
+  function toggle(number) {
+    const [x, y, width] = corner.get(number);
+    if (open.has(number)) open.delete(number);
+    else unfold(number);
+    draw();
+    const [x2, y2, width2] = corner.get(number), before = scale, room = view.clientWidth - 64;
+    const spotX = panX + (x + width / 2) * scale, spotY = panY + y * scale;
+    if (open.has(number) && width2 * scale > room) scale = Math.min(scale, Math.max(0.4, room / width2));
+    panX = (scale < before || width2 * scale > room ? view.clientWidth / 2 : spotX) - (x2 + width2 / 2) * scale;
+    panY = spotY - y2 * scale;
+    move();
+    focus(number);
+  }
+
+  /** Open a box, and the choices right inside it: their alternatives are the next level. */
+  function unfold(number) {
+    if (!boxes[number].parts) return;
+    open.add(number);
+    for (const part of boxes[number].parts) if (boxes[part].kind === "choice") unfold(part);
+  }
+
+  function choose(number) {
+    selected = number;
+    panel.hidden = number < 0;
+    if (number >= 0) describe(number);
+    highlight();
+  }
+
+  function describe(number) {
+    const box = boxes[number], title = document.createElement("h2"), list = document.createElement("dl");
+    title.textContent = box.title;
+    for (const [name, value] of box.details) {
+      const term = document.createElement("dt"), text = document.createElement("dd");
+      term.textContent = name;
+      text.textContent = value;
+      list.append(term, text);
+    }
+    panel.replaceChildren(title, list);
+    if (box.parts) panel.append(button(open.has(number) ? "Close block" : "Open block", () => activate(number)));
+    panel.append(button("Hide details", () => choose(-1)));
+  }
+
+  function button(text, action) {
+    const made = document.createElement("button");
+    made.type = "button";
+    made.textContent = text;
+    made.addEventListener("click", action);
+    return made;
+  }
+
+  function activate(number) {
+    panel.hidden = false;
+    selected = number;
+    if (boxes[number].parts) toggle(number);
+    choose(number);
+  }
+
+  function find() {
+    const wanted = search.value.trim().toLowerCase();
+    matches = [];
+    at = -1;
+    if (wanted) {
+      boxes.forEach((box, i) => {
+        const operation = box.details.filter(([name]) => name === "operation" || name === "block").map(([, v]) => v);
+        const texts = [box.title, box.scope, ...operation];
+        if (i && texts.some((one) => one.toLowerCase().includes(wanted))) matches.push(i);
+      });
+    }
+    document.getElementById("found").textContent = wanted ? `${matches.length} found` : "";
+    highlight();
+  }
+
+  function next() {
+    if (!matches.length) return;
+    at = (at + 1) % matches.length;
+    for (let i = parent[matches[at]]; i > 0; i = parent[i]) open.add(i);
+    selected = matches[at];
+    draw();
+    choose(selected);
+    centre(selected);
+    document.getElementById("found").textContent = `${at + 1} of ${matches.length}`;
+  }
+
+  function deepen(more) {
+    const levels = [...open].map((i) => level[i]), deepest = Math.max(0, ...levels);
+    if (more) {
+      boxes.forEach((box, i) => { if (box.parts && level[i] <= deepest + 1) open.add(i); });
+    } else {
+      for (const i of [...open]) if (i && level[i] === deepest && deepest) open.delete(i);
+    }
+    draw();
+    start();
+  }
+
+  const actions = { more: () => deepen(true), less: () => deepen(false), in: () => zoom(1.25), out: () => zoom(0.8), fit };
+  for (const [id, action] of Object.entries(actions)) document.getElementById(id).addEventListener("click", action);
+  search.addEventListener("input", find);
+  search.addEventListener("keydown", (event) => { if (event.key === "Enter") next(); });
+
+  const boxOf = (event) => {
+    const handle = event.target.closest("[data-box]");
+    return handle ? Number(handle.dataset.box) : -1;
+  };
+  let drag = null;
+  view.addEventListener("pointerdown", (event) => {
+    if (event.button === 0) drag = { x: event.clientX, y: event.clientY, moved: false };
+  });
+  view.addEventListener("pointermove", (event) => {
+    if (!drag) return;
+    const dx = event.clientX - drag.x, dy = event.clientY - drag.y;
+    if (!drag.moved && Math.hypot(dx, dy) < 4) return;
+    if (!drag.moved) view.setPointerCapture(event.pointerId);
+    view.classList.add("dragged");
+    panX += dx;
+    panY += dy;
+    drag = { x: event.clientX, y: event.clientY, moved: true };
+    move();
+  });
+  const drop = () => { view.classList.remove("dragged"); drag = drag && drag.moved ? { ended: true } : null; };
+  view.addEventListener("pointerup", drop);
+  view.addEventListener("pointercancel", drop);
+  view.addEventListener("click", (event) => {
+    const dragged = drag && drag.ended;
+    drag = null;
+    if (dragged) return;
+    const number = boxOf(event);
+    if (number > 0) activate(number);
+    else choose(-1);
+  });
+  view.addEventListener("keydown", (event) => {
+    if ((event.key === "Enter" || event.key === " ") && boxOf(event) > 0) {
+      event.preventDefault();
+      activate(boxOf(event));
+    }
+  });
+  view.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    const bounds = view.getBoundingClientRect();
+    if (event.ctrlKey || event.metaKey) {
+      zoom(Math.exp(-event.deltaY / 300), event.clientX - bounds.left, event.clientY - bounds.top);
+    } else {
+      panX -= event.shiftKey ? event.deltaY : event.deltaX;
+      panY -= event.shiftKey ? 0 : event.deltaY;
+      move();
+    }
+  }, { passive: false });
+  view.addEventListener("focusin", (event) => {
+    const number = boxOf(event), spot = corner.get(number);
+    if (!spot || !event.target.matches(":focus-visible")) return;
+    const x = spot[0] * scale + panX, y = spot[1] * scale + panY;
+    if (x < 0 || y < 0 || x > view.clientWidth - 60 || y > view.clientHeight - 30) centre(number);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target === search || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "+" || event.key === "=") zoom(1.25);
+    else if (event.key === "-") zoom(0.8);
+    else if (event.key === "0") fit();
+    else if (event.key === "/") { event.preventDefault(); search.focus(); }
+    else if (event.key === "Escape") choose(-1);
+  });
+
+  for (const [kind, name] of Object.entries(kinds)) {
+    if (!used.includes(kind)) continue;
+    const entry = document.createElement("span"), swatch = document.createElement("i");
+    swatch.className = kind;
+    entry.append(swatch, name);
+    document.getElementById("legend").append(entry);
+  }
+  draw();
+  start();
+})();

@@ -1,0 +1,115 @@
+"""A headless Chromium, driven through the DevTools protocol over a pipe: the standard library is enough for that."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+_PATIENCE = 60.0
+_FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--window-size=1300,900", "--remote-debugging-pipe",
+]  # fmt: skip
+
+
+class Chromium:
+    """A browser with one tab. Messages are JSON, ended by a zero byte; the browser reads descriptor 3 and writes 4."""
+
+    def __init__(self, profile: Path) -> None:
+        assert PROGRAM is not None
+        ends = [*os.pipe(), *os.pipe()]
+        reads, self._write, self._read, writes = (fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 20) for end in ends)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        moves = [
+            (os.POSIX_SPAWN_DUP2, one, other) for one, other in ((reads, 3), (writes, 4), (nothing, 1), (nothing, 2))
+        ]
+        arguments = [PROGRAM, *_FLAGS, f"--user-data-dir={profile}", "about:blank"]
+        self._process = os.posix_spawn(PROGRAM, arguments, os.environ, file_actions=moves, setpgroup=0)
+        for end in (*ends, reads, writes, nothing):
+            os.close(end)
+        self._sent, self._rest = 0, b""
+        self._session: str | None = None
+        self.said: list[Any] = []
+        """Messages and exceptions of the page."""
+        tab = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.send("Target.attachToTarget", targetId=tab, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **parameters: Any) -> Any:
+        """The result of a command."""
+        self._sent += 1
+        message = {"id": self._sent, "method": method, "params": parameters}
+        if self._session is not None:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._sent:
+                assert "error" not in answer, answer
+                return answer["result"]
+            if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                self.said.append(answer["params"])
+
+    def _receive(self) -> Any:
+        until = time.monotonic() + _PATIENCE
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._read], [], [], max(0.0, until - time.monotonic()))
+            assert ready, "the browser does not answer"
+            part = os.read(self._read, 1 << 20)
+            assert part, "the browser has ended"
+            self._rest += part
+        message, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, page: Path, dark: bool = False) -> None:
+        """Load a page, and wait until its scripts have run."""
+        self.said.clear()
+        scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+        self.send("Emulation.setEmulatedMedia", features=scheme)
+        self.send("Page.navigate", url=page.as_uri())
+        self.until(f"document.readyState === 'complete' && location.href === {json.dumps(page.as_uri())}")
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        found = self.send("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + _PATIENCE
+        while not self.run(condition):
+            assert time.monotonic() < end, f"never true: {condition}"
+            time.sleep(0.02)
+
+    def press(self, key: str, code: int, text: str = "") -> None:
+        """Press and release a key."""
+        common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **common)
+
+    def mouse(self, kind: str, x: float, y: float, **more: Any) -> None:
+        """A mouse event at a place of the window."""
+        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def click(self, x: float, y: float) -> None:
+        """A click of the left button."""
+        for kind in ("mousePressed", "mouseReleased"):
+            self.mouse(kind, x, y, button="left", clickCount=1)
+
+    def close(self) -> None:
+        """End the browser, and wait for its end."""
+        self._session = None
+        self.send("Browser.close")
+        os.waitpid(self._process, 0)
+        for end in (self._read, self._write):
+            os.close(end)

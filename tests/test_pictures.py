@@ -1,0 +1,415 @@
+"""Pictures: what they show, that they are laid out well, and that no name breaks them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir import api
+from archir.build.elaborate import elaborate
+from archir.cases import Choice, case
+from archir.cli import main
+from archir.ir.graph import Decision, Graph, Node
+from archir.ir.structure import Input, Select
+from archir.ops.activation import Relu, Scale
+from archir.ops.conv import Conv
+from archir.passes import PASSES, run
+from archir.pictures import FORMATS, picture
+from archir.pictures.labels import amount, width
+from archir.pictures.outline import Box, Link, Outline, outline
+from archir.pictures.place import HEADER, Edge, Sheet, place
+from archir.search.space import Space
+from tests.conftest import EXAMPLES, ROOT
+from tests.ir.random_graphs import graphs
+
+NETS = sorted(EXAMPLES.rglob("*.arch"))
+SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
+SMALL = """
+block mixer(x, width) {
+    y = x |> conv(width) |> relu
+    return y + x
+}
+
+net small {
+    input image: f32[8, 16, 16]
+    kernel = choose kernel @size(3, 5)
+    x = image |> conv(8, kernel) |> mixer(8)
+    x = x |> choose op @layer {
+        plain: conv(8)
+        wide: conv(16) |> relu |> conv(8, kernel=1)
+        skip: identity
+    }
+    if kernel > 3 {
+        x = x |> max_pool(3)
+    }
+    output logits = x |> global_avg_pool |> linear(10)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def small() -> Graph:
+    return elaborate(SMALL)
+
+
+@pytest.fixture(scope="module")
+def space() -> Graph:
+    return api.graph(SPACE)
+
+
+def shown(root: Box, opened: frozenset[int]) -> Iterator[Box]:
+    for part in root.parts:
+        yield part
+        if part.number in opened:
+            yield from shown(part, opened)
+
+
+def titles(of: Outline, depth: int = 1) -> list[str]:
+    return [box.title for box in shown(of.root, of.opened(depth))]
+
+
+def box(of: Outline, title: str) -> Box:
+    return next(one for one in of.root.walk() if one.title == title)
+
+
+# What is shown
+
+
+def test_a_space_is_collapsed_to_its_blocks(space: Graph) -> None:
+    stages = [f"stage[{i}]" for i in range(5)]
+    assert titles(outline(space)) == ["image", "stem", *stages, "global_avg_pool", "linear", "logits"]
+    assert "3 choices" in box(outline(space), "stage[2]").lines
+
+
+def test_a_choice_holds_its_alternatives_side_by_side(space: Graph) -> None:
+    of = outline(space, "layer")
+    names = [f"local_k{kernel}_h{heads}" for kernel in (3, 5, 7) for heads in (4, 8)]
+    assert titles(of) == [
+        "input", "layer[0]", "choose op", *names, "nonlocal", "one of 7", "shortcut", "add", "output",
+    ]  # fmt: skip
+    choice = box(of, "choose op")
+    assert choice.varied
+    assert choice.kind == "choice"
+    assert choice.header == "@layer · 7 alternatives"
+    sheets = place(of.root, of.opened(1), {})
+    assert len({top for _, top in sheets[choice.number].corners[:7]}) == 1
+    assert box(of, "local_k7_h8").lines[0] == "bottleneck"
+
+
+def test_every_way_of_choosing_is_drawn(small: Graph) -> None:
+    of = outline(small)
+    value = next(one for one in of.root.parts if one.title == "choose kernel" and not one.parts)
+    assert (value.kind, value.parts, value.lines) == ("choice", (), ("3 | 5", "@size"))
+    by_value = next(one for one in of.root.parts if one.title == "choose kernel" and one.parts)
+    assert [part.title for part in by_value.parts] == ["3", "5", "one of 2"]
+    assert [part.kind for part in by_value.parts] == ["through", "pooling", "choice"]
+    op = box(of, "choose op")
+    assert [part.title for part in op.parts] == ["plain", "wide", "skip", "one of 3"]
+    assert [part.lines[0] for part in op.parts] == ["conv 3×3", "8×16×16", "identity", "8×16×16"]
+    assert box(of, "conv 3|5").varied
+
+
+def test_cells_keep_the_operations_they_call() -> None:
+    text = "cell c(x) {\n return x |> choose op { a: conv(8), b: relu |> conv(8) }\n}\n"
+    text += "net n {\n input x: f32[8, 4, 4]\n output y = x |> c |> c\n}"
+    of = outline(elaborate(text))
+    assert titles(of) == ["x", "c", "c_2", "y"]
+    assert box(of, "c_2").lines == ("8×4×4", "1 choice")
+    assert not any("params" in line for line in box(of, "c").lines)
+
+
+def test_costs_of_blocks_add_up() -> None:
+    graph = api.graph(EXAMPLES / "resnet50.arch")
+    of = outline(graph)
+    assert of.subtitle == "174 operations · 25.6M params · 4.09G MACs"
+    assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
+    details = dict(next(one for one in of.root.walk() if one.scope == "conv_bn.conv").details)
+    assert details["weight weight"] == "64×3×7×7"
+    assert details["params"] == "9,408"
+    assert details["stride"] == "2"
+
+
+def test_an_architecture_has_no_choice_left(space: Graph) -> None:
+    found = Space(space)
+    of = outline(found.specialize(found.sample(1)))
+    assert len(titles(of)) == 10
+    assert all(one.kind not in ("choice", "through") and not one.varied for one in of.root.walk())
+    layer = next(one for one in of.root.walk() if one.scope == "stage[0].layer[0]")
+    assert any(part.title.startswith("op.") and part.lines[0] == "bottleneck" for part in layer.parts)
+
+
+def test_blocks_by_scope_and_by_name(space: Graph) -> None:
+    by_scope, by_name = outline(space, "stage[0].layer[0]"), outline(space, "layer")
+    assert by_scope.root == by_name.root
+    assert outline(space, "stage[4].layer[2].op").subtitle.startswith("block of full_attention")
+    inner = outline(space, "stage[0].layer[0].op.nonlocal")
+    assert inner.subtitle == "block of full_attention · 9 operations · 512 params · 17.3M MACs"
+    with pytest.raises(api.ArchError, match=r"A1301.*there is no block `layr`"):
+        outline(space, "layr")
+
+
+def test_what_is_merged_across_blocks_leaves_no_ring(space: Graph) -> None:
+    for name in PASSES:
+        of = outline(run(space, [name]))
+        assert len(list(of.root.walk())) > 500
+        place(of.root, of.opened(9), {})
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (999, "999"), (1000, "1K"), (999_500, "1M"), (4_089_184_256, "4.09G")]
+)
+def test_amounts(number: int, text: str) -> None:
+    assert amount(number) == text
+
+
+# Where it stands
+
+
+def check_layout(of: Outline, depth: int) -> None:
+    """No box overlaps, every edge leads from box to box without touching another, and nothing sticks out."""
+    opened = of.opened(depth)
+    sheets, boxes = place(of.root, opened, {}), {box.number: box for box in of.root.walk()}
+    assert sheets.keys() == {0, *(box.number for box in shown(of.root, opened))}
+    for number in opened:
+        check_sheet(boxes[number], sheets)
+
+
+def check_sheet(one: Box, sheets: dict[int, Sheet]) -> None:
+    sheet, inner = sheets[one.number], [sheets[part.number] for part in one.parts]
+    spots = [(x, y, x + s.width, y + s.height) for (x, y), s in zip(sheet.corners, inner, strict=True)]
+    for left, top, right, bottom in spots:
+        assert 0 < left < right < sheet.width
+        assert top >= HEADER
+        assert bottom < sheet.height
+    for a, b in combinations(spots, 2):
+        assert a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
+    assert set(drawn(sheet)) == set(one.links)
+    for edge in sheet.edges:
+        if edge.source >= 0:
+            left, _, right, bottom = spots[edge.source]
+            assert left < edge.x0 < right
+            assert edge.y0 == bottom
+            exits = inner[edge.source].exits
+            assert exits is None or edge.x0 == pytest.approx(left + exits[edge.tensor])
+        if edge.target >= 0:
+            left, top, right, _ = spots[edge.target]
+            assert left < edge.x1 < right
+            assert edge.y1 == top
+            entries = inner[edge.target].entries
+            assert entries is None or edge.x1 == pytest.approx(left + entries[edge.tensor])
+        assert 0 < edge.x0 < sheet.width
+        assert 0 < edge.x1 < sheet.width
+        assert edge.y0 <= edge.leave < edge.arrive == edge.y1
+        for part, (left, top, right, bottom) in enumerate(spots):
+            straight = edge.y0 < bottom and top < edge.leave and left < edge.x0 < right
+            assert part == edge.source or not straight
+            assert bottom <= edge.leave or top >= edge.arrive
+
+
+def drawn(sheet: Sheet) -> Iterator[Link]:
+    """The links of a box as someone reads them off its edges: each followed to where it ends, by position alone."""
+    assert sheet.entries is not None
+    assert sheet.exits is not None
+    starts = {(x, HEADER, tensor): None for tensor, x in sheet.entries.items()}
+    ends = {(x, sheet.height, tensor) for tensor, x in sheet.exits.items()}
+    follow: list[tuple[int | None, Edge]] = []
+    for edge in sheet.edges:
+        if edge.source >= 0 or (edge.x0, edge.y0, edge.tensor) in starts:
+            follow.append((edge.source if edge.source >= 0 else None, edge))
+    for source, edge in follow:
+        if edge.target >= 0:
+            yield source, edge.target, edge.tensor
+        elif (edge.x1, edge.y1, edge.tensor) in ends:
+            yield source, None, edge.tensor
+        else:
+            on = [e for e in sheet.edges if e.source < 0 and (e.x0, e.y0, e.tensor) == (edge.x1, edge.y1, edge.tensor)]
+            assert on, "an edge ends nowhere"
+            follow += [(source, e) for e in on]
+
+
+@given(graphs(), st.integers(1, 4))
+def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
+    check_layout(outline(graph), depth)
+
+
+@pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
+def test_layouts_of_examples(path: Path) -> None:
+    for graph in api.graphs(path):
+        for depth in (1, 2, 9):
+            check_layout(outline(graph), depth)
+
+
+def test_a_thousand_nodes_are_laid_out_in_a_second(space: Graph) -> None:
+    assert len(space) > 1000
+    before = time.perf_counter()
+    of = outline(space)
+    place(of.root, of.opened(99), {})
+    assert time.perf_counter() - before < 1
+
+
+def test_texts_have_room() -> None:
+    assert width("iii", 10) < width("nnn", 10) < width("WWW", 10)
+    assert width("漢字", 10) > width("ab", 10)
+
+
+# Formats
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
+def test_every_example_in_every_format(path: Path, format: str) -> None:
+    for graph in api.graphs(path):
+        for depth in (1, 3):
+            text = picture(graph, format, depth)
+            assert text == picture(graph, format, depth)
+            check_format(format, text)
+
+
+@pytest.mark.parametrize("format", ["svg", "mermaid", "dot"])
+def test_a_small_net_looks_like_this(format: str, small: Graph, golden: Callable[[str, str], None]) -> None:
+    golden(f"pictures/small.{format}", picture(small, format, 2))
+
+
+def test_the_picture_in_the_documentation_is_what_its_command_draws(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "pictures.md").read_text()
+    commands = re.findall(r"^archir (show .*-o docs/pictures/\S+)$", text, re.MULTILINE)
+    assert commands
+    for command in commands:
+        *arguments, name = shlex.split(command)
+        out = tmp_path / "picture.svg"
+        result = invoke(*(str(ROOT / a) if a.startswith("examples/") else a for a in arguments), str(out))
+        assert result.exit_code == 0, result.output
+        assert out.read_text() == (ROOT / name).read_text(), f"{name} is out of date: run archir {command}"
+
+
+SVG = "{http://www.w3.org/2000/svg}"
+SVG_TAGS = {f"{SVG}{t}" for t in ("svg", "title", "style", "defs", "marker", "path", "rect", "text", "tspan", "g")}
+DOT_STRING = r'"(?:[^"\\\n]|\\.)*"'
+DOT_LINE = re.compile(
+    rf"digraph {DOT_STRING} {{|\}}|subgraph cluster_\d+ {{|n\d+ -> n\d+"
+    rf"|(n\d+|node|edge) \[((\w+=({DOT_STRING}|\w+|[\d.]+)) ?)+\]|((\w+=({DOT_STRING}|\w+)) ?)+"
+)
+LABEL = r'"(?:[\w ,.=@\-+()\[\]·×|…/%]|#\d+;|<br/>)*"'
+MERMAID_LINE = re.compile(
+    rf"flowchart TD|%% (?:[\w ,.=@\-+()\[\]·×|…/%:]|#\d+;)*|n\d+(\[|\(\[|\[\[){LABEL}(\]|\]\)|\]\])"
+    rf"|subgraph n\d+\[{LABEL}\]|end|n\d+ --> n\d+|classDef \w+ [\w:#, -]+|class [n\d,]+ \w+"
+)
+
+
+class Page(HTMLParser):
+    """The elements of a page, and its data."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.resources: list[str] = []
+        self.data = ""
+        self._within = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        found = dict(attributes)
+        self.resources += [value or "" for name, value in found.items() if name in ("src", "href")]
+        self._within = found.get("id") or ""
+
+    def handle_data(self, data: str) -> None:
+        if self._within == "data":
+            self.data, self._within = data, ""
+
+
+def check_format(format: str, text: str) -> None:
+    """A text is well-formed, and holds no element or statement but those that pictures are made of."""
+    if format == "svg":
+        assert {element.tag for element in ElementTree.fromstring(text).iter()} <= SVG_TAGS
+    elif format == "html":
+        page = Page(text)
+        assert page.elements.count("script") == 2
+        assert not page.resources
+        assert "://" not in re.sub(r"http://www\.w3\.org/2000/svg", "", text)
+        assert json.loads(page.data)["boxes"]
+    else:
+        line = DOT_LINE if format == "dot" else MERMAID_LINE
+        wrong = [one for one in text.splitlines() if not line.fullmatch(one.strip())]
+        assert not wrong
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>", "</title></style></svg><img src=x onerror=alert(1)>", '"]; end; click n1 "x',
+    '" shape=box]; b [label="', "\\", '\\"', "a\nb --> c", "]]>", "{{script}}", "#quot;#35;", "`**md**`", "&amp;<!--",
+    "\x00\x1b\ud800\u202e\u2028", "end", "javascript:alert(1)", "%%{init: {}}%%",
+]  # fmt: skip
+
+
+def hostile_graph(name: str) -> Graph:
+    """A graph in which everything that has a name has this one."""
+    graph = Graph(name)
+    choice = Choice(name, (name, f"{name}!"), 0, tags=frozenset({name}))
+    graph.decisions = {name: Decision(choice)}
+    image = graph.add(Node(Input(name, (2, 4, 4)), scope=name))
+    conv = graph.add(Node(Conv(2), scope=f"{name}.{name}"), image)
+    scaled = graph.add(Node(Scale(case(choice, [1.0, 2.0])), scope=f"{name}.b"), conv)
+    relu = graph.add(Node(Relu(), scope=f"{name}.c"), conv)
+    graph.outputs[name] = graph.add(Node(Select(name, (0, 1)), scope=name), scaled, relu)
+    graph.blocks = {name: name}
+    return graph
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+def test_names_stay_names(name: str, format: str) -> None:
+    graph = hostile_graph(name)
+    for depth in (1, 3):
+        check_format(format, picture(graph, format, depth))
+    if format == "html" and name.isprintable():
+        page = Page(picture(graph, format))
+        assert any(value == name for box in json.loads(page.data)["boxes"] for _, value in box["details"])
+    if format == "svg" and name.isprintable() and len(name) < 30:
+        texts = [element.text for element in ElementTree.fromstring(picture(graph, format)).iter(f"{SVG}text")]
+        assert name in texts
+
+
+@given(st.text(min_size=1, max_size=12), st.sampled_from(sorted(FORMATS)))
+def test_any_name_stays_a_name(name: str, format: str) -> None:
+    check_format(format, picture(hostile_graph(name), format, 2))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_strings_of_a_file_stay_strings(format: str) -> None:
+    text = 'net n {\n input x: f32[2, 4, 4]\n a = choose a("</script><script>alert(1)</script>", "]; b -> c")\n'
+    text += ' output y = match a {\n  "]; b -> c" => x |> relu, else => x\n }\n}\n'
+    check_format(format, picture(elaborate(text), format, 2))
+
+
+# The command
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments, catch_exceptions=False)
+
+
+def test_the_command_writes_pictures(tmp_path: Path) -> None:
+    out = tmp_path / "space.html"
+    assert "wrote" in invoke("show", str(SPACE), "--format", "html", "-o", str(out)).output
+    check_format("html", out.read_text())
+    text = invoke("show", str(SPACE), "--format", "svg", "--block", "bottleneck", "--depth", "2").output
+    assert ">local_attention 3×3<" in text
+    seeded = invoke("show", str(SPACE), "--format", "mermaid", "--seed", "0", "--depth", "9").output
+    assert "choose" not in seeded
+    assert invoke("show", str(SPACE), "--format", "json").output == invoke("show", str(SPACE), "--json").output
+    assert "A1301" in invoke("show", str(SPACE), "--format", "dot", "--block", "nothing").stderr
+    wrong = invoke("show", str(SPACE), "--block", "layer")
+    assert wrong.exit_code == 2
+    assert "--block is for pictures" in wrong.stderr

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import archir
 from archir.ir.typing import infer
 from archir.search.architecture import read_architecture
-from tests.architectures import assert_samples_work, assert_works
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "autoformer"
@@ -67,14 +64,3 @@ def test_every_width_is_elastic() -> None:
         assert tokens == {found["width"]}
         seen |= tokens
     assert seen == {192, 216, 240}
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_random_networks(part: int, tmp_path: Path) -> None:
-    space = archir.load(FILE, head=16, size=16, patch=8, classes=4)
-    assert_samples_work(space, range(25 * part, 25 * part + 25), tmp_path)
-
-
-def test_a_network_of_full_size(tmp_path: Path) -> None:
-    space = archir.load(FILE)
-    assert_works(space.specialize(space.sample(1)), tmp_path)

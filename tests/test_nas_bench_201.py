@@ -6,18 +6,15 @@ import json
 import tomllib
 from functools import cache
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from click.testing import CliRunner
 
 import archir
 from archir.cli import main
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "nas_bench_201"
@@ -137,19 +134,3 @@ def test_count_unique() -> None:
     result = CliRunner().invoke(main, ["count", str(FILE), "-p", "cells=1", "--unique"])
     assert "15,625 architectures" in result.output
     assert "5,485 of them compute something different" in result.output
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_networks_run(seed: int, tmp_path: Path) -> None:
-    space = archir.load(FILE, channels=4, cells=1, size=16)
-    graph = space.specialize(space.sample(seed))
-    module = TORCH.lower(graph)
-    x = torch.randn(2, 3, 16, 16)
-    logits = module(x)
-    assert logits.shape == (2, 10)
-    logits.square().sum().backward()
-    assert sum(p.numel() for p in module.parameters()) == archir.cost(graph).params
-    first = next(iter(module.parameters()))
-    assert first.grad is not None
-    assert torch.isfinite(first.grad).all()
-    assert archir.export(graph, tmp_path / "net.onnx", module.eval()).relative <= 1e-4

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import archir
 from archir.ir.typing import infer
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from tests.architectures import assert_samples_work, assert_works
 from tests.conftest import EXAMPLES
 
 FILE = EXAMPLES / "mobilenet_v3_ofa" / "mobilenet_v3_ofa.arch"
@@ -82,14 +79,3 @@ def test_strides_reach_a_thirty_second_of_the_image() -> None:
 def test_tags_name_the_groups_of_choices() -> None:
     tags = [choice.tags for choice in archir.load(FILE).choices]
     assert [sum(tag in found for found in tags) for tag in ("depth", "kernel", "expansion")] == [5, 20, 20]
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_random_networks(part: int, tmp_path: Path) -> None:
-    space = archir.load(FILE, width=0.25, resolution=32, classes=4)
-    assert_samples_work(space, range(25 * part, 25 * part + 25), tmp_path)
-
-
-def test_a_network_of_full_size(tmp_path: Path) -> None:
-    space = archir.load(FILE)
-    assert_works(space.specialize(space.sample(1)), tmp_path)

@@ -66,10 +66,11 @@ class Table:
         return total
 
 
-def sums(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> Table:
-    """A table of costs, each the sum of values, each as often as it counts. `order` has the position of each choice.
+def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> tuple[Numbers, Groups]:
+    """Sums of values, each as often as it counts: what is constant, and tables by the choices they depend on.
 
-    Raises ArchError (A1401) for sums beyond 64 bits, and values that depend on too many choices.
+    `order` has the position of each choice. Raises ArchError (A1601) for sums beyond 64 bits, and values that depend on
+    too many choices.
     """
     names = tuple(terms)
     constant = np.zeros(len(names), object)
@@ -84,12 +85,17 @@ def sums(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> 
                 constant[column] += value * count
     largest = constant + sum(table.reshape(-1, len(names)).max(0).astype(object) for table in groups.values())
     if max(largest, default=0) >= MOST_SUM:
-        raise fail("A1401", "a cost of this space does not fit into 64 bits")
-    return Table(names, constant.astype(np.int64), _factors(groups, order, np.add))
+        raise fail("A1601", "a cost of this space does not fit into 64 bits")
+    return constant.astype(np.int64), groups
+
+
+def sums(names: tuple[str, ...], constant: Numbers, groups: Groups, order: Mapping[str, int]) -> Table:
+    """A table of costs that are sums."""
+    return Table(names, constant, _factors(groups, order, np.add))
 
 
 def maxima(name: str, values: Iterable[Value], order: Mapping[str, int]) -> Table:
-    """A table of one cost that is the maximum of values. Raises ArchError (A1401)."""
+    """A table of one cost that is the maximum of values. Raises ArchError (A1601)."""
     distinct = list(dict.fromkeys(values))
     constant = max((value for value in distinct if not varies(value)), default=0)
     groups: Groups = {}
@@ -139,7 +145,7 @@ def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
     """The table of a value over choices, which it depends on no others than, in the diagrams' order or any."""
     cells = prod(choice.outcomes for choice in choices)
     if cells > MOST_TABLE:
-        raise fail("A1401", f"a cost depends on {len(choices)} choices at once, which is a table of {cells:,} cells")
+        raise fail("A1601", f"a cost depends on {len(choices)} choices at once, which is a table of {cells:,} cells")
     ordered = sorted(choices, key=lambda choice: choice.order)
     known: dict[tuple[int, int], Numbers] = {}
 

@@ -93,7 +93,7 @@ def verify(
     absolute, relative = 0.0, 0.0
     names = [output.name for output in running.get_outputs()]
     for batch in batches:
-        given = {name: _random(rng, batch, kind) for name, kind in inputs.items()}
+        given = {name: random_input(rng, batch, kind) for name, kind in inputs.items()}
         for found, wanted in zip(running.run(names, given), reference(given).values(), strict=True):
             difference = float(np.abs(found - wanted).max(initial=0))
             absolute = max(absolute, difference)
@@ -108,7 +108,8 @@ def verify(
     return Report(absolute, relative, tuple(batches), tuple(running.get_providers()), nodes)
 
 
-def _random(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
+def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
+    """A batch of normal numbers, or of zeros and ones where the type holds integers."""
     if kind.dtype.startswith(("i", "b")) and kind.dtype != "bf16":
         return rng.integers(0, 2, (batch, *kind.shape)).astype(_DTYPES[kind.dtype])
     return rng.standard_normal((batch, *kind.shape)).astype(_DTYPES[kind.dtype])

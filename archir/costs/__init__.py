@@ -1,0 +1,1 @@
+"""What architectures cost, without building them."""

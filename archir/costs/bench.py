@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from archir.costs.latency import Correction, Device, Entry, LatencyTable
-from archir.costs.timing import USUAL, Effort, Timed, Timing, measure
+from archir.costs.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.workloads import Workload, idle
 from archir.errors import fail
 from archir.ir.graph import Graph
@@ -164,8 +164,9 @@ def validate(
     """Measure networks without choices, and compare with what a table says. Raises ArchError (A1502, A1503)."""
     belongs(table, table.device, table.batch, bench)
     predicted = [table.total(graph) for graph in graphs]
-    measured = [measure(bench.timed(graph), effort) for graph in watch(graphs, len(graphs), "measuring")]
-    return Validation(tuple(map(Network, predicted, measured)))
+    ready = [bench.timed(graph) for graph in graphs]
+    measured = dict(watch(measure_in_turns(ready, effort), len(ready), "measuring"))
+    return Validation(tuple(Network(x, measured[i]) for i, x in enumerate(predicted)))
 
 
 def fit(x: Any, y: Any) -> tuple[float, float] | None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 Timed = Callable[[int], float]
 """Runs something so many times in a row; the nanoseconds that took."""
+
+_FEWEST = 3
+"""Samples that even the slowest thing gets."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +41,45 @@ class Timing:
     samples: int
 
 
+class _Sampler:
+    """Takes samples of one thing. Runs before the first double in number until they last long enough: the warm-up."""
+
+    def __init__(self, timed: Timed, effort: Effort) -> None:
+        self._timed, self._effort = timed, effort
+        self._samples: list[float] = []
+        self._calls, self._spent = 1, timed(1)
+        while (took := timed(self._calls)) < effort.sample and self._spent < effort.limit:
+            self._calls, self._spent = 2 * self._calls, self._spent + took
+
+    def sample(self) -> bool:
+        """Take a sample; whether that was the last one."""
+        took = self._timed(self._calls)
+        self._samples.append(took / self._calls)
+        self._spent += took
+        count, effort = len(self._samples), self._effort
+        if self._spent >= effort.limit or count >= effort.most:
+            return count >= _FEWEST
+        timing = self.timing()
+        return count >= effort.least and timing.spread <= effort.precision * timing.median * count**0.5
+
+    def timing(self) -> Timing:
+        """What the samples say."""
+        low, middle, high = (float(x) for x in np.percentile(self._samples, [25, 50, 75]))
+        return Timing(middle, high - low, len(self._samples))
+
+
 def measure(timed: Timed, effort: Effort = USUAL) -> Timing:
-    """Time something. Runs before the first sample double in number until a sample is long enough: the warm-up."""
-    calls, spent = 1, timed(1)
-    while (last := timed(calls)) < effort.sample and spent < effort.limit:
-        calls, spent = 2 * calls, spent + last
-    samples: list[float] = []
-    while True:
-        took = timed(calls)
-        samples.append(took / calls)
-        spent += took
-        if len(samples) < effort.least and spent < effort.limit:
-            continue
-        low, middle, high = (float(x) for x in np.percentile(samples, [25, 50, 75]))
-        known = high - low <= effort.precision * middle * len(samples) ** 0.5
-        if known or len(samples) >= effort.most or spent >= effort.limit:
-            return Timing(middle, high - low, len(samples))
+    """Time one thing."""
+    sampler = _Sampler(timed, effort)
+    while not sampler.sample():
+        pass
+    return sampler.timing()
+
+
+def measure_in_turns(things: Sequence[Timed], effort: Effort = USUAL) -> Iterator[tuple[int, Timing]]:
+    """Time several things that take turns, so that a machine is busy for all when it is busy; each when it is known."""
+    left = {position: _Sampler(timed, effort) for position, timed in enumerate(things)}
+    while left:
+        known = [position for position, sampler in left.items() if sampler.sample()]
+        for position in known:
+            yield position, left.pop(position).timing()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +12,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.costs.machine import cores, gpu, processor
+from archir.costs.machine import clock, cores, gpu, processor
 from archir.costs.timing import Timed
 from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
@@ -30,7 +29,8 @@ class OnnxBench:
 
     def __init__(self, device: str, batch: int, threads: int) -> None:
         self._device, self._batch, self.threads = device, batch, threads
-        self.machine = {"processor": processor()} | ({"gpu": gpu()} if device == "cuda" else {})
+        name, self._clock = clock(threads if device == "cpu" else 0)
+        self.machine = {"processor": processor(), "clock": name} | ({"gpu": gpu()} if device == "cuda" else {})
         self.machine |= {"onnxruntime": onnxruntime.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
@@ -49,11 +49,11 @@ class OnnxBench:
             binding.bind_output(output.name, self._device)
 
         def timed(calls: int) -> float:
-            begin = time.perf_counter_ns()
+            begin = self._clock()
             for _ in range(calls):
                 running.run_with_iobinding(binding)
             binding.synchronize_outputs()
-            return float(time.perf_counter_ns() - begin)
+            return float(self._clock() - begin)
 
         return timed
 

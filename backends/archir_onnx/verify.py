@@ -57,6 +57,8 @@ def session(model: Path | bytes, providers: Sequence[str] = ("CPUExecutionProvid
     options.intra_op_num_threads = (
         threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
     )
+    # a session's threads spin for a while after a run, and would slow down what runs next
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     if "CPUExecutionProvider" not in providers:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
     try:

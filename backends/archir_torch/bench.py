@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from archir.costs.machine import processor
+from archir.costs.machine import clock, processor
 from archir.costs.timing import Timed
 from archir.errors import fail
 from archir.ir.graph import Graph
@@ -23,6 +22,9 @@ _DTYPES = {
     "i64": torch.int64, "i32": torch.int32, "bool": torch.bool,
 }  # fmt: skip
 
+_LARGE = 2**25 - 2**16
+"""Bytes: a little less than glibc's largest threshold, so that everything smaller is kept from then on."""
+
 
 class TorchBench:
     """A device at a batch size."""
@@ -30,10 +32,11 @@ class TorchBench:
     def __init__(self, device: str, batch: int) -> None:
         self._device, self._batch = torch.device(device), batch
         self.threads = torch.get_num_threads()
-        self.machine = {"processor": processor()}
+        name, self._clock = clock(self.threads)
+        self.machine = {"processor": processor(), "clock": name}
         if self._device.type == "cuda":
             cuda = f"{torch.version.cuda}, cudnn {torch.backends.cudnn.version()}"
-            self.machine |= {"gpu": torch.cuda.get_device_name(self._device), "cuda": cuda}
+            self.machine |= {"clock": "cuda events", "gpu": torch.cuda.get_device_name(self._device), "cuda": cuda}
         self.machine |= {"torch": torch.__version__, "python": platform.python_version()}
 
     def free(self, graph: Graph) -> bool:
@@ -49,10 +52,10 @@ class TorchBench:
 
         def on_cpu(calls: int) -> float:
             with torch.inference_mode():
-                begin = time.perf_counter_ns()
+                begin = self._clock()
                 for _ in range(calls):
                     module(*inputs)
-                return float(time.perf_counter_ns() - begin)
+                return float(self._clock() - begin)
 
         def on_cuda(calls: int) -> float:
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -75,6 +78,9 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
         raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")
     before = torch.get_num_threads()
     torch.set_num_threads(threads or before)
+    # glibc gives memory back to the system until a block as large as its limit was freed: page faults would come and go
+    # with what the process did before
+    torch.empty(_LARGE, dtype=torch.uint8)
     try:
         yield TorchBench(device, batch)
     finally:

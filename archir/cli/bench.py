@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from archir.search.space import Space
 
 _SHOWN = 10
+_NOISY = 0.2
+"""Interquartile range, relative to the median, that is worth a remark."""
+_OF_TABLE = {name: f"--{name}" for name in ("device", "batch", "threads", "resume")}
+_OF_VALIDATE = {"count": "-n", "seed": "--seed", "calibrate": "--calibrate"}
 
 
 @click.command("bench")
@@ -59,12 +63,12 @@ def bench_command(
     An interrupted run keeps what it measured, and goes on with --resume. --validate measures random architectures on
     the table's device, with its batch size and threads, and says how well its sums predict them.
     """
-    mine = {"--table": ["device", "batch", "threads", "resume"], "--validate": ["count", "seed", "calibrate"]}
     if (output is None) == (check is None):
         raise click.UsageError("give one of --table and --validate")
-    for name in mine["--validate" if output is not None else "--table"]:
+    mode, others = ("--table", _OF_VALIDATE) if check is None else ("--validate", _OF_TABLE)
+    for name, option in others.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"`{name}` is no option of {'--table' if output is not None else '--validate'}")
+            raise click.UsageError(f"{option} is no option of {mode}")
     space = space_of(file, parameters, root, limits)
     if output is not None:
         try:
@@ -85,8 +89,11 @@ def _made(path: Path, made: LatencyTable, as_json: bool) -> None:
         return
     rows = [(key, f"{one.median / 1000:,.1f}", f"{one.spread / 1000:,.1f}") for key, one in dearest[:_SHOWN]]
     table("", ["dearest operations", "us", "spread"], rows, right=(1, 2))
-    on = f"{made.device}, {made.threads} threads, batch {made.batch}"
-    click.echo(f"wrote {path}: {len(dearest):,} operations on {on}; a call costs {made.overhead.median / 1000:.1f} us")
+    on = f"{made.device}, {made.threads} thread{'s' * (made.threads > 1)}, batch {made.batch}"
+    click.echo(f"{path}: {len(dearest):,} operations on {on}; a call costs {made.overhead.median / 1000:.1f} us")
+    noisy = sum(entry.spread > _NOISY * (entry.median + made.overhead.median) for entry in made.entries.values())
+    if noisy:
+        click.echo(f"{noisy:,} of them spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
 
 
 def _validated(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from archir.costs.latency import Correction, Device, Entry, LatencyTable
 from archir.costs.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
-from archir.costs.workloads import Workload, idle
+from archir.costs.workloads import Workload, chain
 from archir.errors import fail
 from archir.ir.graph import Graph
 
@@ -51,7 +51,13 @@ def unwatched(items: Iterable[Any], total: int, what: str) -> Iterable[Any]:
 
 def start(device: Device, batch: int, bench: Bench, effort: Effort = USUAL) -> LatencyTable:
     """A table that knows its device and what a call costs there, and no operation yet."""
-    overhead = Entry(**asdict(measure(bench.timed(idle()), effort)))
+    timings = dict(measure_in_turns([bench.timed(chain(1)), bench.timed(chain(2))], effort))
+    one, two = timings[0], timings[1]
+    overhead = Entry(
+        median=max(0.0, 2 * one.median - two.median),
+        spread=2 * one.spread + two.spread,
+        samples=min(one.samples, two.samples),
+    )
     return LatencyTable(
         schema_version=1,
         device=device,

@@ -6,8 +6,8 @@ A table is a JSON file. All times are nanoseconds for a whole batch:
      "overhead": {"median": 1500.0, "spread": 10.0, "samples": 11}, "correction": null,
      "entries": {"relu(f32[8])": {"median": 2100.0, "spread": 20.0, "samples": 11}}}
 
-`overhead` is what a call takes that computes nothing; entries are without it. The correction, made by calibration,
-maps the sum of a network's times to what its run takes.
+`overhead` is what a call takes before it computes anything; entries are without it. The correction, made by
+calibration, maps the sum of a network's times to what its run takes.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from archir.ir.printer import ValueWriter
 from archir.ir.structure import Input, Select
 from archir.ir.typing import Types, infer_op, lifted
 from archir.ir.verify import typed
+from archir.ops.activation import Sigmoid
 from archir.ops.calibration import AsGate, AsKernel
 from archir.types import TensorType
 
@@ -48,10 +49,13 @@ def _given(graph: Graph, position: int, x: TensorType) -> NodeId:
     return number if x.kind == "feature" else graph.add(Node(_KINDS[x.kind]()), number)
 
 
-def idle() -> Graph:
-    """The network that returns what it is given: what a call costs, whatever is computed."""
-    graph = Graph("idle")
-    graph.outputs["result"] = _given(graph, 0, TensorType((1,)))
+def chain(length: int) -> Graph:
+    """So many cheap operations in a row: how their time grows with the length tells what a call costs without any."""
+    graph = Graph("chain")
+    last = _given(graph, 0, TensorType((1,)))
+    for _ in range(length):
+        last = graph.add(Node(Sigmoid()), last)
+    graph.outputs["result"] = last
     return graph
 
 

@@ -491,7 +491,7 @@ def test_two_networks_cannot_be_corrected_by_leaving_one_out() -> None:
     assert validation([(1, 1), (2, 2)]).corrected_error is None
 
 
-def test_networks_are_measured_against_the_table() -> None:
+def test_networks_are_measured_against_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
     networks = [space.specialize(architecture) for architecture in space.enumerate()]
@@ -499,6 +499,8 @@ def test_networks_are_measured_against_the_table() -> None:
     assert all(one.predicted == one.measured.median for one in found.networks)
     assert found.error == 0
     assert found.rank_correlation == pytest.approx(1)
+    monkeypatch.setattr("archir.costs.bench.TURNS", 3)
+    assert validate(table, networks, FakeBench(), effort=QUICK) == found
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)
     del table.entries["gelu(f32[4, 6, 6], approximate=false)"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,6 +18,8 @@ from archir.ir.graph import Graph
 Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]
 """Shows how far along a list of so many items is: `watch(items, total, what)` yields the items."""
 
+TURNS = 20
+"""Networks that are in memory at once, and take turns."""
 SAVE_EVERY = 5.0
 """Seconds of measuring that a killed process may lose."""
 
@@ -170,9 +172,15 @@ def validate(
     """Measure networks without choices, and compare with what a table says. Raises ArchError (A1502, A1503)."""
     belongs(table, table.device, table.batch, bench)
     predicted = [table.total(graph) for graph in graphs]
-    ready = [bench.timed(graph) for graph in graphs]
-    measured = dict(watch(measure_in_turns(ready, effort), len(ready), "measuring"))
+    measured = dict(watch(_measured(graphs, bench, effort), len(graphs), "measuring"))
     return Validation(tuple(Network(x, measured[i]) for i, x in enumerate(predicted)))
+
+
+def _measured(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator[tuple[int, Timing]]:
+    for begin in range(0, len(graphs), TURNS):
+        ready = [bench.timed(graph) for graph in graphs[begin : begin + TURNS]]
+        for position, timing in measure_in_turns(ready, effort):
+            yield begin + position, timing
 
 
 def fit(x: Any, y: Any) -> tuple[float, float] | None:

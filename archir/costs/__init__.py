@@ -1,1 +1,1 @@
-"""What architectures cost, without building them."""
+"""What every architecture of a space costs, without building any: tables of what few choices decide together."""

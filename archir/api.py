@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
 from archir.build.files import read
-from archir.errors import ArchError, Diagnostic
+from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.passes.canonical import canonical_hash
@@ -20,13 +22,15 @@ from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
+    from archir.costs.bench import Bench, Validation, Watch
+    from archir.costs.latency import Device, LatencyTable
     from archir.search.architecture import Architecture, Written
     from archir.search.diff import Difference
     from archir.search.space import Space
 
 __all__ = [
-    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs",
-    "load", "loads", "print_graph", "train",
+    "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
+    "graphs", "latency_table", "load", "loads", "print_graph", "train", "validate",
 ]  # fmt: skip
 
 
@@ -155,3 +159,71 @@ def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
     return backends.get("onnx").write(
         graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options
     )
+
+
+BENCHES = {
+    "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
+    "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
+}  # fmt: skip
+"""The devices of latency tables: which backend has them, and how it calls them."""
+
+
+def bench(
+    space: Space | Graph,
+    path: str | Path,
+    *,
+    device: Device = "cpu",
+    batch: int = 1,
+    threads: int | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> LatencyTable:
+    """Time every operation of a space on a device, once; the table of them, which is written to `path`, too.
+
+    With `resume`, a table that is there is gone on with, with its number of threads if none is given. Raises ArchError
+    (A1501, A1503, A1505, A1506).
+    """
+    from archir.costs import bench as benches
+    from archir.costs.workloads import workloads
+
+    known = None
+    if Path(path).exists():
+        if not resume:
+            raise fail("A1506", f"{path} is there already", None, "go on with it: --resume; or name another file")
+        known = latency_table(path)
+        threads = threads or known.threads
+    todo = workloads(space if isinstance(space, Graph) else space.graph)
+    with _bench(device, batch, threads) as ready:
+        if known is not None:
+            benches.belongs(known, device, batch, ready)
+        table = known or benches.start(device, batch, ready)
+        benches.fill(table, todo, ready, save=lambda one: one.write(path), watch=watch or benches.unwatched)
+    return table
+
+
+def validate(
+    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, watch: Watch | None = None
+) -> Validation:
+    """Measure `n` random architectures whole, on the table's device, against its sums. Raises ArchError."""
+    from archir.costs import bench as benches
+
+    rng = random.Random(seed)
+    networks = [space.specialize(space.sample(rng)) for _ in range(n)]
+    with _bench(table.device, table.batch, table.threads) as ready:
+        return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
+
+
+def latency_table(path: str | Path) -> LatencyTable:
+    """The latency table of a file. Raises ArchError (A1501)."""
+    from archir.costs.latency import LatencyTable
+
+    return LatencyTable.read(path)
+
+
+def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
+    if device not in BENCHES:
+        hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
+        raise fail("A1505", f"there is no device `{device}`", None, hint)
+    backend, kind = BENCHES[device]
+    ready: AbstractContextManager[Bench] = backends.get(backend).bench(kind, batch, threads)
+    return ready

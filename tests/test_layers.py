@@ -18,6 +18,7 @@ LAYERS = [
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},
+    {"costs"},
     {"pictures"},
     {"backends"},
     {"search"},

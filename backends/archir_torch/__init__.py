@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch import module as modules
 from archir_torch import weights
+from archir_torch.bench import TorchBench, bench
 from archir_torch.data import load
 from archir_torch.emit import emit
 from archir_torch.module import Network
@@ -80,6 +82,10 @@ class TorchBackend:
             return [("torch devices", f"CPU, {torch.get_num_threads()} threads", "")]
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return [("torch devices", f"{names}; CUDA {torch.version.cuda}", "")]
+
+    def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:
+        """`cpu` or `cuda`, made ready for timing; the default is torch's own number of threads."""
+        return bench(device, batch, threads)
 
     def arrays(self, module: nn.Module) -> dict[str, NDArray[Any]]:
         """A module's weights as arrays by state-dict name."""

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         load,
         loads,
         print_graph,
+        score,
+        scorer,
         train,
     )
     from archir.errors import ArchError, Diagnostic
@@ -46,6 +48,8 @@ _HOMES = {
     "load": "archir.api",
     "loads": "archir.api",
     "print_graph": "archir.api",
+    "score": "archir.api",
+    "scorer": "archir.api",
     "train": "archir.api",
     "ArchError": "archir.errors",
     "Diagnostic": "archir.errors",
@@ -71,6 +75,8 @@ __all__ = [
     "load",
     "loads",
     "print_graph",
+    "score",
+    "scorer",
     "train",
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs",
-    "load", "loads", "print_graph", "train",
+    "load", "loads", "print_graph", "score", "scorer", "train",
 ]  # fmt: skip
 
 
@@ -144,6 +144,20 @@ def train(graph: Graph, **options: Any) -> Any:
     Options are `data`, `settings`, `folder`, `resume`, `device` and `progress`; see `archir_torch.TorchBackend.train`.
     """
     return backends.get("torch").train(graph, **options)
+
+
+def score(graph: Graph, proxy: str, **options: Any) -> float:
+    """The score of an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; more is better.
+
+    Options are `seed`, `data`, `batch` and `device`. `scorer` is for many networks. Raises ArchError (A1110, A1111).
+    """
+    return scorer([proxy], **options)(graph)[proxy]
+
+
+def scorer(proxies: Sequence[str], **options: Any) -> Callable[[Graph], dict[str, float]]:
+    """A function from a network to its scores by name, on the same minibatch for all networks of one input size."""
+    made: Callable[[Graph], dict[str, float]] = backends.get("torch").scorer(proxies, **options)
+    return made
 
 
 def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:

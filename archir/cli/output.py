@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -56,6 +57,11 @@ def complain(error: ArchError, as_json: bool = False) -> None:
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print JSON."""
     click.echo(json.dumps(data, indent=2, default=str))
+
+
+def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Scores as JSON can hold them: null for minus infinity, the lowest."""
+    return {name: score if isfinite(score) else None for name, score in scores.items()}
 
 
 def console(stderr: bool = False) -> Console:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
+from click.testing import CliRunner, Result
 from torch import Tensor
 
 import archir
+from archir.cli import main
+from archir.cli.doctor import Finding, findings
 from archir.errors import ArchError
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
 from archir_torch.proxies import PROXIES
 from archir_torch.trial import Trial, trial
+from tests.conftest import EXAMPLES
 from tests.test_spaces import SPACES, space_of
 
 NAMES = ["fisher", "grad_norm", "grasp", "jacob_cov", "naswot", "snip", "synflow"]
@@ -186,6 +192,48 @@ def test_several_outputs_the_first_counts() -> None:
     )
     scorer = archir.scorer(NAMES, batch=8)
     assert scorer(one.graph) == scorer(two.graph)
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+FILE = str(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
+SMALL = [f"-p{name}={value}" for name, value in SPACES["nas_bench_201"].small.items()]
+
+
+def test_archir_cost_prints_scores() -> None:
+    command = ["cost", FILE, "--seed", "3", *SMALL, "--proxy", "naswot, snip", "--batch", "8", "--init-seed", "5"]
+    space = space_of("nas_bench_201", **SPACES["nas_bench_201"].small)
+    scores = archir.scorer(["naswot", "snip"], batch=8, seed=5)(space.specialize(space.sample(3)))
+    assert json.loads(run(*command, "--json").stdout)["scores"] == scores
+    assert all(f"{score:.6g}" in run(*command).stdout for score in scores.values())
+
+
+def test_the_lowest_score_is_null_in_json(tmp_path: Path) -> None:
+    file = tmp_path / "dead.arch"
+    file.write_text("net dead {\n input x: f32[1, 8, 8]\n output y = x |> zero |> relu |> flatten\n}\n")
+    assert json.loads(run("cost", str(file), "--proxy", "naswot", "--json").stdout)["scores"] == {"naswot": None}
+
+
+def test_archir_sample_keeps_the_best() -> None:
+    drawn = run("sample", FILE, "-n", "6", *SMALL).stdout.splitlines()
+    kept = run("sample", FILE, "-n", "6", *SMALL, "--by", "naswot", "--best", "2", "--batch", "8").stdout.splitlines()
+    space = space_of("nas_bench_201", **SPACES["nas_bench_201"].small)
+    scorer = archir.scorer(["naswot"], batch=8)
+    scores = {
+        line: scorer(space.specialize(space.architecture(json.loads(line)["choices"])))["naswot"] for line in drawn
+    }
+    assert kept == sorted(scores, key=lambda line: -scores[line])[:2]
+    one = run("sample", FILE, "-n", "6", *SMALL, "--by", "naswot", "--batch", "8").stdout
+    assert json.loads(one) == json.loads(kept[0])
+    assert "--best needs --by" in run("sample", FILE, "--best", "2", code=2).stderr
+
+
+def test_doctor_lists_proxies() -> None:
+    assert Finding("zero-cost proxies", ", ".join(NAMES)) in list(findings())
 
 
 def test_anybody_can_add_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

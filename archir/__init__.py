@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         diff,
         export,
         format,  # noqa: A004
+        lint,
         load,
         loads,
         print_graph,
@@ -45,6 +46,7 @@ _HOMES = {
     "diff": "archir.api",
     "export": "archir.api",
     "format": "archir.api",
+    "lint": "archir.api",
     "load": "archir.api",
     "loads": "archir.api",
     "print_graph": "archir.api",
@@ -72,6 +74,7 @@ __all__ = [
     "diff",
     "export",
     "format",
+    "lint",
     "load",
     "loads",
     "print_graph",

@@ -11,7 +11,7 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
-from archir.build.files import read
+from archir.build.files import Loader, read
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
@@ -20,13 +20,14 @@ from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
+    from archir.analysis.subject import Purpose
     from archir.search.architecture import Architecture, Written
     from archir.search.diff import Difference
     from archir.search.space import Space
 
 __all__ = [
     "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs",
-    "load", "loads", "print_graph", "score", "scorer", "train",
+    "lint", "linted", "load", "loads", "print_graph", "score", "scorer", "train",
 ]  # fmt: skip
 
 
@@ -93,7 +94,13 @@ def graphs(
 ) -> list[Graph]:
     """The graphs of all nets of a file (or of the one that the path names). Raises ArchError with all problems."""
     file, net = split(str(path))
-    text, folder = source(file)
+    return _graphs(*source(file), file, net, root, limits, parameters)
+
+
+def _graphs(
+    text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
+    parameters: Mapping[str, Any] | None,
+) -> list[Graph]:  # fmt: skip
     nets = [net] if net is not None else check_library(text, file, folder=folder, root=root)
     found: list[Graph] = []
     problems: dict[Any, Diagnostic] = {}
@@ -107,6 +114,32 @@ def graphs(
     if problems:
         raise ArchError(*problems.values())
     return found
+
+
+def lint(path: str | Path, **options: Any) -> list[Diagnostic]:
+    """Warnings of what wrecks searches of a file's nets (see docs/lint.md); options are those of `linted`."""
+    return linted(path, **options)[1]
+
+
+def linted(
+    path: str | Path,
+    *,
+    purpose: Purpose | None = None,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> tuple[list[Graph], list[Diagnostic]]:
+    """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
+
+    `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
+    """
+    from archir.analysis.lint import lint
+
+    file, net = split(str(path))
+    text, folder = source(file)
+    found = _graphs(text, folder, file, net, root, limits, parameters)
+    module = Loader(root if root is not None else folder).load(text, file, folder)
+    return found, lint(module, found, purpose)
 
 
 def architecture(path: str | Path) -> Written:

@@ -21,6 +21,7 @@ LAYERS = [
     {"pictures"},
     {"backends"},
     {"search"},
+    {"analysis"},
     {"api"},
     {"cli"},
 ]

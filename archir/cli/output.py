@@ -51,7 +51,8 @@ def complain(error: ArchError, as_json: bool = False) -> None:
     click.echo(rendered(error.diagnostics, coloured(sys.stderr)), err=True, nl=False)
     count = len(error.diagnostics)
     codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
-    click.echo(f"{count} problem{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
+    word = "warning" if all(diagnostic.severity == "warning" for diagnostic in error.diagnostics) else "problem"
+    click.echo(f"{count} {word}{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:

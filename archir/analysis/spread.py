@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from archir.analysis.subject import Owner, Subject, others
 from archir.cases import Choice, Value, fix, leaves, support
 from archir.errors import Diagnostic
-from archir.ir.graph import NodeId
 from archir.ir.op import Op
 from archir.ir.typing import lifted
 from archir.types import TensorType
@@ -31,12 +31,13 @@ class _Total:
     def add(self, pairs: list[Pair], always: bool, scope: str) -> None:
         """Take in a node that costs one of `pairs`. Weights of a scope are there once."""
         for cost in range(len(COSTS)):
-            if cost == 0 and scope in self.scopes:
-                continue
             found = [pair[cost] for pair in pairs]
+            if cost == 0 and max(found) > 0:
+                if scope in self.scopes:
+                    continue
+                self.scopes.add(scope)
             self.least[cost] += min(found) if always else 0
             self.most[cost] += max(found)
-        self.scopes.add(scope)
 
 
 @dataclass(frozen=True)
@@ -94,34 +95,40 @@ def _widest(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
 
 
 def _totals(subject: Subject) -> dict[Owner, _Total]:
-    totals: dict[Owner, _Total] = {}
-    known: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
+    totals: dict[Owner, _Total] = defaultdict(_Total)
+    known: dict[tuple[Op, tuple[TensorType, ...], int], list[_Share]] = {}
     for number, condition in subject.needed.items():
-        question = subject.graph[number].op, subject.operand_types(number), condition
+        node, types = subject.graph[number], subject.operand_types(number)
+        question = node.op, types, id(condition)
         if question not in known:
-            known[question] = lifted(_costs, *question)
-        value = known[question]
-        if value == (0, 0):
-            continue
-        for owner, pairs in _shares(subject, number, value):
-            choice = subject.graph.decisions[owner[0]].choice
-            always = subject.always(number, choice, owner[1])
-            totals.setdefault(owner, _Total()).add(pairs, always, subject.graph[number].scope)
+            known[question] = list(_shares(subject, lifted(_costs, node.op, types, condition), condition))
+        for share in known[question]:
+            totals[share.owner].add(share.pairs, share.always, node.scope)
     return totals
 
 
-def _shares(subject: Subject, number: NodeId, value: Value) -> Iterator[tuple[Owner, list[Pair]]]:
-    """The alternatives that a node's cost is part of, and what it may be there."""
-    condition = subject.needed[number]
+@dataclass(frozen=True)
+class _Share:
+    """An alternative that a node's cost is part of, what it may be there, and whether the node always is there."""
+
+    owner: Owner
+    pairs: list[Pair]
+    always: bool
+
+
+def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share]:
+    """The shares of a node of this cost that is needed under this condition."""
+    if value == (0, 0):
+        return
     owners = subject.owners[id(condition)]
-    for owner in owners:
-        yield owner, list(leaves(value))
-    mine = {path for path, _ in owners}
+    found = [(owner, value) for owner in owners]
     for choice in support(value):
-        if choice.take is None and choice.path not in mine:
-            for outcome in range(choice.outcomes):
-                if fix(condition, choice, outcome) is not False:
-                    yield (choice.path, outcome), list(leaves(fix(value, choice, outcome)))
+        if choice.take is None and choice.path not in {path for path, _ in owners}:
+            possible = (o for o in range(choice.outcomes) if fix(condition, choice, o) is not False)
+            found += [((choice.path, outcome), fix(value, choice, outcome)) for outcome in possible]
+    for owner, part in found:
+        choice = subject.graph.decisions[owner[0]].choice
+        yield _Share(owner, list(leaves(part)), subject.always(condition, choice, owner[1]))
 
 
 def _costs(op: Op, *types: TensorType) -> Pair:

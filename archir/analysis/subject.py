@@ -54,7 +54,8 @@ class Subject:
     @cached_property
     def owners(self) -> dict[int, list[Owner]]:
         """For each condition of a node, by identity: the alternatives that it implies."""
-        return {id(condition): list(_implied(condition)) for condition in self.needed.values()}
+        distinct = {id(condition): condition for condition in self.needed.values()}
+        return {name: list(_implied(condition)) for name, condition in distinct.items()}
 
     @cached_property
     def owned(self) -> dict[Owner, set[NodeId]]:
@@ -101,11 +102,10 @@ class Subject:
         """Whether a choice is searched in a way: all of the space is, or it has that tag."""
         return self.purpose == purpose or purpose in choice.tags
 
-    def always(self, number: NodeId, choice: Choice, alternative: int) -> bool:
-        """Whether a node is needed wherever a choice that is active has an alternative."""
+    def always(self, condition: Value, choice: Choice, alternative: int) -> bool:
+        """Whether a condition holds wherever a choice that is active has an alternative."""
         chosen = when(choice, (o for o, subset in enumerate(choice.subsets) if alternative in subset))
         here = both(self.graph.decisions[choice.path].active, chosen)
-        condition = self.needed[number]
         return here is condition or both(here, negate(condition)) is False
 
 

@@ -12,7 +12,7 @@ from archir.errors import Diagnostic, listed
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
-from archir.ops.activation import Zero
+from archir.ops.activation import Identity, Zero
 from archir.passes.terms import Facts, Terms
 
 
@@ -149,9 +149,21 @@ def _idle(subject: Subject, choice: Choice) -> str:
     selects = subject.selects.get(choice.path, [])[:1]
     words, weighing = [], False
     for alternative in range(choice.outcomes) if selects else ():
-        weighing |= any(subject.weighs(n) for n in subject.owned.get((choice.path, alternative), ()))
-        made = form(subject, choice, alternative, selects)
-        if made is not None and isinstance(made.roots[0], Input | Zero):
-            what = "zero" if isinstance(made.roots[0], Zero) else "a skip connection"
+        weighing |= any(subject.weighs(number) for number in subject.owned.get((choice.path, alternative), ()))
+        root = _root(subject, choice, alternative, selects[0])
+        if isinstance(root, Input | Zero):
+            what = "zero" if isinstance(root, Zero) else "a skip connection"
             words.append(f"`{choice.alternatives[alternative]}` is {what}")
     return ", ".join(words) if weighing else ""
+
+
+def _root(subject: Subject, choice: Choice, alternative: int, select: NodeId) -> Op:
+    """The operation that an alternative's result comes from; an Input if that is not the alternative's own."""
+    made = form(subject, choice, alternative, [select])
+    if made is not None:
+        return made.roots[0]
+    number = _chosen(subject, select, alternative)
+    inside = subject.owned.get((choice.path, alternative), set())
+    while number in inside and isinstance(subject.graph[number].op, Identity):
+        (number,) = subject.graph.operands(number)
+    return subject.graph[number].op if number in inside else Input("", ())

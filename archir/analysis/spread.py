@@ -15,7 +15,7 @@ from archir.types import TensorType
 
 WIDEST = 20
 """How many times as much as another alternative one may cost."""
-COSTS = ("params", "multiply-accumulates")
+COSTS = ("parameters", "multiply-accumulates")
 
 Pair = tuple[int, int]
 

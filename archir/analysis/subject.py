@@ -83,11 +83,10 @@ class Subject:
 
     @cached_property
     def scopes(self) -> dict[str, set[NodeId]]:
-        """The nodes that have weights, by the scopes that name these."""
+        """The nodes of each scope: those among them that have weights share these."""
         found: dict[str, set[NodeId]] = defaultdict(set)
         for number in self.needed:
-            if self.weighs(number):
-                found[self.graph[number].scope].add(number)
+            found[self.graph[number].scope].add(number)
         return found
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What lint says: of `lint/NAME.arch` against `tests/golden/lint/NAME.txt`, of the examples, and on the command line."""
+"""What lint says: of `lint/NAME.arch` (see `tests/golden/lint/NAME.txt`), of the examples, and on the command line."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ def test_every_code_is_in_a_golden_text() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_example_of_a_page_gives_its_warning_alone(code: str, tmp_path: Path) -> None:
-    file = tmp_path / "example.arch"
-    file.write_text(re.findall(r"```arch\n(.*?)```", page(code), re.DOTALL)[0])
-    assert [warning.code for warning in archir.lint(file)] == [code]
+def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
+    for text, wanted in zip(re.findall(r"```arch\n(.*?)```", page(code), re.DOTALL), ([code], []), strict=True):
+        file = tmp_path / "example.arch"
+        file.write_text(text)
+        assert [warning.code for warning in archir.lint(file)] == wanted
 
 
 def test_the_examples(golden: Callable[[str, str], None]) -> None:

@@ -10,7 +10,7 @@ from archir.analysis.statistics import shared_statistics
 from archir.analysis.subject import Purpose, Subject
 from archir.analysis.unused import unused_choices, unused_imports, unused_parameters
 from archir.build.files import Module
-from archir.errors import Diagnostic
+from archir.errors import Diagnostic, RuleError
 from archir.ir.graph import Graph
 
 RULES: list[Callable[[Subject], Iterator[Diagnostic]]] = [
@@ -30,7 +30,13 @@ def lint(module: Module, graphs: Iterable[Graph], purpose: Purpose | None = None
     found = [diagnostic for of_file in FILE_RULES for diagnostic in of_file(module)]
     for graph in graphs:
         subject = Subject(graph, purpose)
-        found += [diagnostic for of_graph in RULES for diagnostic in of_graph(subject)]
+        for of_graph in RULES:
+            try:
+                found += of_graph(subject)
+            except RuleError as error:  # a value that depends on too many choices, an operation of unknown cost
+                text = f"`{graph.name}` was not looked at in full: {error.message}"
+                place = graph[next(iter(graph.outputs.values()))].span
+                found.append(Diagnostic(error.code, text, place, error.hint, (), "warning"))
     distinct = {(diagnostic.code, str(diagnostic.span)): diagnostic for diagnostic in reversed(found)}
     return sorted(distinct.values(), key=_place)
 

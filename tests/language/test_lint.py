@@ -14,7 +14,10 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
+from archir.errors import RuleError
 from archir.explain import codes, page
+from archir.ops.conv import Conv
+from archir.types import TensorType
 from tests.conftest import EXAMPLES, GOLDEN
 
 LINT = Path(__file__).parent / "lint"
@@ -73,6 +76,16 @@ def test_it_takes_little_more_than_elaboration() -> None:
     middle = time.process_time()
     archir.lint(path)
     assert time.process_time() - middle < 4 * (middle - begin)
+
+
+def test_a_cost_that_cannot_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(op: Conv, x: TensorType) -> int:
+        raise RuleError("the cost of `conv` is not known")
+
+    monkeypatch.setattr(Conv, "macs", unknown)
+    (warning,) = archir.lint(LINT / "costs_far_apart.arch")
+    assert warning.severity == "warning"
+    assert warning.message == "`costs_far_apart` was not looked at in full: the cost of `conv` is not known"
 
 
 def run(*arguments: str, code: int = 0) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
-from archir.build.files import read
+from archir.build.files import Loader, read
 from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
@@ -22,6 +22,7 @@ from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
+    from archir.analysis.subject import Purpose
     from archir.costs.bench import Bench, Validation, Watch
     from archir.costs.latency import Device, LatencyTable
     from archir.search.architecture import Architecture, Written
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
-    "graphs", "latency_table", "load", "loads", "print_graph", "train", "validate",
+    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "score", "scorer", "train", "validate",
 ]  # fmt: skip
 
 
@@ -97,7 +98,13 @@ def graphs(
 ) -> list[Graph]:
     """The graphs of all nets of a file (or of the one that the path names). Raises ArchError with all problems."""
     file, net = split(str(path))
-    text, folder = source(file)
+    return _graphs(*source(file), file, net, root, limits, parameters)
+
+
+def _graphs(
+    text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
+    parameters: Mapping[str, Any] | None,
+) -> list[Graph]:  # fmt: skip
     nets = [net] if net is not None else check_library(text, file, folder=folder, root=root)
     found: list[Graph] = []
     problems: dict[Any, Diagnostic] = {}
@@ -111,6 +118,32 @@ def graphs(
     if problems:
         raise ArchError(*problems.values())
     return found
+
+
+def lint(path: str | Path, **options: Any) -> list[Diagnostic]:
+    """Warnings of what wrecks searches of a file's nets (see docs/lint.md); options are those of `linted`."""
+    return linted(path, **options)[1]
+
+
+def linted(
+    path: str | Path,
+    *,
+    purpose: Purpose | None = None,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> tuple[list[Graph], list[Diagnostic]]:
+    """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
+
+    `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
+    """
+    from archir.analysis.lint import lint
+
+    file, net = split(str(path))
+    text, folder = source(file)
+    found = _graphs(text, folder, file, net, root, limits, parameters)
+    module = Loader(root if root is not None else folder).load(text, file, folder)
+    return found, lint(module, found, purpose)
 
 
 def architecture(path: str | Path) -> Written:
@@ -148,6 +181,20 @@ def train(graph: Graph, **options: Any) -> Any:
     Options are `data`, `settings`, `folder`, `resume`, `device` and `progress`; see `archir_torch.TorchBackend.train`.
     """
     return backends.get("torch").train(graph, **options)
+
+
+def score(graph: Graph, proxy: str, **options: Any) -> float:
+    """The score of an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; more is better.
+
+    Options are `seed`, `data`, `batch` and `device`. `scorer` is for many networks. Raises ArchError (A1110, A1111).
+    """
+    return scorer([proxy], **options)(graph)[proxy]
+
+
+def scorer(proxies: Sequence[str], **options: Any) -> Callable[[Graph], dict[str, float]]:
+    """A function from a network to its scores by name, on the same minibatch for all networks of one input size."""
+    made: Callable[[Graph], dict[str, float]] = backends.get("torch").scorer(proxies, **options)
+    return made
 
 
 def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:

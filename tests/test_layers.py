@@ -22,6 +22,7 @@ LAYERS = [
     {"pictures"},
     {"backends"},
     {"search"},
+    {"analysis"},
     {"api"},
     {"cli"},
 ]

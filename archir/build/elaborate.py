@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from archir.build.locals import COSTS, assigned
 from archir.build.names import check_names
 from archir.build.values import POISON, UNBOUND, Items, kind
 from archir.cases import Value, both, if_else, negate, restrict, same, varies
-from archir.errors import ArchError, RuleError, Span, fail, suggest
+from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.passes.prune import prune
@@ -280,6 +281,32 @@ def elaborate(
     with _deep():
         graph = _net(module, loader, net, dict(parameters or {}), limits)
     return prune(graph)
+
+
+def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
+    """Bounds on costs, as `require` takes them: `macs <= 600M and params < 5M`. Raises ArchError."""
+    source = Source(name, text)
+    lines = text.splitlines()
+    if len(lines) != 1 or "#" in text:
+        raise fail("A0509", "bounds are one line, such as `macs <= 600M and params < 5M`", Span(source, 0, len(text)))
+    before = "net bounded {\n    input x: f32[1]\n    require "
+    try:
+        graph = elaborate(f"{before}{text}\n    output y = x\n}}\n", name)
+    except ArchError as error:
+        raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
+    plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
+    if plain or not graph.constraints:
+        raise fail("A0509", "a bound compares a cost with a number, such as `macs <= 600M`", Span(source, 0, len(text)))
+    return [replace(one, span=_shifted(one.span, source, len(before))) for one in graph.constraints]
+
+
+def _moved(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
+    return replace(problem, span=_shifted(problem.span, source, by) if problem.span else None)
+
+
+def _shifted(span: Span, source: Source, by: int) -> Span:
+    size = len(source.text)
+    return Span(source, min(max(span.start - by, 0), size), min(max(span.end - by, 0), size))
 
 
 def check_library(

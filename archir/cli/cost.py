@@ -9,7 +9,18 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.cli.options import arch_options, file_argument, json_option, names, net_options, picked, proxy_options
+from archir.cli import space_cost
+from archir.cli.options import (
+    arch_options,
+    file_argument,
+    json_option,
+    names,
+    net_options,
+    picked,
+    proxy_options,
+    space_of,
+    where_option,
+)
 from archir.cli.output import emit, finite, table
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost, costs
@@ -24,18 +35,38 @@ from archir.passes.cost import Cost, costs
 )  # fmt: skip
 @click.option("--init-seed", type=int, default=0, show_default=True, help="Seed of weights and minibatch, for proxies.")
 @proxy_options
+@click.option("-n", "count", type=click.IntRange(1), help="Costs of so many architectures, drawn by --seed.")
+@click.option("--distribution", metavar="COST", help="Quantiles and a histogram of a cost over the whole space.")
+@click.option("--alternatives", metavar="COST", help="Least and greatest cost with each alternative of each choice.")
+@where_option
 @arch_options
 @net_options
 @json_option
 def cost_command(
     file: str, depth: int, proxies: list[str], init_seed: int, data: str, batch: int,
+    count: int | None, distribution: str | None, alternatives: str | None, where: str | None,
     arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Parameters and multiply-accumulates of a net, or of one architecture of a space (--arch, --seed), at batch 1.
+    """Parameters and multiply-accumulates of a net, of one architecture of a space (--arch, --seed), or of all of it.
 
-    With --proxy, scores that need weights but no training, on a minibatch; more is better.
+    A space without an architecture: the least and the greatest of each cost, exactly. With --proxy, scores that need
+    weights but no training, on a minibatch; more is better.
     """
+    if arch is None:
+        of = space_of(file, parameters, root, limits, where)
+        if distribution is not None:
+            space_cost.distribution(of, distribution, as_json)
+            return
+        if alternatives is not None:
+            space_cost.alternatives(of, alternatives, as_json)
+            return
+        if count is not None:
+            space_cost.samples(of, count, seed or 0, as_json)
+            return
+        if of.choices and seed is None:
+            space_cost.extremes(of, as_json)
+            return
     graph, _, space = picked(file, arch, seed, parameters, root, limits)
     parts = by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))

@@ -78,11 +78,21 @@ def names(_: click.Context, __: click.Parameter, given: str | None) -> list[str]
     return [name.strip() for name in (given or "").split(",") if name.strip()]
 
 
-def space_of(file: str, parameters: dict[str, Any], root: Path | None, limits: Limits) -> Space:
+def where_option(command: Command) -> Command:
+    """--where: further bounds on costs."""
+    return click.option(
+        "--where", metavar="BOUNDS", help='Architectures within bounds only, such as "macs <= 600M and params < 5M".'
+    )(command)
+
+
+def space_of(
+    file: str, parameters: dict[str, Any], root: Path | None, limits: Limits, where: str | None = None
+) -> Space:
     """The space of a FILE argument."""
     from archir.search.space import Space
 
-    return Space(api.graph(file, root=root, limits=limits, parameters=parameters))
+    space = Space(api.graph(file, root=root, limits=limits, parameters=parameters))
+    return space if where is None else space.where(where)
 
 
 def picked(

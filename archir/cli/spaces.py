@@ -12,7 +12,15 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.cli.options import file_argument, json_option, net_options, proxy_options, seed_option, space_of
+from archir.cli.options import (
+    file_argument,
+    json_option,
+    net_options,
+    proxy_options,
+    seed_option,
+    space_of,
+    where_option,
+)
 from archir.cli.output import big, emit, table
 from archir.cli.progress import tracked
 from archir.files import write_atomic
@@ -27,14 +35,15 @@ if TYPE_CHECKING:
 @file_argument
 @click.option("--choices", "list_choices", is_flag=True, help="List the choices.")
 @click.option("--unique", is_flag=True, help="Count those that compute something different, too; this lists them all.")
+@where_option
 @net_options
 @json_option
 def count_command(
-    file: str, list_choices: bool, unique: bool, parameters: dict[str, Any], root: Path | None, limits: Limits,
-    as_json: bool,
+    file: str, list_choices: bool, unique: bool, where: str | None, parameters: dict[str, Any], root: Path | None,
+    limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Count the architectures of a space, exactly: all of them, and those that satisfy its `require` lines."""
-    space = space_of(file, parameters, root, limits)
+    space = space_of(file, parameters, root, limits, where)
     different = None
     if unique:
         everything = tracked(space.enumerate(), space.satisfying, "comparing")
@@ -50,17 +59,21 @@ def count_command(
                 "size": space.size,
                 "satisfying": space.satisfying,
                 "cost_bounds": space.bounded,
+                "within_bounds": list(space.count()) if space.bounded else None,
                 "choices": choices,
             }
             | ({"unique": different} if unique else {})
         )
         return
     click.echo(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
-    if any(constraint.word == "require" for constraint in space.graph.constraints):
+    if any(constraint.word == "require" and constraint.cost is None for constraint in space.graph.constraints):
         click.echo(f"{big(space.satisfying)} of them satisfy the requirements on choices")
     if space.bounded:
-        bounds = ", ".join(c.text for c in space.graph.constraints if c.cost is not None)
-        click.echo(f"bounds on costs are kept by `sample`, and not counted: {bounds}")
+        space.prove()
+        bounds = " and ".join(c.text for c in space.graph.constraints if c.cost is not None)
+        least, most = space.count()
+        among = big(least) if least == most else f"between {big(least)} and {big(most)}"
+        click.echo(f"{among} of them have {bounds}")
     if different is not None:
         click.echo(f"{different:,} of them compute something different")
     if list_choices:
@@ -96,6 +109,7 @@ def _active(condition: object) -> str:
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file."
 )
+@where_option
 @net_options
 def sample_command(
     file: str,
@@ -108,6 +122,7 @@ def sample_command(
     data: str,
     batch: int,
     output: Path | None,
+    where: str | None,
     parameters: dict[str, Any],
     root: Path | None,
     limits: Limits,
@@ -119,7 +134,7 @@ def sample_command(
     """
     if best is not None and by is None:
         raise click.UsageError("--best needs --by PROXY")
-    space = space_of(file, parameters, root, limits)
+    space = space_of(file, parameters, root, limits, where)
     rng = random.Random(seed)
     found = space.sample_unique(count, rng, policy) if unique else [space.sample(rng, policy) for _ in range(count)]
     scores: list[float] = []

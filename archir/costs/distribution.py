@@ -134,6 +134,39 @@ class Distribution:
             total += int(((sums[last] - sums[first]) * one.exact()).sum())
         return total
 
+    def quantiles(self, fractions: Sequence[float]) -> list[int]:
+        """The least totals that these fractions of the architectures do not exceed."""
+        size = self._pairs_within(self.low - self.slack, self.high)
+        found = []
+        for fraction in fractions:
+            low, high = self.low - self.slack, self.high
+            while low < high:
+                middle = (low + high) // 2
+                if self._pairs_within(self.low - self.slack, middle) >= fraction * size:
+                    high = middle
+                else:
+                    low = middle + 1
+            found.append(max(low, self.low))
+        return found
+
+    def last(self, most: int) -> int | None:
+        """The greatest total of at most `most`."""
+        found = []
+        for _, one, other in self.pairs:
+            place = np.searchsorted(other.keys, most - self.constant - one.keys, side="right") - 1
+            fits = place >= 0
+            found += [int((one.keys[fits] + other.keys[place[fits]]).max()) + self.constant] if fits.any() else []
+        return max(found, default=None)
+
+    def first(self, least: int) -> int | None:
+        """The least total of at least `least`."""
+        found = []
+        for _, one, other in self.pairs:
+            place = np.searchsorted(other.keys, least - self.constant - one.keys, side="left")
+            fits = place < len(other.keys)
+            found += [int((one.keys[fits] + other.keys[place[fits]]).min()) + self.constant] if fits.any() else []
+        return min(found, default=None)
+
     def _range(self, one: Spread, other: Spread, low: int, high: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """For each total of one side, which of the other's make a sum within bounds."""
         first = np.searchsorted(other.keys, low - self.constant - one.keys, side="left")

@@ -8,16 +8,18 @@ over the nodes, of what is alive while each one runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from archir.cases import Value, both, either, if_else, lift, negate, same, when
 from archir.ir.graph import Graph, NodeId, needs
 from archir.ir.op import Op
-from archir.ir.structure import Select
+from archir.ir.structure import Input, Select
 from archir.ir.typing import infer, lifted
 from archir.passes.cost import SUMMED, cost_of
 from archir.types import DTYPES, TensorType
 
+Rule = Callable[..., int]
+"""What an operation costs on operands of these types."""
 Terms = Counter[Value]
 """Values, and how often each is to be counted."""
 
@@ -31,13 +33,15 @@ class Symbolic:
         self.types = infer(graph)
         self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
 
-    def summed(self) -> Mapping[str, Terms]:
-        """For each cost that adds up, the values that it is the sum of."""
-        found: dict[str, Terms] = {name: Counter() for name in SUMMED}
+    def summed(self, rules: Mapping[str, Rule] | None = None) -> Mapping[str, Terms]:
+        """For each cost that adds up, the values that it is the sum of; `rules` are further costs of operations."""
+        self._rules = rules or {}
+        names = (*SUMMED, *self._rules)
+        found: dict[str, Terms] = {name: Counter() for name in names}
         counted: dict[str, Value] = {}
         for number in self._running():
             scope, needed = self.graph[number].scope, self.needed[number]
-            values = dict(zip(SUMMED, self._costs(number), strict=True))
+            values = dict(zip(names, self._costs(number), strict=True))
             if values["params"] != 0:
                 before = counted.get(scope, False)
                 counted[scope] = either(before, needed)
@@ -59,9 +63,17 @@ class Symbolic:
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
         question = (op, operands, self.types[number], needed)
         if question not in self._known:
-            together = lifted(_summed, op, (*operands, self.types[number]), needed)
+            rules = self._rules.values()
+
+            def summed(op: Op, *types: TensorType) -> tuple[int, ...]:
+                *operands, result = types
+                own = cost_of(op, operands, result)
+                further = (0 if isinstance(op, Input) else rule(op, *operands) for rule in rules)
+                return (*(getattr(own, name) for name in SUMMED), *further)
+
+            together = lifted(summed, op, (*operands, self.types[number]), needed)
             self._known[question] = tuple(
-                if_else(needed, lift(lambda leaf, name=name: leaf[name], together), 0) for name in range(len(SUMMED))
+                if_else(needed, lift(lambda leaf, i=i: leaf[i], together), 0) for i in range(len(SUMMED) + len(rules))
             )
         return self._known[question]
 
@@ -120,12 +132,6 @@ class Symbolic:
             for source, condition in self._sources(operand):
                 found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
         return list(found.items())
-
-
-def _summed(op: Op, *types: TensorType) -> tuple[int, ...]:
-    *operands, result = types
-    own = cost_of(op, operands, result)
-    return tuple(getattr(own, name) for name in SUMMED)
 
 
 def _add(one: int, other: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
@@ -11,11 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.build.elaborate import elaborate_bounds
 from archir.cases import Value, at, leaves, support, varies
+from archir.costs.account import Account
 from archir.errors import fail
-from archir.ir.graph import Constraint, Decision, Graph
+from archir.ir.graph import Decision, Graph
 from archir.passes.canonical import Canonical
-from archir.passes.cost import Cost, cost
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture, differences
 from archir.search.counting import Program, choices_of, compile_program, drawing_order, possible
@@ -84,11 +87,9 @@ class Space:
         `policy="choices"` draws every choice uniformly, from the first to the last, instead.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
-        for _ in range(MOST_TRIES):
-            architecture = self._decoded(self._complete([-2] * len(self.order), rng, policy))
-            if not self._bounds or self.within(architecture):
-                return architecture
-        raise fail("A1005", f"{MOST_TRIES} architectures in a row broke the bounds on costs", self._bounds[0].span)
+        if self._bounds:
+            return self.decode(self.sample_codes(1, np.random.default_rng(rng.getrandbits(64)), policy)[0])
+        return self._decoded(self._complete([-2] * len(self.order), rng, policy))
 
     def mutate(self, architecture: Architecture, seed: int | random.Random = 0) -> Architecture:
         """An architecture that differs in one choice, drawn uniformly; choices that this turns on are drawn anew."""
@@ -182,9 +183,7 @@ class Space:
 
     def within(self, architecture: Architecture) -> bool:
         """Whether an architecture keeps every bound on costs."""
-        outcomes = architecture.outcomes
-        bounds = [bound for bound in self._bounds if at(bound.condition, outcomes) is True]
-        return not bounds or _keeps(bounds, cost(self.specialize(architecture)), outcomes)
+        return bool(self._keeping(np.array([architecture.codes], np.int16))[0])
 
     @cached_property
     def _dependents(self) -> list[set[int]]:
@@ -256,19 +255,96 @@ class Space:
 
     def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
         """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
-        codes = self._draw_codes(n, rng, policy)
         if not self._bounds:
-            return codes
+            return self._draw_codes(n, rng, policy)
+        drawing = self._drawing(policy)
         kept: list[Codes] = []
         tries = 0
-        while sum(map(len, kept)) < n:
-            fine = [self.within(self.decode(row)) for row in codes]
-            kept.append(codes[np.array(fine, dtype=bool)])
+        while (found := sum(map(len, kept))) < n:
+            codes = drawing(max(n - found, min(n, 256)), rng)
+            kept.append(codes[self._keeping(codes)])
             tries += len(codes)
-            if tries > MOST_TRIES and not any(len(part) for part in kept):
+            if tries > 100 * MOST_TRIES and not any(map(len, kept)):
                 raise fail("A1005", f"{tries} architectures in a row broke the bounds on costs", self._bounds[0].span)
-            codes = self._draw_codes(n, rng, policy)
         return np.concatenate(kept)[:n]
+
+    def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
+        """How architectures are drawn that keep the narrowest of the bounds at least; uniformly, if asked for."""
+        ranges = self.ranges
+        self.prove()
+        if policy == "choices" or not ranges:
+            return lambda n, rng: self._draw_codes(n, rng, policy)
+        name, *others = ranges
+        if others:
+            name = min(ranges, key=lambda name: self.account.count(name, *ranges[name])[1])
+        low, high = ranges[name]
+        return lambda n, rng: self.account.distribution(name, low, high).sample(n, rng, low, high)
+
+    def _keeping(self, codes: Codes) -> NDArray[np.bool_]:
+        """Which rows of outcomes keep every bound on costs."""
+        fine = np.ones(len(codes), bool)
+        if not self._bounds:
+            return fine
+        costs = self.account.at(codes, {str(bound.cost) for bound in self._bounds})
+        rows = np.arange(len(codes))
+        for bound in self._bounds:
+            limits = self._gather(bound.limit, codes, rows)
+            keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
+            fine &= keeps | ~self._gather(bound.condition, codes, rows).astype(bool)
+        return fine
+
+    # costs
+
+    @cached_property
+    def account(self) -> Account:
+        """What the architectures cost."""
+        return Account(self.graph, self.order, self._conditions("where", "require"))
+
+    def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The costs of many architectures, by name: exact, without building any. `peak_bytes` only if asked for."""
+        codes = architectures if isinstance(architectures, np.ndarray) else np.array([a.codes for a in architectures])
+        return dict(self.account.at(codes.astype(np.int16), names))
+
+    def where(self, text: str) -> Space:
+        """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`."""
+        graph = copy(self.graph)
+        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
+        return Space(graph)
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The least and greatest allowed of each cost that is bounded whatever is chosen, by plain numbers."""
+        found: dict[str, tuple[int, int]] = {}
+        for bound in self._bounds:
+            if bound.condition is True and not varies(bound.limit) and bound.relation in _RANGES:
+                name = str(bound.cost)
+                low, high = _RANGES[bound.relation](int(bound.limit))
+                before = found.get(name, (-_FAR, _FAR))
+                found[name] = max(before[0], low), min(before[1], high)
+        return {name: pair for name, pair in found.items() if name in self.account.summed}
+
+    def prove(self) -> None:
+        """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
+        for name, (low, high) in self.ranges.items():
+            least, greatest = (one.value for one in self.account.extremes(name))
+            if high < least or low > greatest or low > high or self.account.count(name, low, high)[1] == 0:
+                bounds = [bound for bound in self._bounds if bound.cost == name]
+                text = " and ".join(bound.text for bound in bounds)
+                nearest = self.account.nearest(name, low, high) if low <= high else None
+                hint = f"the nearest there is: {name} = {nearest:,}" if nearest is not None else None
+                raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
+
+    def count(self) -> tuple[int, int]:
+        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless a
+        cost has more different totals than are told apart, or several costs are bounded."""
+        ranges = self.ranges
+        counts = [self.account.count(name, *pair) for name, pair in ranges.items()]
+        plain = len(ranges) == len({bound.cost for bound in self._bounds}) and len(counts) <= 1
+        everything = self.satisfying
+        most = min((most for _, most in counts), default=everything)
+        outside = sum(everything - least for least, _ in counts)
+        least = max(0, everything - outside) if len(ranges) == len({bound.cost for bound in self._bounds}) else 0
+        return (counts[0] if counts else (everything, everything)) if plain else (least, most)
 
     def _draw_codes(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
         codes = np.full((n, len(self.order)), -1, dtype=np.int16)
@@ -354,15 +430,19 @@ def _draw(distribution: Sequence[float], rng: random.Random | None, policy: Poli
     return next(i for i in found if point < distribution[i])
 
 
-def _keeps(bounds: Sequence[Constraint], total: Cost, outcomes: Mapping[str, int]) -> bool:
-    relations = {
-        "<": int.__lt__,
-        "<=": int.__le__,
-        ">": int.__gt__,
-        ">=": int.__ge__,
-        "==": int.__eq__,
-        "!=": int.__ne__,
-    }
-    return all(
-        relations[bound.relation](getattr(total, bound.cost or ""), int(at(bound.limit, outcomes))) for bound in bounds
-    )
+_FAR = 2**62
+_RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
+    "<=": lambda limit: (-_FAR, limit),
+    "<": lambda limit: (-_FAR, limit - 1),
+    ">=": lambda limit: (limit, _FAR),
+    ">": lambda limit: (limit + 1, _FAR),
+    "==": lambda limit: (limit, limit),
+}
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}

@@ -1,0 +1,78 @@
+"""What `archir cost` says of a whole space: extremes, distributions, and the costs of many architectures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from archir.cli.output import big, emit, table
+
+if TYPE_CHECKING:
+    from archir.search.space import Space
+
+FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
+BARS = 20
+
+
+def extremes(space: Space, as_json: bool) -> None:
+    """The least and the greatest of each cost over all architectures."""
+    found = {name: [one.value for one in space.account.extremes(name)] for name in space.account.summed}
+    if as_json:
+        emit({"net": space.name, "size": space.size, "extremes": found})
+        return
+    rows = [(name, *(f"{value:,}" for value in pair)) for name, pair in found.items()]
+    table(f"{space.name}: {big(space.size)} architectures", ["cost", "least", "greatest"], rows, right=(1, 2))
+
+
+def alternatives(space: Space, name: str, as_json: bool) -> None:
+    """The least and the greatest cost with each alternative of each choice."""
+    found = [
+        (choice.path, str(choice.label(outcome)) if outcome >= 0 else "(inactive)", *pair)
+        for choice, level in zip(space.choices, space.account.marginals(name), strict=True)
+        for outcome, pair in level.items()
+    ]
+    if as_json:
+        keys = ("choice", "alternative", "least", "greatest")
+        emit({"net": space.name, "cost": name, "alternatives": [dict(zip(keys, row, strict=True)) for row in found]})
+        return
+    rows = [(path, label, f"{least:,}", f"{greatest:,}") for path, label, least, greatest in found]
+    table("", ["choice", "alternative", f"least {name}", f"greatest {name}"], rows, right=(2, 3))
+
+
+def distribution(space: Space, name: str, as_json: bool) -> None:
+    """Quantiles and a histogram of a cost over all architectures."""
+    account = space.account
+    least, greatest = (one.value for one in account.extremes(name))
+    values = [least, *account.quantiles(name, list(FRACTIONS.values())[1:]), greatest]
+    quantiles = dict(zip([*FRACTIONS, "greatest"], values, strict=True))
+    edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
+    counts = [
+        account.distribution(name, least, greatest).count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)
+    ]
+    if as_json:
+        emit({"net": space.name, "cost": name, "quantiles": quantiles, "edges": edges, "counts": counts})
+        return
+    table(
+        "", [name, "of all architectures, this many at most"], [(f"{v:,}", k) for k, v in quantiles.items()], right=(0,)
+    )
+    largest = max(counts)
+    rows = [
+        (f"{edges[i + 1]:,}", "█" * round(40 * count / largest) or ("▏" if count else ""), f"{count / sum(counts):.2%}")
+        for i, count in enumerate(counts)
+    ]
+    table("", [f"{name} up to", "architectures", ""], rows, right=(0, 2))
+
+
+def samples(space: Space, count: int, seed: int, as_json: bool) -> None:
+    """The costs of architectures that are drawn."""
+    costs = space.cost(space.sample_codes(count, np.random.default_rng(seed)))
+    if as_json:
+        emit({"net": space.name, "costs": {name: column.tolist() for name, column in costs.items()}})
+        return
+    rows: list[tuple[Any, ...]] = [
+        (name, *(f"{value:,}" for value in np.quantile(column, [0, 0.25, 0.5, 0.75, 1], method="nearest").tolist()))
+        for name, column in costs.items()
+    ]
+    heads = ["cost", "least", "25%", "median", "75%", "greatest"]
+    table(f"{count:,} architectures of {space.name}", heads, rows, right=(1, 2, 3, 4, 5))

@@ -1,0 +1,135 @@
+"""What the architectures of a space cost: of arrays of them, at least and at most, and how many of them how much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from archir.cases import Value
+from archir.costs.bounds import Extreme, Marginals, extreme, marginals
+from archir.costs.chain import Chain
+from archir.costs.distribution import Distribution
+from archir.costs.symbolic import Rule, Symbolic
+from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
+from archir.errors import fail, suggest
+from archir.ir.graph import Decision, Graph
+from archir.passes.cost import SUMMED
+
+PEAK = "peak_bytes"
+
+
+class Account:
+    """The costs of a space, worked out when they are first asked for.
+
+    `conditions` say which architectures there are; `rules` are costs of operations beside the usual ones, by name.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        order: Sequence[Decision],
+        conditions: Sequence[Value],
+        rules: Mapping[str, Rule] | None = None,
+    ) -> None:
+        self.graph, self.order, self.conditions = graph, order, conditions
+        self.rules = dict(rules or {})
+        self._index = {decision.choice.path: i for i, decision in enumerate(order)}
+        self._chains: dict[str, Chain] = {}
+        self._distributions: dict[tuple[str, int, int], Distribution] = {}
+
+    @property
+    def summed(self) -> tuple[str, ...]:
+        """The names of the costs that add up."""
+        return (*SUMMED, *self.rules)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all costs."""
+        return (*self.summed, PEAK)
+
+    @cached_property
+    def _symbolic(self) -> Symbolic:
+        return Symbolic(self.graph)
+
+    @cached_property
+    def _grouped(self) -> tuple[Numbers, Groups]:
+        return grouped(self._symbolic.summed(self.rules), self._index)
+
+    @cached_property
+    def table(self) -> Table:
+        """The costs that add up."""
+        constant, groups = self._grouped
+        return sums(self.summed, constant, groups, self._index)
+
+    @cached_property
+    def _peaks(self) -> Table:
+        return maxima(PEAK, self._symbolic.peaks(), self._index)
+
+    def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
+        """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
+        wanted = tuple(names) if names is not None else self.summed
+        for name in wanted:
+            self._known(name)
+        totals = self.table.at(codes)
+        found = {name: totals[:, self.summed.index(name)] for name in wanted if name != PEAK}
+        if PEAK in wanted:
+            found[PEAK] = self._peaks.at(codes)[:, 0]
+        return found
+
+    def _known(self, name: str, summed: bool = False) -> None:
+        names = self.summed if summed else self.names
+        if name not in names:
+            raise fail(
+                "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
+            )
+
+    def chain(self, name: str) -> Chain:
+        """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
+        self._known(name, summed=True)
+        if name not in self._chains:
+            column = self.summed.index(name)
+            constant, groups = self._grouped
+            mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}
+            self._chains[name] = Chain(self.order, self.conditions, mattering, constant[[column]].tolist())
+        return self._chains[name]
+
+    def extremes(self, name: str) -> tuple[Extreme, Extreme]:
+        """An architecture of the least, and one of the greatest cost. Raises ArchError (A0510) if there is none."""
+        least, greatest = (extreme(self.chain(name), 0, sign) for sign in (1, -1))
+        if least is None or greatest is None:
+            raise fail("A0510", "no architecture satisfies the constraints")
+        return least, greatest
+
+    def marginals(self, name: str) -> Marginals:
+        """The least and the greatest cost with each outcome of each choice."""
+        return marginals(self.chain(name), 0)
+
+    def distribution(self, name: str, low: int, high: int) -> Distribution:
+        """The totals from `low` to `high`, as far as there are any."""
+        question = (name, low, high)
+        if question not in self._distributions:
+            least, greatest = self.extremes(name)
+            bounds = max(low, least.value), min(high, greatest.value)
+            self._distributions[question] = Distribution(self.chain(name), *bounds)
+        return self._distributions[question]
+
+    def count(self, name: str, low: int, high: int) -> tuple[int, int]:
+        """At least and at most how many architectures cost from `low` to `high`; the same, and exact, unless the space
+        has more different totals than are told apart."""
+        return self.distribution(name, low, high).count(low, high)
+
+    def nearest(self, name: str, low: int, high: int) -> int:
+        """The cost nearest to a range."""
+        least, greatest = (one.value for one in self.extremes(name))
+        if high < least:
+            return least
+        if low > greatest:
+            return greatest
+        everything = self.distribution(name, least, greatest)
+        around = [value for value in (everything.last(low), everything.first(high)) if value is not None]
+        return min(around, key=lambda value: max(low - value, value - high))
+
+    def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
+        """The least costs that these fractions of all architectures do not exceed; rounded where counts are."""
+        least, greatest = (one.value for one in self.extremes(name))
+        return self.distribution(name, least, greatest).quantiles(fractions)

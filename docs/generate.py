@@ -8,7 +8,7 @@ In the pages of PAGES, what follows the line `<!-- generated -->` is written her
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
 from importlib import import_module
 from inspect import cleandoc
@@ -206,7 +206,7 @@ def paragraphs(doc: str | None) -> str:
     return "\n\n".join(" ".join(part.split()) for part in cleandoc(doc or "").split("\n\n"))
 
 
-def table(heads: list[str], rows: list[tuple[str, ...]]) -> str:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
 

@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,6 +58,17 @@ def unpack(path: Path, folder: Path) -> None:
     for snippet in snippets(path):
         if snippet.file is not None:
             (folder / snippet.file).write_text(snippet.text, "utf-8")
+    for position, snippet in enumerate(snippets(path, "toml")):
+        _install(tomllib.loads(snippet.text)["project"]["entry-points"], folder / f"document_{position}-1.0.dist-info")
+
+
+def _install(groups: dict[str, dict[str, str]], folder: Path) -> None:
+    """What an installer leaves of a distribution's entry points."""
+    folder.mkdir()
+    lines = [
+        line for group, names in groups.items() for line in [f"[{group}]", *(f"{n} = {v}" for n, v in names.items())]
+    ]
+    (folder / "entry_points.txt").write_text("\n".join(lines), "utf-8")
 
 
 def commands(path: Path) -> Iterator[tuple[str, str]]:
@@ -75,7 +87,7 @@ def execute(command: str, shown: str) -> None:
     wrong = "error[A" in shown or arguments[0] == "diff"
     assert done.exit_code == int(wrong), f"$ {command}\n{done.output}"
     if shown.strip():
-        agree(shown, done.output, command)
+        agree(shown, done.output if wrong else done.stdout, command)
 
 
 def run_python(path: Path, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 python docs/generate.py [--check]
 
-In the pages of PAGES, what follows the line `<!-- generated -->` is written here; what stands above it, by hand.
+In the pages of PAGES, what follows the line `<!-- generated -->`, to `<!-- end -->` if there is one, is written here;
+everything else, by hand.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from archir.syntax import ast
 from archir.syntax.parse import parse
 
 ROOT = Path(__file__).resolve().parent.parent
-MARK = "<!-- generated -->\n"
+MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
 
 
 def operations() -> str:
@@ -184,17 +185,25 @@ NETS = {"resnet50": "ResNet-50", "deit_tiny": "DeiT-Tiny", "mobilenet_v2": "Mobi
 
 def examples() -> str:
     """The published spaces with their sizes, and the networks without choices with their costs."""
-    text = ""
     rows = []
     for folder, nets in SPACES.items():
         for position, net in enumerate(nets):
-            size = archir.load(f"{ROOT}/examples/{folder}/{net}").size
             name = "" if position else f"[{_title(folder)}](../examples/{folder}/README.md)"
-            rows.append((name, f"`{folder}/{net}`", f"{size:,}"))
-    text += "\n## Spaces\n\n" + table(["space", "net", "architectures"], rows) + "\n"
+            rows.append((name, f"`{folder}/{net}`", _size(folder, net)))
+    text = "\n## Spaces\n\n" + table(["space", "net", "architectures"], rows) + "\n"
     costs = {name: archir.cost(archir.load(ROOT / "examples" / f"{name}.arch").graph) for name in NETS}
     found = [(f"[{NETS[n]}](../examples/{n}.arch)", f"{c.params:,}", f"{c.macs:,}") for n, c in costs.items()]
     return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], found) + "\n"
+
+
+def spaces() -> str:
+    """The published spaces and the size of the main net of each."""
+    rows = [(f"[{_title(name)}](examples/{name}/README.md)", _size(name, nets[0])) for name, nets in SPACES.items()]
+    return table(["space", "architectures"], rows) + "\n"
+
+
+def _size(folder: str, net: str) -> str:
+    return f"{archir.load(f'{ROOT}/examples/{folder}/{net}').size:,}"
 
 
 def _title(folder: str) -> str:
@@ -212,17 +221,19 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 PAGES = {
-    "operations.md": operations,
-    "library.md": library,
-    "commands.md": command_line,
-    "diagnostics.md": diagnostics,
-    "examples.md": examples,
+    "README.md": spaces,
+    "docs/operations.md": operations,
+    "docs/library.md": library,
+    "docs/commands.md": command_line,
+    "docs/diagnostics.md": diagnostics,
+    "docs/examples.md": examples,
 }
 
 
 def updated(name: str) -> str:
     """A page with what is generated as it is now."""
-    return (ROOT / "docs" / name).read_text("utf-8").partition(MARK)[0] + MARK + PAGES[name]()
+    before, _, rest = (ROOT / name).read_text("utf-8").partition(MARK)
+    return before + MARK + PAGES[name]() + "".join(rest.partition(END)[1:])
 
 
 def main() -> None:
@@ -230,11 +241,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not up to date")
     check = parser.parse_args().check
-    stale = {name: text for name in PAGES if (text := updated(name)) != (ROOT / "docs" / name).read_text("utf-8")}
+    stale = {name: text for name in PAGES if (text := updated(name)) != (ROOT / name).read_text("utf-8")}
     for name, text in stale.items():
         if not check:
-            (ROOT / "docs" / name).write_text(text, "utf-8")
-        print(f"docs/{name} {'is not up to date' if check else 'written'}")
+            (ROOT / name).write_text(text, "utf-8")
+        print(f"{name} {'is not up to date' if check else 'written'}")
     raise SystemExit(1 if stale and check else 0)
 
 

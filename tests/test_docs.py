@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from archir import api
+from archir.build.context import MOST_CALLS, Limits
+from archir.build.evaluate import MOST_TIMES
 from archir.build.parameters import parse_parameter
 from archir.build.static import FOLDS, FUNCTIONS
+from archir.build.values import MOST_BITS, MOST_ITEMS
+from archir.cases import MOST_OUTCOMES
 from archir.errors import ArchError
+from archir.syntax.parse import MOST_BYTES
 from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
@@ -67,7 +72,7 @@ def test_python(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", generate.PAGES)
 def test_generated_pages_are_up_to_date(name: str) -> None:
-    found = (ROOT / "docs" / name).read_text("utf-8")
+    found = (ROOT / name).read_text("utf-8")
     assert found == generate.updated(name), "run python docs/generate.py"
 
 
@@ -79,6 +84,14 @@ def test_every_block_of_the_library_is_described() -> None:
 def test_every_function_is_documented() -> None:
     language = (ROOT / "docs" / "language.md").read_text()
     assert [name for name in [*FUNCTIONS, *FOLDS] if f"`{name}" not in language] == []
+
+
+def test_the_limits_are_those_of_the_language() -> None:
+    limits = [Limits.nodes, MOST_BYTES, MOST_CALLS, MOST_ITEMS, MOST_OUTCOMES, MOST_BITS]
+    table = (ROOT / "docs" / "language.md").read_text().partition("| what | at most |")[2]
+    assert [int(n.replace(",", "")) for n in re.findall(r"\| ([\d,]*\d)", table)] == limits
+    assert limits == [200_000, 1_048_576, 64, 100_000, 20_000, 4_096]
+    assert MOST_TIMES == MOST_ITEMS
 
 
 def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
@@ -100,7 +113,7 @@ def prose(path: Path) -> str:
     """A document without its snippets and without what is generated."""
     text = path.read_text("utf-8")
     text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
-    return re.sub(r"<!-- (?:published figures|generated|spaces) -->.*?(?:<!-- end -->|\Z)", "", text, flags=re.DOTALL)
+    return re.sub(r"<!-- (?:published figures|generated) -->.*?(?:<!-- end -->|\Z)", "", text, flags=re.DOTALL)
 
 
 @cache

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, fields
+from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
@@ -202,6 +203,7 @@ def spaces() -> str:
     return table(["space", "architectures"], rows) + "\n"
 
 
+@cache
 def _size(folder: str, net: str) -> str:
     return f"{archir.load(f'{ROOT}/examples/{folder}/{net}').size:,}"
 

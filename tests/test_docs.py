@@ -103,6 +103,12 @@ def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)\)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
 # figures
 
 FIGURE = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
@@ -121,7 +127,8 @@ def known() -> frozenset[str]:
     """Figures that stand in a test, or in a page that is generated."""
     texts = [path.read_text("utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))]
     found = {number.replace("_", "") for text in texts for number in re.findall(r"\b\d[\d_]{3,}\b", text)}
-    return frozenset(found | {n.replace(",", "") for n in FIGURE.findall(generate.examples())})
+    sizes = FIGURE.findall((ROOT / "docs" / "examples.md").read_text("utf-8"))
+    return frozenset(found | {size.replace(",", "") for size in sizes})
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

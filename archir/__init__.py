@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archir.api import (
+        bench,
         canonical_hash,
         check,
         compile,  # noqa: A004
@@ -23,11 +24,17 @@ if TYPE_CHECKING:
         diff,
         export,
         format,  # noqa: A004
+        latency_table,
+        lint,
         load,
         loads,
         print_graph,
+        score,
+        scorer,
         train,
+        validate,
     )
+    from archir.costs.latency import LatencyTable
     from archir.errors import ArchError, Diagnostic
     from archir.ir.graph import Graph
     from archir.search.architecture import Architecture
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "bench": "archir.api",
     "canonical_hash": "archir.api",
     "check": "archir.api",
     "compile": "archir.api",
@@ -43,13 +51,19 @@ _HOMES = {
     "diff": "archir.api",
     "export": "archir.api",
     "format": "archir.api",
+    "latency_table": "archir.api",
+    "lint": "archir.api",
     "load": "archir.api",
     "loads": "archir.api",
     "print_graph": "archir.api",
+    "score": "archir.api",
+    "scorer": "archir.api",
     "train": "archir.api",
+    "validate": "archir.api",
     "ArchError": "archir.errors",
     "Diagnostic": "archir.errors",
     "Graph": "archir.ir.graph",
+    "LatencyTable": "archir.costs.latency",
     "Architecture": "archir.search.architecture",
     "Space": "archir.search.space",
 }
@@ -59,8 +73,10 @@ __all__ = [
     "Architecture",
     "Diagnostic",
     "Graph",
+    "LatencyTable",
     "Space",
     "__version__",
+    "bench",
     "canonical_hash",
     "check",
     "compile",
@@ -68,10 +84,15 @@ __all__ = [
     "diff",
     "export",
     "format",
+    "latency_table",
+    "lint",
     "load",
     "loads",
     "print_graph",
+    "score",
+    "scorer",
     "train",
+    "validate",
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,8 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
-from archir.build.files import read
-from archir.errors import ArchError, Diagnostic
+from archir.build.files import Loader, read
+from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.passes.canonical import canonical_hash
@@ -20,13 +22,16 @@ from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
 
 if TYPE_CHECKING:
+    from archir.analysis.subject import Purpose
+    from archir.costs.bench import Bench, Validation, Watch
+    from archir.costs.latency import Device, LatencyTable
     from archir.search.architecture import Architecture, Written
     from archir.search.diff import Difference
     from archir.search.space import Space
 
 __all__ = [
-    "Cost", "architecture", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph", "graphs",
-    "load", "loads", "print_graph", "train",
+    "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
+    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "score", "scorer", "train", "validate",
 ]  # fmt: skip
 
 
@@ -93,7 +98,13 @@ def graphs(
 ) -> list[Graph]:
     """The graphs of all nets of a file (or of the one that the path names). Raises ArchError with all problems."""
     file, net = split(str(path))
-    text, folder = source(file)
+    return _graphs(*source(file), file, net, root, limits, parameters)
+
+
+def _graphs(
+    text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
+    parameters: Mapping[str, Any] | None,
+) -> list[Graph]:  # fmt: skip
     nets = [net] if net is not None else check_library(text, file, folder=folder, root=root)
     found: list[Graph] = []
     problems: dict[Any, Diagnostic] = {}
@@ -107,6 +118,32 @@ def graphs(
     if problems:
         raise ArchError(*problems.values())
     return found
+
+
+def lint(path: str | Path, **options: Any) -> list[Diagnostic]:
+    """Warnings of what wrecks searches of a file's nets (see docs/lint.md); options are those of `linted`."""
+    return linted(path, **options)[1]
+
+
+def linted(
+    path: str | Path,
+    *,
+    purpose: Purpose | None = None,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> tuple[list[Graph], list[Diagnostic]]:
+    """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
+
+    `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
+    """
+    from archir.analysis.lint import lint
+
+    file, net = split(str(path))
+    text, folder = source(file)
+    found = _graphs(text, folder, file, net, root, limits, parameters)
+    module = Loader(root if root is not None else folder).load(text, file, folder)
+    return found, lint(module, found, purpose)
 
 
 def architecture(path: str | Path) -> Written:
@@ -146,6 +183,20 @@ def train(graph: Graph, **options: Any) -> Any:
     return backends.get("torch").train(graph, **options)
 
 
+def score(graph: Graph, proxy: str, **options: Any) -> float:
+    """The score of an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; more is better.
+
+    Options are `seed`, `data`, `batch` and `device`. `scorer` is for many networks. Raises ArchError (A1110, A1111).
+    """
+    return scorer([proxy], **options)(graph)[proxy]
+
+
+def scorer(proxies: Sequence[str], **options: Any) -> Callable[[Graph], dict[str, float]]:
+    """A function from a network to its scores by name, on the same minibatch for all networks of one input size."""
+    made: Callable[[Graph], dict[str, float]] = backends.get("torch").scorer(proxies, **options)
+    return made
+
+
 def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
     """Write a network with a module's weights to an ONNX file, and verify it; the verification's report.
 
@@ -155,3 +206,71 @@ def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
     return backends.get("onnx").write(
         graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options
     )
+
+
+BENCHES = {
+    "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
+    "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
+}  # fmt: skip
+"""The devices of latency tables: which backend has them, and how it calls them."""
+
+
+def bench(
+    space: Space | Graph,
+    path: str | Path,
+    *,
+    device: Device = "cpu",
+    batch: int = 1,
+    threads: int | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> LatencyTable:
+    """Time every operation of a space on a device, once; the table of them, which is written to `path`, too.
+
+    With `resume`, a table that is there is gone on with, with its number of threads if none is given. Raises ArchError
+    (A1501, A1503, A1505, A1506).
+    """
+    from archir.costs import bench as benches
+    from archir.costs.workloads import workloads
+
+    known = None
+    if Path(path).exists():
+        if not resume:
+            raise fail("A1506", f"{path} is there already", None, "go on with it: --resume; or name another file")
+        known = latency_table(path)
+        threads = threads or known.threads
+    todo = workloads(space if isinstance(space, Graph) else space.graph)
+    with _bench(device, batch, threads) as ready:
+        if known is not None:
+            benches.belongs(known, device, batch, ready)
+        table = known or benches.start(device, batch, ready)
+        benches.fill(table, todo, ready, save=lambda one: one.write(path), watch=watch or benches.unwatched)
+    return table
+
+
+def validate(
+    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, watch: Watch | None = None
+) -> Validation:
+    """Measure `n` random architectures whole, on the table's device, against its sums. Raises ArchError."""
+    from archir.costs import bench as benches
+
+    rng = random.Random(seed)
+    networks = [space.specialize(space.sample(rng)) for _ in range(n)]
+    with _bench(table.device, table.batch, table.threads) as ready:
+        return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
+
+
+def latency_table(path: str | Path) -> LatencyTable:
+    """The latency table of a file. Raises ArchError (A1501)."""
+    from archir.costs.latency import LatencyTable
+
+    return LatencyTable.read(path)
+
+
+def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
+    if device not in BENCHES:
+        hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
+        raise fail("A1505", f"there is no device `{device}`", None, hint)
+    backend, kind = BENCHES[device]
+    ready: AbstractContextManager[Bench] = backends.get(backend).bench(kind, batch, threads)
+    return ready

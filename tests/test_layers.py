@@ -18,9 +18,11 @@ LAYERS = [
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},
+    {"costs"},
     {"pictures"},
     {"backends"},
     {"search"},
+    {"analysis"},
     {"api"},
     {"cli"},
 ]

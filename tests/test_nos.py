@@ -30,7 +30,7 @@ def labels(cells: dict[str, list[tuple[tuple[int, str], tuple[int, str], str]]])
             place = f"{name}.searched.heterogeneous[{n}]"
             found[f"{place}.inputs"] = [one[0], other[0]]
             found.update({f"{place}.edge[{i}].op": operation for i, operation in (one, other)})
-            found[f"{place}.edge.op"] = tier2
+            found[f"{place}.op"] = tier2
     return found
 
 

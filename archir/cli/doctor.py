@@ -46,6 +46,8 @@ def findings() -> Iterator[Finding]:
             yield Finding(f"backend {name}", "broken", error.diagnostics[0].message)
             continue
         yield Finding(f"backend {name}", "found")
+        if hasattr(backend, "proxies"):
+            yield Finding("zero-cost proxies", ", ".join(backend.proxies))
         if hasattr(backend, "devices"):
             for what, found, trouble in backend.devices():
                 yield Finding(what, found, trouble)

@@ -18,6 +18,7 @@ _COMMANDS = {
     "sample": ("spaces", "Draw architectures of a space, uniformly."),
     "diff": ("diff", "Compare two architectures, or two spaces."),
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
+    "bench": ("bench", "Time the operations of a space on a device: a table that predicts latencies."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
     "train": ("train", "Train one network on labelled images."),
     "export": ("export", "Write a trained network as a verified ONNX model."),

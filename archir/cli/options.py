@@ -62,6 +62,22 @@ def arch_options(command: Command) -> Command:
     )(command)
 
 
+def proxy_options(command: Command) -> Command:
+    """--data and --batch: the minibatch that zero-cost proxies look at."""
+    command = click.option(
+        "--batch", type=click.IntRange(2), default=64, show_default=True, help="Images that proxies look at."
+    )(command)
+    return click.option(
+        "--data", default="digits", show_default=True,
+        help="Images for proxies: digits, FILE.npz, or a folder with a folder per class.",
+    )(command)  # fmt: skip
+
+
+def names(_: click.Context, __: click.Parameter, given: str | None) -> list[str]:
+    """The callback of an option that takes names with commas between them."""
+    return [name.strip() for name in (given or "").split(",") if name.strip()]
+
+
 def space_of(file: str, parameters: dict[str, Any], root: Path | None, limits: Limits) -> Space:
     """The space of a FILE argument."""
     from archir.search.space import Space

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -50,12 +51,18 @@ def complain(error: ArchError, as_json: bool = False) -> None:
     click.echo(rendered(error.diagnostics, coloured(sys.stderr)), err=True, nl=False)
     count = len(error.diagnostics)
     codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
-    click.echo(f"{count} problem{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
+    word = "warning" if all(diagnostic.severity == "warning" for diagnostic in error.diagnostics) else "problem"
+    click.echo(f"{count} {word}{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print JSON."""
     click.echo(json.dumps(data, indent=2, default=str))
+
+
+def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """Scores as JSON can hold them: null for minus infinity, the lowest."""
+    return {name: score if isfinite(score) else None for name, score in scores.items()}
 
 
 def console(stderr: bool = False) -> Console:

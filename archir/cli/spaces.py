@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from archir import api
 from archir.build.context import Limits
-from archir.cli.options import file_argument, json_option, net_options, seed_option, space_of
+from archir.cli.options import file_argument, json_option, net_options, proxy_options, seed_option, space_of
 from archir.cli.output import big, emit, table
 from archir.cli.progress import tracked
 from archir.files import write_atomic
+
+if TYPE_CHECKING:
+    from archir.ir.graph import Graph
+    from archir.search.architecture import Architecture
+    from archir.search.space import Space
 
 
 @click.command("count")
@@ -83,6 +90,9 @@ def _active(condition: object) -> str:
     "--policy", type=click.Choice(["architectures", "choices"]), default="architectures", show_default=True,
     help="Uniform over architectures, or every choice uniform from the first to the last.",
 )  # fmt: skip
+@click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor` lists them.")
+@click.option("--best", type=click.IntRange(1), help="How many of the -n to keep, with --by  [default: 1]")
+@proxy_options
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file."
 )
@@ -93,21 +103,46 @@ def sample_command(
     unique: bool,
     seed: int,
     policy: Any,
+    by: str | None,
+    best: int | None,
+    data: str,
+    batch: int,
     output: Path | None,
     parameters: dict[str, Any],
     root: Path | None,
     limits: Limits,
 ) -> None:
-    """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON."""
+    """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON.
+
+    With --by, the -n that were drawn are scored untrained, and the --best of them kept, the best first; all start from
+    weights of the same seed and see the same minibatch.
+    """
+    if best is not None and by is None:
+        raise click.UsageError("--best needs --by PROXY")
     space = space_of(file, parameters, root, limits)
     rng = random.Random(seed)
     found = space.sample_unique(count, rng, policy) if unique else [space.sample(rng, policy) for _ in range(count)]
-    if count == 1:
+    scores: list[float] = []
+    if by is not None:
+        found, scores = _best(space, found, best or 1, by, api.scorer([by], data=data, batch=batch, seed=seed))
+    if len(found) == 1:
         text = found[0].to_json(space.graph.parameters)
     else:
         text = "".join(json.dumps(json.loads(one.to_json(space.graph.parameters))) + "\n" for one in found)
+    for place, score in enumerate(scores, 1):
+        click.echo(f"{by} of number {place}: {score:.6g}", err=True)
     if output is not None:
         write_atomic(output, text.encode())
         click.echo(f"wrote {output}")
     else:
         click.echo(text, nl=False)
+
+
+def _best(
+    space: Space, found: list[Architecture], best: int, by: str, scorer: Callable[[Graph], dict[str, float]]
+) -> tuple[list[Architecture], list[float]]:
+    """The best of some architectures by a proxy, each once, the best first, and their scores."""
+    distinct = list(dict.fromkeys(found))
+    scores = [scorer(space.specialize(one))[by] for one in tracked(distinct, len(distinct), "scoring")]
+    ranked = sorted(range(len(distinct)), key=lambda i: -scores[i])[:best]
+    return [distinct[i] for i in ranked], [scores[i] for i in ranked]

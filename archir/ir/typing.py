@@ -97,18 +97,25 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
 
 
 def infer(graph: Graph) -> dict[NodeId, TensorType]:
-    """The type of every node that is needed. Raises NodeError at the first node whose rule refuses."""
+    """The type of every node that is needed. Raises NodeError at the first node whose rule refuses.
+
+    Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
+    """
     needed = needs(graph)
     types: dict[NodeId, TensorType] = {}
+    known: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
     for number in graph:
         op = graph[number].op
         if number not in needed and not isinstance(op, Input):
             continue
-        choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
-        try:
-            types[number] = infer_op(op, _operands(graph, number, types), needed.get(number, True), choice)
-        except RuleError as error:
-            raise NodeError(number, error) from None
+        question = op, tuple(_operands(graph, number, types)), needed.get(number, True)
+        if question not in known:
+            choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
+            try:
+                known[question] = infer_op(*question, choice)
+            except RuleError as error:
+                raise NodeError(number, error) from None
+        types[number] = known[question]
     return types
 
 

@@ -16,14 +16,25 @@ from archir.types import DTYPES, TensorType
 
 @dataclass(frozen=True)
 class Cost:
-    """Trainable parameters, multiply-accumulates of one sample, and bytes of all activations of one sample."""
+    """Trainable parameters, and of one sample multiply-accumulates, bytes of all activations, and bytes that are alive
+    at once: results from when they are made until the last operation that reads them, outputs until the end."""
 
     params: int
     macs: int
     activation_bytes: int
+    peak_bytes: int = 0
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(self.params + other.params, self.macs + other.macs, self.activation_bytes + other.activation_bytes)
+        return Cost(
+            self.params + other.params,
+            self.macs + other.macs,
+            self.activation_bytes + other.activation_bytes,
+            max(self.peak_bytes, other.peak_bytes),
+        )
+
+
+SUMMED = ("params", "macs", "activation_bytes")
+"""The costs that add up; of `peak_bytes`, parts have a maximum."""
 
 
 def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
@@ -33,6 +44,7 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
     """
     types = types or typed(graph)
     found: dict[NodeId, Cost] = {}
+    alive = _alive(graph, types)
     scopes: set[str] = set()
     for number in graph:
         node = graph[number]
@@ -40,7 +52,7 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
             message = "the cost of a space is not one number: name an architecture"
             raise ArchError(Diagnostic("A0901", message, node.span))
         operands = [types[operand] for operand in graph.operands(number)]
-        own = cost_of(node.op, operands, types[number])
+        own = replace(cost_of(node.op, operands, types[number]), peak_bytes=alive[number])
         if own.params:
             found[number] = replace(own, params=0) if node.scope in scopes else own
             scopes.add(node.scope)
@@ -49,10 +61,30 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
     return found
 
 
+def _alive(graph: Graph, types: Types) -> dict[NodeId, int]:
+    """Bytes that are alive while each node runs."""
+    last = {operand: number for number in graph for operand in graph.operands(number)}
+    last |= dict.fromkeys(graph.outputs.values(), len(graph))
+    leaving: dict[NodeId, int] = {}
+    now, found = 0, {}
+    for number in graph:
+        size = _bytes(types[number])
+        now += size
+        found[number] = now
+        end = last.get(number, number)
+        leaving[end] = leaving.get(end, 0) + size
+        now -= leaving.get(number, 0)
+    return found
+
+
+def _bytes(x: TensorType) -> int:
+    return x.elements * DTYPES[x.dtype]
+
+
 def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
     """The cost of an operation on operands of these types, of which none depends on choices."""
     params = sum(weight.elements for weight in op.weights(*operands).values() if not weight.buffer)
-    return Cost(params, op.macs(*operands), result.elements * DTYPES[result.dtype])
+    return Cost(params, op.macs(*operands), _bytes(result))
 
 
 def cost(graph: Graph) -> Cost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir_onnx.bench import OnnxBench, bench
 from archir_onnx.files import save
 from archir_onnx.model import build, supports
 from archir_onnx.verify import TOLERANCE, Report, check, session, verify
@@ -61,6 +63,10 @@ class OnnxBackend:
         running = session(path)
         names = [output.name for output in running.get_outputs()]
         return dict(zip(names, running.run(names, {name: np.asarray(x) for name, x in inputs.items()}), strict=True))
+
+    def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:
+        """`cpu` or `cuda`, made ready for timing; the default is a thread per core."""
+        return bench(device, batch, threads)
 
     def devices(self) -> list[tuple[str, str, str]]:
         """For `archir doctor`: what onnxruntime can run on, and what it only claims to."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +14,18 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from torch import nn
 
-from archir.errors import Diagnostic, fail
+from archir.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch import module as modules
 from archir_torch import weights
-from archir_torch.data import load
+from archir_torch.bench import TorchBench, bench
+from archir_torch.data import Split, load, minibatch
 from archir_torch.emit import emit
 from archir_torch.module import Network
+from archir_torch.proxies import PROXIES
 from archir_torch.train import Progress, Result, Settings, fit
+from archir_torch.trial import trial
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -74,12 +79,49 @@ class TorchBackend:
         result = fit(module, loaded, chosen, folder=folder, resume=resume, device=device, progress=progress)
         return module.cpu(), result
 
+    @property
+    def proxies(self) -> list[str]:
+        """The names of the zero-cost proxies."""
+        return sorted(PROXIES)
+
+    def scorer(
+        self, names: Sequence[str], *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
+    ) -> Callable[[Graph], dict[str, float]]:
+        """A function from a graph without choices to its scores by zero-cost proxies; see `archir_torch.proxies`.
+
+        The seed draws weights and minibatch: the same images for all networks whose inputs are as large. Raises
+        ArchError (A1110) if there is no such proxy; the function does as `archir_torch.data.minibatch` and proxies do.
+        """
+        for name in names:
+            if name not in PROXIES:
+                hint = suggest(name, PROXIES) or f"proxies are {', '.join(self.proxies)}"
+                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+        batches: dict[tuple[int, ...], Split] = {}
+
+        def scores(graph: Graph) -> dict[str, float]:
+            size = _image_size(graph)
+            if size not in batches:
+                drawn = minibatch(data, size, batch, seed=seed)
+                batches[size] = Split(drawn.images.to(device), drawn.labels.to(device))
+            untrained = trial(graph, batches[size], seed)
+            found = {name: PROXIES[name](untrained) for name in names}
+            for name, score in found.items():
+                if not score < inf:
+                    raise fail("A1111", f"`{name}` of `{graph.name}` is beyond floating-point numbers: {score}")
+            return found
+
+        return scores
+
     def devices(self) -> list[tuple[str, str, str]]:
         """For `archir doctor`: what torch can run on."""
         if not torch.cuda.is_available():
             return [("torch devices", f"CPU, {torch.get_num_threads()} threads", "")]
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return [("torch devices", f"{names}; CUDA {torch.version.cuda}", "")]
+
+    def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:
+        """`cpu` or `cuda`, made ready for timing; the default is torch's own number of threads."""
+        return bench(device, batch, threads)
 
     def arrays(self, module: nn.Module) -> dict[str, NDArray[Any]]:
         """A module's weights as arrays by state-dict name."""
@@ -115,7 +157,7 @@ def _image_size(graph: Graph) -> tuple[int, ...]:
     if len(kinds) != 1 or kinds[0].rank != 3:
         raise fail(
             "A1103",
-            f"`{graph.name}` must take one image [C, H, W] to be trained, it takes {', '.join(map(str, kinds))}",
+            f"`{graph.name}` must take one image [C, H, W], it takes {', '.join(map(str, kinds))}",
         )
     return kinds[0].shape
 

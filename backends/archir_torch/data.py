@@ -56,22 +56,46 @@ def load(source: str, size: Sequence[int], *, seed: int = 0) -> Data:
     folder with a folder per class, maybe below `train` and `test`. Raises ArchError (A11xx).
     """
     channels, height, width = size
+    parts, classes = _parts(source, size, seed)
+    fitted = [Split(_fit(part.images, channels, height, width), part.labels) for part in parts]
+    mean, std = _statistics(fitted[0].images)
+    train, held_out = (Split((part.images - mean) / std, part.labels) for part in fitted)
+    return Data(train, held_out, classes, tuple(mean.flatten().tolist()), tuple(std.flatten().tolist()))
+
+
+def minibatch(source: str, size: Sequence[int], count: int, *, seed: int = 0) -> Split:
+    """`count` images drawn from the training part of a source with a seed, as large as a net's input [C, H, W].
+
+    They are normalised by the mean and deviation of the source's own pixels; only what is drawn is made as large.
+    Raises ArchError (A11xx).
+    """
+    channels, height, width = size
+    train, _ = _parts(source, size, seed)[0]
+    if not 2 <= count <= len(train):
+        raise fail("A1111", f"a minibatch of `{source}` has 2 to {len(train)} images, not {count}")
+    drawn = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))[:count]
+    images = _fit(train.images, channels, *train.images.shape[2:])
+    mean, std = _statistics(images)
+    return Split((_fit(images[drawn], channels, height, width) - mean) / std, train.labels[drawn])
+
+
+def _parts(source: str, size: Sequence[int], seed: int) -> tuple[tuple[Split, Split], tuple[str, ...]]:
+    """Training and held-out images of a source, 0 to 1, as large as it has them, and the names of the classes."""
+    channels, height, width = size
     if channels not in (1, 3):
         raise fail("A1103", f"the net's input has {channels} channels; images have 1 or 3")
     if source == "digits":
         with np.load(str(files("archir_torch") / "digits.npz"), allow_pickle=False) as arrays:
             images = torch.from_numpy(arrays["images"]).float().div(16)[:, None]
-            parts = _split(images, torch.from_numpy(arrays["labels"]).long(), seed)
-            classes = tuple(map(str, range(10)))
-    elif source.endswith(".npz"):
-        parts, classes = _npz(Path(source), seed)
-    else:
-        parts, classes = _folder(Path(source), (height, width), channels, seed)
-    fitted = [Split(_fit(part.images, channels, height, width), part.labels) for part in parts]
-    mean = fitted[0].images.mean((0, 2, 3), keepdim=True)
-    std = fitted[0].images.std((0, 2, 3), keepdim=True).clamp(min=1e-6)
-    train, held_out = (Split((part.images - mean) / std, part.labels) for part in fitted)
-    return Data(train, held_out, classes, tuple(mean.flatten().tolist()), tuple(std.flatten().tolist()))
+            return _split(images, torch.from_numpy(arrays["labels"]).long(), seed), tuple(map(str, range(10)))
+    if source.endswith(".npz"):
+        return _npz(Path(source), seed)
+    return _folder(Path(source), (height, width), channels, seed)
+
+
+def _statistics(images: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel [1, C, 1, 1]."""
+    return images.mean((0, 2, 3), keepdim=True), images.std((0, 2, 3), keepdim=True).clamp(min=1e-6)
 
 
 def _split(images: Tensor, labels: Tensor, seed: int) -> tuple[Split, Split]:

@@ -1,0 +1,1 @@
+"""What is known of a space without building any of its architectures."""

@@ -1,0 +1,135 @@
+"""Alternatives of one choice that cost hardly comparable amounts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from archir.analysis.subject import Owner, Subject, others
+from archir.cases import Choice, Value, fix, leaves, support
+from archir.errors import Diagnostic
+from archir.ir.op import Op
+from archir.ir.typing import lifted
+from archir.types import TensorType
+
+WIDEST = 20
+"""How many times as much as another alternative one may cost."""
+COSTS = ("parameters", "multiply-accumulates")
+
+Pair = tuple[int, int]
+
+
+@dataclass
+class _Total:
+    """The least and the most of both costs of an alternative, over what else may be chosen."""
+
+    least: list[int] = field(default_factory=lambda: [0, 0])
+    most: list[int] = field(default_factory=lambda: [0, 0])
+    scopes: set[str] = field(default_factory=set)
+
+    def add(self, pairs: list[Pair], always: bool, scope: str) -> None:
+        """Take in a node that costs one of `pairs`. Weights of a scope are there once."""
+        for cost in range(len(COSTS)):
+            found = [pair[cost] for pair in pairs]
+            if cost == 0 and max(found) > 0:
+                if scope in self.scopes:
+                    continue
+                self.scopes.add(scope)
+            self.least[cost] += min(found) if always else 0
+            self.most[cost] += max(found)
+
+
+@dataclass(frozen=True)
+class _Gap:
+    """Two alternatives of a choice, and what both cost: at most the cheap one, at least the dear one."""
+
+    choice: Choice
+    cost: str
+    cheap: int
+    dear: int
+    least: int
+    most: int
+
+    @property
+    def ratio(self) -> float:
+        """How many times as much, at least."""
+        return self.least / self.most
+
+
+def spread(subject: Subject) -> Iterator[Diagnostic]:
+    """A1401: one alternative costs more than 20 times as much as another, whatever else is chosen.
+
+    The cost of an alternative is that of what is needed only where it is chosen, and of what depends on it. Those that
+    cost nothing are left out: they are skip connections, pools and the like.
+    """
+    totals = _totals(subject)
+    for choices in subject.written:
+        gaps = [gap for choice in choices if (gap := _widest(choice, totals)) is not None]
+        if not gaps:
+            continue
+        worst = max(gaps, key=lambda gap: gap.ratio)
+        cheap, dear = (worst.choice.alternatives[i] for i in (worst.cheap, worst.dear))
+        yield Diagnostic(
+            "A1401",
+            f"`{worst.choice.path}`: `{dear}` costs {worst.ratio:,.0f} times as many {worst.cost} as `{cheap}`, "
+            f"{worst.least:,} and {worst.most:,}",
+            worst.choice.span,
+            "let a first choice decide between what is small and what is large, or bring the alternatives closer",
+            others(len(gaps) - 1),
+            "warning",
+        )
+
+
+def _widest(choice: Choice, totals: dict[Owner, _Total]) -> _Gap | None:
+    known = [(i, totals[choice.path, i]) for i in range(len(choice.alternatives)) if (choice.path, i) in totals]
+    gaps = []
+    for cost, name in enumerate(COSTS):
+        costly = [(i, total) for i, total in known if total.most[cost] > 0]
+        if len(costly) > 1:
+            cheap, small = min(costly, key=lambda each: each[1].most[cost])
+            dear, large = max(costly, key=lambda each: each[1].least[cost])
+            gaps.append(_Gap(choice, name, cheap, dear, large.least[cost], small.most[cost]))
+    widest = max(gaps, key=lambda gap: gap.ratio, default=None)
+    return widest if widest is not None and widest.ratio > WIDEST else None
+
+
+def _totals(subject: Subject) -> dict[Owner, _Total]:
+    totals: dict[Owner, _Total] = defaultdict(_Total)
+    known: dict[tuple[Op, tuple[TensorType, ...], int], list[_Share]] = {}
+    for number, condition in subject.needed.items():
+        node, types = subject.graph[number], subject.operand_types(number)
+        question = node.op, types, id(condition)
+        if question not in known:
+            known[question] = list(_shares(subject, lifted(_costs, node.op, types, condition), condition))
+        for share in known[question]:
+            totals[share.owner].add(share.pairs, share.always, node.scope)
+    return totals
+
+
+@dataclass(frozen=True)
+class _Share:
+    """An alternative that a node's cost is part of, what it may be there, and whether the node always is there."""
+
+    owner: Owner
+    pairs: list[Pair]
+    always: bool
+
+
+def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share]:
+    """The shares of a node of this cost that is needed under this condition."""
+    if value == (0, 0):
+        return
+    owners = subject.owners[id(condition)]
+    found = [(owner, value) for owner in owners]
+    for choice in support(value):
+        if choice.take is None and choice.path not in {path for path, _ in owners}:
+            possible = (o for o in range(choice.outcomes) if fix(condition, choice, o) is not False)
+            found += [((choice.path, outcome), fix(value, choice, outcome)) for outcome in possible]
+    for owner, part in found:
+        choice = subject.graph.decisions[owner[0]].choice
+        yield _Share(owner, list(leaves(part)), subject.always(condition, choice, owner[1]))
+
+
+def _costs(op: Op, *types: TensorType) -> Pair:
+    return sum(weight.elements for weight in op.weights(*types).values() if not weight.buffer), op.macs(*types)

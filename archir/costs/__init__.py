@@ -1,0 +1,1 @@
+"""What every architecture of a space costs, without building any: tables of what few choices decide together."""

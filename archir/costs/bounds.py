@@ -1,0 +1,84 @@
+"""The cheapest and the dearest architecture, of all and with each alternative: exact, with witnesses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archir.costs.chain import Chain, State
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """A least or greatest cost, and the outcomes of an architecture that has it (-1 for inactive choices)."""
+
+    value: int
+    codes: tuple[int, ...]
+
+
+Marginals = list[dict[int, tuple[int, int]]]
+"""For each choice, the least and the greatest total with each of its outcomes."""
+
+
+def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
+    """The least (sign 1) or greatest (-1) total of a cost; None if no architecture satisfies the conditions."""
+    best = ahead(chain, cost, sign)
+    if () not in best[0]:
+        return None
+    state: State = ()
+    codes = []
+    for i, level in enumerate(chain.levels):
+        value = best[i][state]
+        for step in level[state]:
+            if step.after in best[i + 1] and sign * step.costs[cost] + best[i + 1][step.after] == value:
+                codes.append(step.outcome)
+                state = step.after
+                break
+    return Extreme(sign * best[0][()] + chain.constant[cost], tuple(codes))
+
+
+def marginals(chain: Chain, cost: int) -> Marginals:
+    """The least and the greatest total with each outcome of each choice, -1 standing for its being inactive."""
+    sides = [_totals(chain, cost, sign) for sign in (1, -1)]
+    return [
+        {outcome: (least[outcome], greatest[outcome]) for outcome in sorted(least)}
+        for least, greatest in zip(*sides, strict=True)
+    ]
+
+
+def _totals(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
+    """For each choice, the least (sign 1) or greatest total with each of its outcomes."""
+    after, before = ahead(chain, cost, sign), behind(chain, cost, sign)
+    found: list[dict[int, int]] = [{} for _ in chain.levels]
+    for i, level in enumerate(chain.levels):
+        for state, steps in level.items():
+            for step in steps:
+                if state in before[i] and step.after in after[i + 1]:
+                    total = before[i][state] + sign * step.costs[cost] + after[i + 1][step.after]
+                    known = found[i].get(step.outcome, total)
+                    found[i][step.outcome] = min(known, total)
+    constant = chain.constant[cost]
+    return [{outcome: sign * total + constant for outcome, total in level.items()} for level in found]
+
+
+def ahead(chain: Chain, cost: int, sign: int) -> list[dict[State, int]]:
+    """For each level and state, the least that is still to come; states that lead nowhere are missing."""
+    found: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 0}]
+    for i in reversed(range(len(chain.levels))):
+        after = found[i + 1]
+        for state, steps in chain.levels[i].items():
+            values = [sign * step.costs[cost] + after[step.after] for step in steps if step.after in after]
+            if values:
+                found[i][state] = min(values)
+    return found
+
+
+def behind(chain: Chain, cost: int, sign: int) -> list[dict[State, int]]:
+    """For each level and state, the least that led to it."""
+    found: list[dict[State, int]] = [{(): 0}, *({} for _ in chain.levels)]
+    for i, level in enumerate(chain.levels):
+        for state, steps in level.items():
+            if state in found[i]:
+                for step in steps:
+                    value = found[i][state] + sign * step.costs[cost]
+                    found[i + 1][step.after] = min(value, found[i + 1].get(step.after, value))
+    return found

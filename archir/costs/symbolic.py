@@ -1,0 +1,140 @@
+"""Costs of a space's nodes as functions of its choices.
+
+Each node that some architecture needs contributes a value that depends on the few choices that its attributes, its
+operands' types and its being needed depend on. Totals are sums of such values; the peak of the memory is the maximum,
+over the nodes, of what is alive while each one runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from archir.cases import Value, both, either, if_else, lift, negate, same, when
+from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.op import Op
+from archir.ir.structure import Select
+from archir.ir.typing import infer, lifted
+from archir.passes.cost import SUMMED, cost_of
+from archir.types import DTYPES, TensorType
+
+Terms = Counter[Value]
+"""Values, and how often each is to be counted."""
+
+
+class Symbolic:
+    """The costs of a graph: `summed[name]` adds up to a total, `peaks` holds what is alive at each step."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.needed = needs(graph) | dict.fromkeys(graph.inputs.values(), True)
+        self.types = infer(graph)
+        self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
+
+    def summed(self) -> Mapping[str, Terms]:
+        """For each cost that adds up, the values that it is the sum of."""
+        found: dict[str, Terms] = {name: Counter() for name in SUMMED}
+        counted: dict[str, Value] = {}
+        for number in self._running():
+            scope, needed = self.graph[number].scope, self.needed[number]
+            values = dict(zip(SUMMED, self._costs(number), strict=True))
+            if values["params"] != 0:
+                before = counted.get(scope, False)
+                counted[scope] = either(before, needed)
+                if before is not False:
+                    values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
+            for name, value in values.items():
+                if value != 0:
+                    found[name][value] += 1
+        return found
+
+    def _running(self) -> Iterator[NodeId]:
+        for number in self.graph:
+            if number in self.needed and not isinstance(self.graph[number].op, Select):
+                yield number
+
+    def _costs(self, number: NodeId) -> tuple[Value, ...]:
+        """What a node contributes to each cost that adds up: 0 where it is not needed."""
+        op, needed = self.graph[number].op, self.needed[number]
+        operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
+        question = (op, operands, self.types[number], needed)
+        if question not in self._known:
+            together = lifted(_summed, op, (*operands, self.types[number]), needed)
+            self._known[question] = tuple(
+                if_else(needed, lift(lambda leaf, name=name: leaf[name], together), 0) for name in range(len(SUMMED))
+            )
+        return self._known[question]
+
+    def peaks(self) -> Iterator[Value]:
+        """For each node, the bytes that are alive while it runs; 0 where it does not."""
+        readers = self._readers()
+        alive: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
+        total: Value = 0
+        for number in self._running():
+            own = self._bytes(number)
+            total = lift(_add, total, own)
+            yield if_else(self.needed[number], total, 0)
+            alive[number] = own, own
+            for other in dict.fromkeys(
+                [number, *(x for operand in self.graph.operands(number) for x, _ in self._sources(operand))]
+            ):
+                size, now = alive[other]
+                later = readers[other]
+                while later and later[-1][0] <= number:
+                    later.pop()
+                then = if_else(later[-1][1] if later else False, size, 0)
+                if not same(now, then):
+                    total = lift(_change, total, now, then)
+                alive[other] = size, then
+
+    def _bytes(self, number: NodeId) -> Value:
+        x = self.types[number]
+        size: Value = DTYPES[x.dtype]
+        for dim in x.dims:
+            size = lift(_times, size, dim)
+        return if_else(self.needed[number], size, 0)
+
+    def _readers(self) -> dict[NodeId, list[tuple[NodeId, Value]]]:
+        """For each node that runs, those that read it, through choices, the last one first; each with the condition
+        that it, or one after it, does. The world outside reads outputs last."""
+        found: dict[NodeId, list[tuple[NodeId, Value]]] = {number: [] for number in self._running()}
+        end = max(self.graph, default=0) + 1
+        reads = [(end, operand, True) for operand in self.graph.outputs.values()]
+        for number in reversed(list(found)):
+            reads += [(number, operand, self.needed[number]) for operand in self.graph.operands(number)]
+        for number, operand, needed in reads:
+            for source, condition in self._sources(operand):
+                later = found[source][-1][1] if found[source] else False
+                found[source].append((number, either(later, both(needed, condition))))
+        return found
+
+    def _sources(self, number: NodeId) -> list[tuple[NodeId, Value]]:
+        """What stands behind a node once choices are made, each with the condition under which it does."""
+        op = self.graph[number].op
+        if not isinstance(op, Select):
+            return [(number, True)]
+        choice = self.graph.decisions[op.choice].choice
+        found: dict[NodeId, Value] = {}
+        for position, operand in enumerate(self.graph.operands(number)):
+            outcomes = [outcome for outcome, case in enumerate(op.cases) if case == position]
+            for source, condition in self._sources(operand):
+                found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
+        return list(found.items())
+
+
+def _summed(op: Op, *types: TensorType) -> tuple[int, ...]:
+    *operands, result = types
+    own = cost_of(op, operands, result)
+    return tuple(getattr(own, name) for name in SUMMED)
+
+
+def _add(one: int, other: int) -> int:
+    return one + other
+
+
+def _change(total: int, before: int, after: int) -> int:
+    return total - before + after
+
+
+def _times(one: int, other: int) -> int:
+    return one * other

@@ -1,0 +1,111 @@
+"""What lint says: of `lint/NAME.arch` (see `tests/golden/lint/NAME.txt`), of the examples, and on the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import archir
+from archir.cli import main
+from archir.errors import RuleError
+from archir.explain import codes, page
+from archir.ops.conv import Conv
+from archir.types import TensorType
+from tests.conftest import EXAMPLES, GOLDEN
+
+LINT = Path(__file__).parent / "lint"
+PROGRAMS = sorted(LINT.glob("*.arch"))
+FILES = sorted(EXAMPLES.rglob("*.arch"))
+CODES = [code for code in codes() if code.startswith("A14")]
+
+
+def said(path: Path, **options: Any) -> str:
+    return "".join(f"{warning}\n" for warning in archir.lint(path, **options)).replace(f"{path.parent}/", "")
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_warnings(path: Path, golden: Callable[[str, str], None]) -> None:
+    golden(f"lint/{path.stem}.txt", said(path))
+
+
+@pytest.mark.parametrize("stem", ["clean", *(path.stem for path in PROGRAMS if "no warning" in path.read_text())])
+def test_what_is_fine_is_not_warned_of(stem: str) -> None:
+    assert archir.lint(LINT / f"{stem}.arch") == []
+
+
+def test_every_code_is_in_a_golden_text() -> None:
+    found = {code for file in (GOLDEN / "lint").glob("*.txt") for code in re.findall(r"\[(A\d{4})\]", file.read_text())}
+    assert set(CODES) == found
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
+    for text, wanted in zip(re.findall(r"```arch\n(.*?)```", page(code), re.DOTALL), ([code], []), strict=True):
+        file = tmp_path / "example.arch"
+        file.write_text(text)
+        assert [warning.code for warning in archir.lint(file)] == wanted
+
+
+def test_the_examples(golden: Callable[[str, str], None]) -> None:
+    """What is said of the published spaces is known and true."""
+    parts = [f"== {path.relative_to(EXAMPLES)}\n{said(path)}" for path in FILES]
+    golden("lint/examples.txt", "".join(parts))
+
+
+def test_purposes_add_warnings() -> None:
+    path = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
+    assert archir.lint(path) == []
+    (warning,) = archir.lint(path, purpose="differentiable")
+    assert warning.code == "A1404"
+    assert "`none` is zero, `skip_connect` is a skip connection" in warning.message
+    path = LINT / "shared_batch_norm.arch"
+    assert len(archir.lint(path, purpose="shared")) == len(archir.lint(path)) + 1
+
+
+def test_it_takes_little_more_than_elaboration() -> None:
+    path = f"{EXAMPLES / 'nos' / 'nos.arch'}:nos"
+    begin = time.process_time()
+    archir.check(path)
+    middle = time.process_time()
+    archir.lint(path)
+    assert time.process_time() - middle < 4 * (middle - begin)
+
+
+def test_a_cost_that_cannot_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(op: Conv, x: TensorType) -> int:
+        raise RuleError("the cost of `conv` is not known")
+
+    monkeypatch.setattr(Conv, "macs", unknown)
+    (warning,) = archir.lint(LINT / "costs_far_apart.arch")
+    assert warning.severity == "warning"
+    assert warning.message == "`costs_far_apart` was not looked at in full: the cost of `conv` is not known"
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+def test_the_command() -> None:
+    file = str(LINT / "unused_choice.arch")
+    result = run("check", file, "--lint")
+    assert "warning[A1403]: `width` changes nothing: no operation depends on it" in result.stderr
+    assert "3 warnings; `archir explain A1403` says more" in result.stderr
+    assert "every architecture is well-formed" in result.stdout
+    assert run("check", file).stderr == ""
+    run("check", file, "--strict", code=1)
+    run("check", str(LINT / "clean.arch"), "--strict")
+    assert "A1404" in run("check", str(LINT / "clean.arch"), "--for", "differentiable").stderr
+    data = json.loads(run("check", file, "--lint", "--json").stdout)
+    assert [(d["code"], d["severity"], d["line"]) for d in data["diagnostics"]] == [
+        ("A1403", "warning", 3), ("A1403", "warning", 4), ("A1403", "warning", 5),
+    ]  # fmt: skip
+    assert data["nets"][0]["net"] == "unused_choice"

@@ -1,0 +1,96 @@
+"""What lint rules claim, against architectures that are built and compared."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import archir
+from archir.analysis.siblings import alike
+from archir.analysis.spread import _totals
+from archir.analysis.subject import Subject
+from archir.passes.cost import cost
+from tests.language.test_lint import LINT
+from tests.test_spaces import SPACES, space_of
+
+FLAT = ["full_attention", "autola", "nas_bench_201", "glit, high level"]
+"""Spaces in which no choice depends on another: what alternatives cost adds up."""
+
+
+def swapped(space: archir.Space, codes: tuple[int, ...], position: int, outcome: int) -> archir.Architecture:
+    return space.decode([*codes[:position], outcome, *codes[position + 1 :]])
+
+
+@pytest.mark.parametrize("name", FLAT)
+def test_costs_of_alternatives_add_up(name: str) -> None:
+    space = space_of(name, **SPACES[name].small)
+    totals = _totals(Subject(space.graph))
+    assert all(total.least == total.most for total in totals.values())
+
+    def of_alternatives(architecture: archir.Architecture) -> list[int]:
+        parts = [totals[owner].least for owner in architecture.outcomes.items() if owner in totals]
+        return [sum(part[i] for part in parts) for i in range(2)]
+
+    fixed = set()
+    for seed in range(20):
+        architecture = space.sample(seed)
+        whole, parts = cost(space.specialize(architecture)), of_alternatives(architecture)
+        fixed.add((whole.params - parts[0], whole.macs - parts[1]))
+    assert len(fixed) == 1
+
+
+def test_bounds_of_a_value_hold_for_every_architecture() -> None:
+    text = """net values {
+        input x: f32[8, 4, 4]
+        width = choose width(4, 16)
+        kernel = choose kernel(1, 3)
+        output y = x |> conv(width, kernel)
+    }"""
+    space = archir.loads(text)
+    totals = _totals(Subject(space.graph))
+    for position, choice in enumerate(space.choices):
+        for outcome in range(2):
+            costs = [cost(space.specialize(a)).params for a in space.enumerate() if a.codes[position] == outcome]
+            total = totals[choice.path, outcome]
+            assert (total.least[0], total.most[0]) == (min(costs), max(costs))
+
+
+def test_what_depends_on_a_second_choice_is_not_always_there() -> None:
+    text = """net nested {
+        input x: f32[8, 4, 4]
+        output y = x |> choose op { pool: max_pool(3), deep: conv(8) |> choose inner { skip: identity, conv: conv(8) } }
+    }"""
+    total = _totals(Subject(archir.loads(text).graph))["op", 1]
+    assert (total.least[0], total.most[0]) == (8 * 8 * 9, 2 * 8 * 8 * 9)
+
+
+SPACES_OF_PROGRAMS = [*(str(path) for path in sorted(LINT.glob("*.arch"))), *SPACES]
+
+
+@pytest.mark.parametrize("name", SPACES_OF_PROGRAMS, ids=lambda name: name.rpartition("/")[2])
+def test_alike_alternatives_compute_the_same(name: str) -> None:
+    small: dict[str, Any] = SPACES[name].small if name in SPACES else {}
+    space = space_of(name, **small) if name in SPACES else archir.load(name)
+    subject, rng = Subject(space.graph), random.Random(0)
+    for position, choice in enumerate(space.choices):
+        for group in alike(subject, choice):
+            drawn = [a.codes for a in (space.sample(rng) for _ in range(40)) if a.codes[position] >= 0]
+            assert drawn
+            for codes in drawn:
+                assert len({space.canonical(swapped(space, codes, position, outcome)) for outcome in group}) == 1
+
+
+@pytest.mark.parametrize("name", ["full_attention", "nas_bench_201", "autola", "darts"])
+def test_alternatives_that_are_not_alike_differ_somewhere(name: str) -> None:
+    space = space_of(name, **SPACES[name].small)
+    subject, rng = Subject(space.graph), random.Random(0)
+    drawn = [space.sample(rng).codes for _ in range(10)]
+    for position, choice in enumerate(space.choices[:6]):
+        if choice.take is None:
+            assert alike(subject, choice) == []
+            active = [codes for codes in drawn if codes[position] >= 0]
+            for one in range(1, choice.outcomes):
+                made = [[space.canonical(swapped(space, c, position, o)) for o in (0, one)] for c in active]
+                assert any(first != second for first, second in made)

@@ -8,6 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
 from archir import api
@@ -17,7 +18,9 @@ from archir.build.parameters import parse_parameter
 from archir.build.static import FOLDS, FUNCTIONS
 from archir.build.values import MOST_BITS, MOST_ITEMS
 from archir.cases import MOST_OUTCOMES
+from archir.cli import main
 from archir.errors import ArchError
+from archir.explain import codes
 from archir.syntax.parse import MOST_BYTES
 from docs import generate
 from tests.conftest import ROOT
@@ -79,6 +82,12 @@ def test_generated_pages_are_up_to_date(name: str) -> None:
 def test_every_block_of_the_library_is_described() -> None:
     silent = re.findall(r"^`(\w+)\(.*\)`\n\n\n", generate.library(), re.MULTILINE)
     assert not silent, "no comment stands above them"
+
+
+def test_every_code_and_every_command_is_listed() -> None:
+    listed, readme = generate.diagnostics(), (ROOT / "README.md").read_text("utf-8")
+    assert [code for code in codes() if f"{code}.md" not in listed] == []
+    assert [name for name in main.list_commands(click.Context(main)) if f"| `archir {name}` |" not in readme] == []
 
 
 def test_every_function_is_documented() -> None:

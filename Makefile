@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types layers fmt bench bench-gpu soak build clean
+.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu soak build clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -23,9 +23,10 @@ demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
 test: lint types layers ## Lint, types, import layers and all tests.
 	$(BIN)/python -m pytest -n 2 -m "not soak" --ignore tests/test_layers.py tests
 
-lint: $(STAMP) ## ruff: rules and layout.
+lint: $(STAMP) ## Rules and layout: ruff, archir fmt.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/archir fmt --check examples archir/std
 
 types: $(STAMP) ## mypy --strict.
 	$(BIN)/mypy
@@ -33,9 +34,14 @@ types: $(STAMP) ## mypy --strict.
 layers: $(STAMP) ## Imports point downwards only; torch and onnx stay in their backends.
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
-fmt: $(STAMP) ## Lay out the Python code.
+fmt: $(STAMP) ## Lay out the code, Python and .arch.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	$(BIN)/archir fmt examples archir/std
+
+docs: $(STAMP) ## The documentation, in docs/_build/html.
+	$(BIN)/python docs/generate.py
+	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
 
 bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
 	$(BIN)/python benchmarks/run.py
@@ -50,5 +56,5 @@ build: $(STAMP) ## Wheel and sdist.
 	$(BIN)/python -m build --no-isolation
 
 clean: ## Remove what was made.
-	rm -rf .venv build dist .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist docs/_build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,41 +1,159 @@
-"""Programs and figures of the documentation."""
+"""Programs, commands, Python, figures and generated pages of the documentation."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
+import click
 import pytest
 
-from archir.build.elaborate import elaborate
+from archir import api
+from archir.build.context import MOST_CALLS, Limits
+from archir.build.evaluate import MOST_TIMES
+from archir.build.parameters import parse_parameter
 from archir.build.static import FOLDS, FUNCTIONS
-from archir.ir.op import OPS
-from archir.search.space import Space
-from tests.conftest import EXAMPLES, ROOT
+from archir.build.values import MOST_BITS, MOST_ITEMS
+from archir.cases import MOST_OUTCOMES
+from archir.cli import main
+from archir.errors import ArchError
+from archir.explain import codes
+from archir.syntax.parse import MOST_BYTES
+from docs import generate
+from tests.conftest import ROOT
+from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 
-PROGRAMS = [
-    (path, text)
-    for path in sorted((ROOT / "docs").rglob("*.md"))
-    for text in re.findall(r"```arch\n(.*?)```", path.read_text(), re.DOTALL)
-]
-
-
-@pytest.mark.parametrize(("path", "text"), PROGRAMS, ids=lambda value: value.stem if isinstance(value, Path) else "")
-def test_programs(path: Path, text: str) -> None:
-    assert Space(elaborate(text, path.name)).size > 1
+SLOW = {"archir count examples/nas_bench_201/nas_bench_201.arch --unique"}
+"""Commands of half a minute; the example's own tests look at what they print, of a smaller network."""
 
 
-def test_every_operation_and_function_is_documented() -> None:
-    operations, language = (ROOT / "docs" / "operations.md").read_text(), (ROOT / "docs" / "language.md").read_text()
-    for name, op in OPS.items():
-        if not op.internal:
-            assert re.search(rf"`{name}\b", operations), name
-            assert all(re.search(rf"\b{f.name}\b", operations) for f in fields(op)), name
-    assert all(f"`{name}" in language for name in [*FUNCTIONS, *FOLDS])
+def named(value: object) -> str:
+    return str(value.relative_to(ROOT)) if isinstance(value, Path) else ""
 
 
-def test_the_figures_of_the_full_attention_readme_are_tested() -> None:
-    tested = (ROOT / "tests" / "test_full_attention.py").read_text()
-    for figure in re.findall(r"(?<!,)\b\d,\d{3},\d{3}\b(?!,)", (EXAMPLES / "full_attention" / "README.md").read_text()):
-        assert figure.replace(",", "_") in tested, figure
+PROGRAMS = [(path, program) for path in DOCUMENTS for program in snippets(path, "arch")]
+
+
+@pytest.mark.parametrize(("path", "program"), PROGRAMS, ids=named)
+def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
+    unpack(path, tmp_path)
+    file = tmp_path / (program.file or "snippet.arch")
+    file.write_text(program.text)
+    if "wrong" in program.words:
+        with pytest.raises(ArchError):
+            api.graphs(file)
+    else:
+        api.graphs(file)
+        assert api.format(program.text) == program.text
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if snippets(path, "console")], ids=named)
+def test_commands(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpack(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    for command, shown in commands(path):
+        if command not in SLOW:
+            execute(command, shown)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("command", sorted(SLOW))
+def test_slow_commands(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert command in {command for path in DOCUMENTS for command, _ in commands(path)}
+    execute(command, "")
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if snippets(path, "python")], ids=named)
+def test_python(path: Path, tmp_path: Path) -> None:
+    unpack(path, tmp_path)
+    run_python(path, tmp_path)
+
+
+@pytest.mark.parametrize("name", generate.PAGES)
+def test_generated_pages_are_up_to_date(name: str) -> None:
+    found = (ROOT / name).read_text("utf-8")
+    assert found == generate.updated(name), "run python docs/generate.py"
+
+
+def test_every_block_of_the_library_is_described() -> None:
+    silent = re.findall(r"^`(\w+)\(.*\)`\n\n\n", generate.library(), re.MULTILINE)
+    assert not silent, "no comment stands above them"
+
+
+def test_every_code_and_every_command_is_listed() -> None:
+    listed, readme = generate.diagnostics(), (ROOT / "README.md").read_text("utf-8")
+    assert [code for code in codes() if f"{code}.md" not in listed] == []
+    assert [name for name in main.list_commands(click.Context(main)) if f"| `archir {name}` |" not in readme] == []
+
+
+def test_every_function_is_documented() -> None:
+    language = (ROOT / "docs" / "language.md").read_text()
+    assert [name for name in [*FUNCTIONS, *FOLDS] if f"`{name}" not in language] == []
+
+
+def test_the_limits_are_those_of_the_language() -> None:
+    limits = [Limits.nodes, MOST_BYTES, MOST_CALLS, MOST_ITEMS, MOST_OUTCOMES, MOST_BITS]
+    table = (ROOT / "docs" / "language.md").read_text().partition("| what | at most |")[2]
+    assert [int(n.replace(",", "")) for n in re.findall(r"\| ([\d,]*\d)", table)] == limits
+    assert limits == [200_000, 1_048_576, 64, 100_000, 20_000, 4_096]
+    assert MOST_TIMES == MOST_ITEMS
+
+
+def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-c", str(ROOT / "docs"), "-d", str(tmp_path / "trees")]
+    done = subprocess.run([*command, str(ROOT), str(tmp_path / "html")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
+    assert 'id="conv"' in page
+    assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\(([^)#:\s]+)\)", path.read_text("utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+# figures
+
+FIGURE = re.compile(r"(?<![\d,.])\d{1,3}(?:,\d{3})+(?![\d,])")
+EQUATION = re.compile(r"(?<![\w.])([\d^*()+ ]*\d\^[\d^*()+ ]*) = ([\d,]*\d)")
+
+
+def prose(path: Path) -> str:
+    """A document without its snippets and without what is generated."""
+    text = path.read_text("utf-8")
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"<!-- (?:published figures|generated) -->.*?(?:<!-- end -->|\Z)", "", text, flags=re.DOTALL)
+
+
+@cache
+def known() -> frozenset[str]:
+    """Figures that stand in a test, or in a page that is generated."""
+    texts = [path.read_text("utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))]
+    found = {number.replace("_", "") for text in texts for number in re.findall(r"\b\d[\d_]{3,}\b", text)}
+    sizes = FIGURE.findall((ROOT / "docs" / "examples.md").read_text("utf-8"))
+    return frozenset(found | {size.replace(",", "") for size in sizes})
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=named)
+def test_figures_are_tested(path: Path) -> None:
+    text = prose(path)
+    shown = {figure.replace(",", "") for snippet in snippets(path) for figure in FIGURE.findall(snippet.text)}
+    solved = {result.replace(",", "") for _, result in EQUATION.findall(text)}
+    assert {figure.replace(",", "") for figure in FIGURE.findall(text)} - shown - solved <= known()
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if EQUATION.search(prose(path))], ids=named)
+def test_equations_hold(path: Path) -> None:
+    for term, result in EQUATION.findall(prose(path)):
+        assert value(term) == int(result.replace(",", "")), f"{term} = {result}"
+
+
+def value(term: str) -> int:
+    """The value of a term of sums, products and powers of integers, by archir's own arithmetic."""
+    return int(parse_parameter(f"term={term.replace('^', '**')}")[1])

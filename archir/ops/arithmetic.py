@@ -53,7 +53,10 @@ class Mul(Free):
 
 @dataclass(frozen=True)
 class Concat(Free):
-    """Operands side by side along an axis, counted without the batch axis; the default is that of the features."""
+    """Operands, or a list of them, side by side along an axis, counted without the batch axis.
+
+    The default axis is that of the features.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
     linear: ClassVar[bool] = True

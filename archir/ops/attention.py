@@ -137,7 +137,8 @@ class AxialAttention(Op):
 class Rotary(Free):
     """Queries or keys f32[N, D] turned by their position n (Su et al. 2021, eq. 34, but in halves).
 
-    In each head of width c, features i and i + c / 2 are a point in the plane, turned by the angle n / base^(2 i / c).
+    In each head of width c, features i and i + c / 2 are a point in the plane, turned by the angle n / base^(2 i / c):
+    a rotary position embedding.
     """
 
     linear: ClassVar[bool] = True

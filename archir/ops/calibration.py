@@ -62,7 +62,7 @@ class Calibrate(Composite):
     """Features, gates and kernels together: F + F * A + sum of F conv K (Li et al., eq. 3 and 5).
 
     The first operand is a feature; F is the sum of the other features, or the first operand if there are none. A is
-    the sum of the gates, and K each of the kernels. Operands may be choices among kinds.
+    the sum of the gates, and K each of the kernels. Operands may be choices among kinds, and may stand in a list.
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)

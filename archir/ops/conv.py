@@ -35,7 +35,10 @@ def window(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation:
 
 @dataclass(frozen=True)
 class Conv(Op):
-    """2-D convolution of a map f32[C, H, W]; `kernel`, `stride` and `dilation` hold for both axes."""
+    """2-D convolution of a map f32[C, H, W]; `kernel`, `stride` and `dilation` hold for both axes.
+
+    `padding` is "same", which gives ceil(size / stride) pixels, "valid" for none, or a number of zeros on every side.
+    """
 
     linear: ClassVar[bool] = True
     channels: int
@@ -79,7 +82,7 @@ class Conv(Op):
 
 @dataclass(frozen=True)
 class Conv1d(Op):
-    """1-D convolution along the tokens of f32[N, D], features as channels."""
+    """1-D convolution along the tokens of f32[N, D], features as channels; `padding` as in `conv`."""
 
     linear: ClassVar[bool] = True
     channels: int
@@ -118,7 +121,7 @@ class Conv1d(Op):
 
 @dataclass(frozen=True)
 class Linear(Op):
-    """Affine map of the last axis: f32[..., D] to f32[..., channels]."""
+    """Affine map of the features of tokens f32[N, D] or of a vector f32[D]."""
 
     linear: ClassVar[bool] = True
     channels: int

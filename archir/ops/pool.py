@@ -34,12 +34,12 @@ class _Pool(Free, abstract=True):
 
 @dataclass(frozen=True)
 class MaxPool(_Pool):
-    """Largest value of each window; padding never wins."""
+    """Largest value of each window of a map; padding, as in `conv`, never wins."""
 
 
 @dataclass(frozen=True)
 class AvgPool(_Pool):
-    """Mean of each window, of the pixels inside the map only unless `count_padding`."""
+    """Mean of each window of a map, of its own pixels only unless `count_padding`; `padding` as in `conv`."""
 
     linear: ClassVar[bool] = True
     count_padding: bool = False

@@ -23,9 +23,12 @@ class _Random(Free, abstract=True):
 
 @dataclass(frozen=True)
 class Dropout(_Random):
-    """Zeroes numbers with probability `rate` and scales the others by 1 / (1 - rate) (Srivastava et al. 2014)."""
+    """In training, zeroes numbers with probability `rate` and scales the others by 1 / (1 - rate); x itself otherwise.
+
+    (Srivastava et al. 2014)
+    """
 
 
 @dataclass(frozen=True)
 class DropPath(_Random):
-    """Zeroes whole samples with probability `rate`, scaling the others: stochastic depth (Huang et al. 2016)."""
+    """Stochastic depth: as `dropout`, but of whole samples (Huang et al. 2016)."""

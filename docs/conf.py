@@ -1,0 +1,44 @@
+"""How Sphinx builds the documentation: `make docs`.
+
+The source folder is that of the repository: links from page to page are right on the forge and in what is built, and
+the pages of diagnostics and examples are there without copies.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from arch_lexer import ArchLexer  # noqa: E402  (it stands beside this file)
+
+project = "archir"
+author = "the authors of archir"
+release = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+extensions = ["myst_parser"]
+root_doc = "docs/index"
+include_patterns = [
+    "docs/*.md",
+    "docs/decisions/*.md",
+    "examples/*/README.md",
+    "archir/codes/*.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+]
+exclude_patterns = [".*", "*/_build", "build", "dist", "tests", "runs", "demo"]
+myst_heading_anchors = 3
+html_theme = "furo"
+html_title = f"archir {release}"
+html_extra_path = ["root"]
+html_copy_source = False
+html_show_sourcelink = False
+
+
+def setup(app: Sphinx) -> None:
+    """Add what Sphinx does not know."""
+    app.add_lexer("arch", ArchLexer)

@@ -1,0 +1,256 @@
+"""What declarations say of themselves, written into the pages of the documentation.
+
+python docs/generate.py [--check]
+
+In the pages of PAGES, what follows the line `<!-- generated -->`, to `<!-- end -->` if there is one, is written here;
+everything else, by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, Field, fields
+from functools import cache
+from importlib import import_module
+from inspect import cleandoc
+from pathlib import Path
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
+
+import click
+
+import archir
+from archir.cli import main as commands
+from archir.explain import codes, title
+from archir.ir.op import OPS, Free, Op, attribute_types
+from archir.ops import __all__ as FAMILIES
+from archir.syntax import ast
+from archir.syntax.parse import parse
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
+
+
+def operations() -> str:
+    """Every operation: signature, operands, attributes, and what its rules say."""
+    text = ""
+    for family in FAMILIES:
+        module = import_module(f"archir.ops.{family}")
+        found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
+        text += f"\n## {family.capitalize()}\n\n{paragraphs(module.__doc__)}\n"
+        text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in found)
+    return text
+
+
+def _operation(op: type[Op]) -> str:
+    attributes = [_written(f) for f in fields(op)]
+    parts = [f"`{op.name}({', '.join([*map(_operand, op.operands), *attributes])})`", paragraphs(op.__doc__)]
+    if fields(op):
+        kinds = attribute_types(op)
+        rows = [(f"`{f.name}`", described(kinds[f.name]), _default(f)) for f in fields(op)]
+        parts.append(table(["attribute", "type", "default"], rows))
+    facts = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs}
+    told = [f"- {what}: {_rule(rule)}" for what, rule in facts.items() if not _inherited(rule)]
+    words = {"commutative": op.commutative, "linear": op.linear, "random in training": op.random}
+    traits = [word for word, holds in words.items() if holds]
+    return "\n\n".join([*parts, "\n".join([*told, *([f"- It is {' and '.join(traits)}."] if traits else [])])])
+
+
+def _inherited(rule: Callable[..., Any]) -> bool:
+    """Whether a rule is that of operations without weights, or without a cost."""
+    return rule in (Op.weights, Free.macs)
+
+
+def _rule(rule: Callable[..., Any]) -> str:
+    text = " ".join(cleandoc(rule.__doc__ or "").split())
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _operand(name: str) -> str:
+    return f"{name[1:]}..." if name.startswith("*") else name
+
+
+def _written(field: Field[Any]) -> str:
+    return field.name if field.default is MISSING else f"{field.name}={value(field.default)}"
+
+
+def _default(field: Field[Any]) -> str:
+    return "" if field.default is MISSING else f"`{value(field.default)}`"
+
+
+def value(plain: object) -> str:
+    """A plain value as it is written in `.arch`."""
+    if isinstance(plain, bool) or plain is None:
+        return str(plain).lower()
+    return (
+        f'"{plain}"'
+        if isinstance(plain, str)
+        else f"{plain:g}".replace("e-0", "e-")
+        if isinstance(plain, float)
+        else str(plain)
+    )
+
+
+WORDS = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
+
+
+def described(kind: Any) -> str:
+    """The type of an attribute in words."""
+    if isinstance(kind, UnionType):
+        return " or ".join(map(described, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return " or ".join(f'`"{name}"`' for name in get_args(kind))
+    return "list of integers" if get_origin(kind) is tuple else WORDS[kind]
+
+
+def library() -> str:
+    """Every block of the library: its signature, and the comment above it."""
+    text = ""
+    for path in sorted((ROOT / "archir" / "std").glob("*.arch")):
+        source = path.read_text("utf-8")
+        lines = source.splitlines()
+        head = _comment(lines[: lines.index("")])
+        text += f"\n## `std.{path.stem}`\n\n{head}\n"
+        for item in parse(source, path.name).items:
+            if isinstance(item, ast.Definition):
+                comment = _comment(source[: item.span.start].splitlines())
+                text += f"\n### `{item.name.text}`\n\n`{_signature(item)}`\n\n{comment}\n"
+    return text
+
+
+def _signature(block: ast.Definition) -> str:
+    params = (p.name.text if p.default is None else f"{p.name.text}={p.default.span.text}" for p in block.params)
+    return f"{block.name.text}({', '.join(params)})"
+
+
+def _comment(lines: list[str]) -> str:
+    """The comment at the end of some lines."""
+    count = next((i for i, line in enumerate(reversed(lines)) if not line.startswith("#")), len(lines))
+    return paragraphs("\n".join(line.removeprefix("#").strip() for line in lines[len(lines) - count :]))
+
+
+def command_line() -> str:
+    """Every command: what it does, its arguments and options."""
+    text = ""
+    group = click.Context(commands, info_name="archir")
+    for name in commands.list_commands(group):
+        command = commands.get_command(group, name)
+        assert command is not None
+        context = click.Context(command, info_name=name, parent=group)
+        usage = " ".join(["archir", name, *command.collect_usage_pieces(context)])
+        options = (p for p in command.params if isinstance(p, click.Option))
+        records = (option.get_help_record(context) for option in options)
+        rows = [(f"`{names}`".replace("|", "\\|"), help.replace("|", "\\|")) for names, help in filter(None, records)]
+        text += f"\n## `archir {name}`\n\n```text\n{usage}\n```\n\n{_help(command.help or '')}\n\n"
+        text += table(["option", "what it does"], rows) + "\n" if rows else ""
+    return text
+
+
+def _help(text: str) -> str:
+    """Help in Markdown: what click is told not to wrap stands as it is."""
+    parts = cleandoc(text).split("\n\n")
+    return "\n\n".join(f"```text\n{part[2:]}\n```" if part.startswith("\b") else part for part in parts)
+
+
+GROUPS = {
+    "A01": "Reading", "A02": "Names and definitions", "A03": "Values", "A04": "Tensors", "A05": "Choices",
+    "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
+    "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
+    "A13": "Pictures", "A14": "Lint", "A15": "Latency",
+}  # fmt: skip
+
+
+def diagnostics() -> str:
+    """Every diagnostic's code, with a link to its page."""
+    text = ""
+    for group, name in GROUPS.items():
+        rows = [(f"[{c}](../archir/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
+        text += f"\n## {name}\n\n{table(['code', 'what it says'], rows)}\n"
+    return text
+
+
+SPACES = {
+    "full_attention": ["full_attention.arch", "tied.arch", "deep.arch"],
+    "trionet": ["trionet.arch"],
+    "autola": ["autola.arch"],
+    "nos": ["nos.arch:nos"],
+    "glit": ["glit.arch", "search.arch:high", "search.arch:low"],
+    "darts": ["darts.arch:darts"],
+    "nas_bench_201": ["nas_bench_201.arch"],
+    "mobilenet_v3_ofa": ["mobilenet_v3_ofa.arch"],
+    "autoformer": ["autoformer.arch"],
+}
+"""The published spaces and their nets, the main one first."""
+NETS = {"resnet50": "ResNet-50", "deit_tiny": "DeiT-Tiny", "mobilenet_v2": "MobileNetV2"}
+
+
+def examples() -> str:
+    """The published spaces with their sizes, and the networks without choices with their costs."""
+    rows = []
+    for folder, nets in SPACES.items():
+        for position, net in enumerate(nets):
+            name = "" if position else f"[{_title(folder)}](../examples/{folder}/README.md)"
+            rows.append((name, f"`{folder}/{net}`", _size(folder, net)))
+    text = "\n## Spaces\n\n" + table(["space", "net", "architectures"], rows) + "\n"
+    costs = {name: archir.cost(archir.load(ROOT / "examples" / f"{name}.arch").graph) for name in NETS}
+    found = [(f"[{NETS[n]}](../examples/{n}.arch)", f"{c.params:,}", f"{c.macs:,}") for n, c in costs.items()]
+    return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], found) + "\n"
+
+
+def spaces() -> str:
+    """The published spaces and the size of the main net of each."""
+    rows = [(f"[{_title(name)}](examples/{name}/README.md)", _size(name, nets[0])) for name, nets in SPACES.items()]
+    return table(["space", "architectures"], rows) + "\n"
+
+
+@cache
+def _size(folder: str, net: str) -> str:
+    return f"{archir.load(f'{ROOT}/examples/{folder}/{net}').size:,}"
+
+
+def _title(folder: str) -> str:
+    return (ROOT / "examples" / folder / "README.md").read_text("utf-8").splitlines()[0].removeprefix("# ")
+
+
+def paragraphs(doc: str | None) -> str:
+    """A docstring with each of its paragraphs on a line."""
+    return "\n\n".join(" ".join(part.split()) for part in cleandoc(doc or "").split("\n\n"))
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * len(heads), *rows])
+
+
+PAGES = {
+    "README.md": spaces,
+    "docs/operations.md": operations,
+    "docs/library.md": library,
+    "docs/commands.md": command_line,
+    "docs/diagnostics.md": diagnostics,
+    "docs/examples.md": examples,
+}
+
+
+def updated(name: str) -> str:
+    """A page with what is generated as it is now."""
+    before, _, rest = (ROOT / name).read_text("utf-8").partition(MARK)
+    return before + MARK + PAGES[name]() + "".join(rest.partition(END)[1:])
+
+
+def main() -> None:
+    """Write the pages that are not up to date, or with --check say which they are."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where a page is not up to date")
+    check = parser.parse_args().check
+    stale = {name: text for name in PAGES if (text := updated(name)) != (ROOT / name).read_text("utf-8")}
+    for name, text in stale.items():
+        if not check:
+            (ROOT / name).write_text(text, "utf-8")
+        print(f"{name} {'is not up to date' if check else 'written'}")
+    raise SystemExit(1 if stale and check else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 import archir
 from archir.cli.main import main
-from archir.costs import distribution, spread
+from archir.costs import account, distribution
 from archir.errors import ArchError
 from archir.search.space import Space
 from tests.test_spaces import SPACES, space_of
@@ -140,8 +140,8 @@ def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pyte
     space = cut("kernels and widths")
     codes, totals = everything(space, "macs")
     limit = int(np.quantile(totals, 0.5))
-    monkeypatch.setattr(spread, "MOST_ENTRIES", 3)
-    monkeypatch.setattr(distribution, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(distribution, "FINE", 2)
+    monkeypatch.setattr(account, "COARSE", 2)
     narrowed = space.where(f"macs <= {limit}")
     least, most = narrowed.count()
     exact = int((totals <= limit).sum())

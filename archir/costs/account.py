@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from archir.cases import Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
-from archir.costs.distribution import Distribution
+from archir.costs.distribution import COARSE, Distribution
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
@@ -35,7 +37,7 @@ class Account:
         self.rules = dict(rules or {})
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
         self._chains: dict[str, Chain] = {}
-        self._distributions: dict[tuple[str, int, int], Distribution] = {}
+        self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
 
     @property
     def summed(self) -> tuple[str, ...]:
@@ -104,19 +106,32 @@ class Account:
         """The least and the greatest cost with each outcome of each choice."""
         return marginals(self.chain(name), 0)
 
-    def distribution(self, name: str, low: int, high: int) -> Distribution:
-        """The totals from `low` to `high`, as far as there are any."""
-        question = (name, low, high)
+    def distribution(self, name: str, low: int, high: int, entries: int | None = None) -> Distribution:
+        """The totals from `low` to `high`, as far as there are any; of so many `entries` told apart."""
+        question = (name, low, high, entries)
         if question not in self._distributions:
             least, greatest = self.extremes(name)
             bounds = max(low, least.value), min(high, greatest.value)
-            self._distributions[question] = Distribution(self.chain(name), *bounds)
+            self._distributions[question] = Distribution(self.chain(name), *bounds, entries)
         return self._distributions[question]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
         """At least and at most how many architectures cost from `low` to `high`; the same, and exact, unless the space
         has more different totals than are told apart."""
         return self.distribution(name, low, high).count(low, high)
+
+    def draw(self, name: str, low: int, high: int, n: int, rng: np.random.Generator) -> Codes:
+        """`n` architectures, uniformly among a few more than cost from `low` to `high`, none of those left out."""
+        return self.distribution(name, low, high, COARSE).sample(n, rng, low, high)
+
+    def some(self, name: str, low: int, high: int) -> bool:
+        """Whether there are architectures that cost from `low` to `high`."""
+        least, greatest = self.extremes(name)
+        if high < least.value or low > greatest.value or low > high:
+            return False
+        if low <= least.value or high >= greatest.value:
+            return True
+        return self.count(name, low, high)[1] > 0
 
     def nearest(self, name: str, low: int, high: int) -> int:
         """The cost nearest to a range."""

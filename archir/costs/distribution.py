@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from archir.costs import bounds
 from archir.costs.chain import Chain, State, Step
-from archir.costs.spread import BITS, MOST_ENTRIES, Keys, Poly, Spread, TooManyTotalsError
+from archir.costs.spread import BITS, Keys, Poly, Spread, TooManyTotalsError
 
+FINE, COARSE = 1_000_000, 30_000
+"""Totals of one distribution that are told apart, to count exactly or to draw quickly."""
 MOST_TERMS = 16
 """Shifted copies that a state's distribution has on average before it is written out."""
 
@@ -35,15 +37,16 @@ class Distribution:
     to `slack` less than it is.
     """
 
-    def __init__(self, chain: Chain, low: int, high: int, cost: int = 0) -> None:
+    def __init__(self, chain: Chain, low: int, high: int, entries: int | None = None, cost: int = 0) -> None:
         self.chain, self.cost, self.low, self.high = chain, cost, low, high
+        self.entries = FINE if entries is None else entries
         self.unit = 1
         while True:
             try:
                 self._meet()
                 break
             except TooManyTotalsError:
-                self.unit *= 2 if self.unit > 1 else max(2, _coarser(chain, cost))
+                self.unit *= 2 if self.unit > 1 else max(2, _coarser(chain, cost, self.entries))
 
     def _meet(self) -> None:
         """Work out both sides, the smaller one first."""
@@ -74,7 +77,7 @@ class Distribution:
         self.pairs = []
         for state, poly in self.before[-1].items():
             if state in self.after[0]:
-                pair = poly.written(-_FAR, _FAR), self.after[0][state].written(-_FAR, _FAR)
+                pair = poly.written(-_FAR, _FAR, self.entries), self.after[0][state].written(-_FAR, _FAR, self.entries)
                 if all(len(spread.keys) for spread in pair):
                     self.pairs.append((state, *pair))
 
@@ -111,7 +114,7 @@ class Distribution:
         made = {}
         for state, poly in polys.items():
             small, large = rest[state]
-            spread = poly.written(least - large - self.slack, most - small + self.slack)
+            spread = poly.written(least - large - self.slack, most - small + self.slack, self.entries)
             if len(spread.keys):
                 made[state] = Poly({spread: {0: 1}})
         return made
@@ -251,11 +254,11 @@ class Distribution:
                 yield number, part, rest[part]
 
 
-def _coarser(chain: Chain, cost: int) -> int:
+def _coarser(chain: Chain, cost: int, entries: int) -> int:
     """A unit that is worth trying when the exact totals are too many: the span in as many parts as are told apart."""
     levels = ([step.costs[cost] for steps in level.values() for step in steps] for level in chain.levels)
     span = sum(max(costs, default=0) - min(costs, default=0) for costs in levels)
-    return 1 << max(1, (span // (4 * MOST_ENTRIES)).bit_length())
+    return 1 << max(1, (span // (4 * entries)).bit_length())
 
 
 def _accumulate(into: dict[Spread, dict[int, int]], poly: Poly, by: int) -> None:

@@ -15,8 +15,6 @@ Counts = NDArray[np.int64]
 
 BITS = 40
 """Of a limb: counts are exact, in several limbs, least significant first."""
-MOST_ENTRIES = 1_000_000
-"""Totals of one distribution that are told apart."""
 MOST_DENSE = 16_000_000
 
 
@@ -80,7 +78,7 @@ class Poly:
                 found += times * np.where(base.keys[place] == wanted, numbers[place], 0.0)
         return found
 
-    def written(self, least: int, most: int) -> Spread:
+    def written(self, least: int, most: int, entries: int) -> Spread:
         """As one distribution, of the totals from `least` to `most`. Raises TooManyTotals."""
         parts = [
             (cropped, shift, times)
@@ -104,12 +102,12 @@ class Poly:
                 dense[(base.keys + (shift - low)) // unit] += base.counts * times
                 _carry(dense)
             (filled,) = np.nonzero(dense.any(axis=1))
-            if len(filled) > MOST_ENTRIES:
+            if len(filled) > entries:
                 raise TooManyTotalsError
             return Spread(filled * unit + low, dense[filled])
         keys = np.concatenate([base.keys + shift for base, shift, _ in parts])
         counts = np.concatenate([base.counts * times for base, _, times in parts])
-        if len(keys) > 4 * MOST_ENTRIES:
+        if len(keys) > 4 * entries + 4096:
             raise TooManyTotalsError
         _carry(counts)
         order = np.argsort(keys, kind="stable")
@@ -117,7 +115,7 @@ class Poly:
         starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
         merged = np.add.reduceat(counts, starts, axis=0)
         _carry(merged)
-        if len(starts) > MOST_ENTRIES:
+        if len(starts) > entries:
             raise TooManyTotalsError
         return Spread(keys[starts], merged)
 

@@ -278,7 +278,7 @@ class Space:
         if others:
             name = min(ranges, key=lambda name: self.account.count(name, *ranges[name])[1])
         low, high = ranges[name]
-        return lambda n, rng: self.account.distribution(name, low, high).sample(n, rng, low, high)
+        return lambda n, rng: self.account.draw(name, low, high, n, rng)
 
     def _keeping(self, codes: Codes) -> NDArray[np.bool_]:
         """Which rows of outcomes keep every bound on costs."""
@@ -326,8 +326,7 @@ class Space:
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
         for name, (low, high) in self.ranges.items():
-            least, greatest = (one.value for one in self.account.extremes(name))
-            if high < least or low > greatest or low > high or self.account.count(name, low, high)[1] == 0:
+            if not self.account.some(name, low, high):
                 bounds = [bound for bound in self._bounds if bound.cost == name]
                 text = " and ".join(bound.text for bound in bounds)
                 nearest = self.account.nearest(name, low, high) if low <= high else None

@@ -1,6 +1,6 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
-python benchmarks/run.py [--device cuda] [--quick] [--only training,export,spaces,attention,latency]
+python benchmarks/run.py [--device cuda] [--quick] [--only training,export,spaces,nine,counters,attention,latency]
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is kept")
-    parser.add_argument("--only", default="training,export,spaces,attention,latency")
+    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency")
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),
         "export": lambda: networks.exporting(given.quick),
         "spaces": lambda: spaces.run(given.quick),
+        "nine": lambda: spaces.nine(given.quick),
+        "counters": lambda: spaces.counters(given.quick),
         "attention": lambda: local_attention.run(given.device, given.quick),
         "latency": lambda: latency.run(given.device, given.quick),
     }

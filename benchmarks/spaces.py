@@ -10,11 +10,25 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import torch
 from measure import Table
+from torch.utils.flop_counter import FlopCounterMode
 
 import archir
 
-SPACE = Path(__file__).resolve().parent.parent / "examples" / "full_attention" / "full_attention.arch"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
+NINE = {
+    "full attention": "full_attention/full_attention.arch",
+    "TrioNet": "trionet/trionet.arch",
+    "AutoLA": "autola/autola.arch",
+    "NOS": "nos/nos.arch:nos",
+    "GLiT": "glit/glit.arch",
+    "DARTS": "darts/darts.arch:darts",
+    "NAS-Bench-201": "nas_bench_201/nas_bench_201.arch",
+    "OFA-MobileNetV3": "mobilenet_v3_ofa/mobilenet_v3_ofa.arch",
+    "AutoFormer-Tiny": "autoformer/autoformer.arch",
+}
 
 
 def timed(run: object, count: int, rounds: int = 7) -> float:
@@ -46,4 +60,48 @@ def run(quick: bool) -> Table:
     command = [sys.executable, "-m", "archir", "check", str(SPACE)]
     whole = timed(lambda: subprocess.run(command, check=True, capture_output=True), 1, 3 if quick else 9)
     table.add("archir check, whole process", f"{whole:.2f} s")
+    return table
+
+
+def nine(quick: bool) -> Table:
+    """Checking, specialising, sampling and costing in each of the published spaces, at full size."""
+    heads = ["space", "nodes", "archir check, s", "specialise, ms", "10,000 samples, s", "costs, architectures/s"]
+    table = Table("the published spaces, full size; params, MACs and activation bytes at once, one core", heads)
+    rng = np.random.default_rng(0)
+    for name, path in NINE.items():
+        space = archir.load(EXAMPLES / path)
+        file = str(EXAMPLES / path).partition(":")[0]
+        command = [sys.executable, "-m", "archir", "check", file]
+        check = timed(lambda c=command: subprocess.run(c, check=True, capture_output=True), 1, 3)
+        architectures = [space.sample(seed) for seed in range(5 if quick else 20)]
+        one = median(timed(lambda a=a, s=space: s.specialize(a), 1, 3) for a in architectures)
+        samples = timed(lambda s=space: s.sample_codes(10_000, rng), 1, 3)
+        codes = space.sample_codes(200_000, rng)
+        space.cost(codes[:1])
+        costs = len(codes) / timed(lambda s=space, c=codes: s.cost(c), 1, 3)
+        table.add(name, f"{len(space.graph):,}", f"{check:.2f}", f"{1000 * one:.2f}", f"{samples:.3f}", f"{costs:,.0f}")
+    return table
+
+
+def counters(quick: bool) -> Table:
+    """The tables against building each module and counting it."""
+    heads = ["space", "built and counted, architectures/s", "tables, architectures/s", "faster"]
+    table = Table("params and MACs: torch modules and torch.utils.flop_counter, or tables; one thread", heads)
+    torch.set_num_threads(1)
+    torch_backend = archir.backends.get("torch")
+    for name in ("TrioNet", "OFA-MobileNetV3", "GLiT"):
+        space = archir.load(EXAMPLES / NINE[name])
+        graphs = [space.specialize(space.sample(seed)) for seed in range(3 if quick else 20)]
+        begin = time.perf_counter()
+        for graph in graphs:
+            module = torch_backend.lower(graph).eval()
+            sum(parameter.numel() for parameter in module.parameters())
+            counter = FlopCounterMode(display=False)
+            with counter, torch.no_grad():
+                module(torch.zeros(1, *graph[next(iter(graph.inputs.values()))].op.infer().shape))
+        built = len(graphs) / (time.perf_counter() - begin)
+        codes = space.sample_codes(200_000, np.random.default_rng(0))
+        space.cost(codes[:1])
+        fast = len(codes) / timed(lambda s=space, c=codes: s.cost(c, ["params", "macs"]), 1, 5)
+        table.add(name, f"{built:.2f}", f"{fast:,.0f}", f"{fast / built:,.0f}x")
     return table

@@ -108,3 +108,13 @@ def test_random_cells_of_the_published_size_cost_what_is_published() -> None:
             found.append(params("mobile", cells))
     assert sum(cost.params for cost in found) / 7 == pytest.approx(4.0e6, rel=0.03)
     assert sum(cost.macs for cost in found) / 7 == pytest.approx(440e6, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("by", "adds"), [("dynamic_3x3", 25_648), ("dynamic_5x5", 32_816), ("spatial", 5_684), ("channel", 10_752)]
+)
+def test_what_calibration_adds_to_resnet18(by: str, adds: int) -> None:
+    file = f"{EXAMPLES}/nos/preliminary.arch:resnet18"
+    plain, calibrated = (archir.cost(archir.load(file, by=which).graph) for which in ("nothing", by))
+    assert plain.params == 11_173_962
+    assert calibrated.params - plain.params == adds

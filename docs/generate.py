@@ -157,7 +157,7 @@ GROUPS = {
     "A01": "Reading", "A02": "Names and definitions", "A03": "Values", "A04": "Tensors", "A05": "Choices",
     "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
-    "A13": "Pictures", "A14": "Lint", "A15": "Latency",
+    "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
 }  # fmt: skip
 
 

@@ -523,7 +523,7 @@ def test_the_figures_of_the_documentation() -> None:
 
 
 def test_the_program_of_the_documentation(tmp_path: Path) -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
+    (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run_alone(f"import archir\n{program}\n", tmp_path)
     archir.latency_table(tmp_path / "cpu.json").covers(space_of("full_attention", channels=16).graph)

@@ -133,7 +133,7 @@ def test_costs_of_blocks_add_up() -> None:
     graph = api.graph(EXAMPLES / "resnet50.arch")
     of = outline(graph)
     assert of.subtitle == "190 operations · 25.6M params · 4.09G MACs"
-    assert box(of, "residual_stages.bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
+    assert box(of, "bottleneck[0][0]").lines == ("256×56×56", "75K params · 231M MACs")
     details = dict(next(one for one in of.root.walk() if one.scope == "imagenet_stem.conv_bn.conv").details)
     assert details["weight weight"] == "64×3×7×7"
     assert details["params"] == "9,408"

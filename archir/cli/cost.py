@@ -72,7 +72,12 @@ def cost_command(
     total = sum(parts.values(), Cost(0, 0, 0))
     scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
     if as_json:
-        facts = {"params": total.params, "macs": total.macs, "activation_bytes": total.activation_bytes}
+        facts = {
+            "params": total.params,
+            "macs": total.macs,
+            "activation_bytes": total.activation_bytes,
+            "peak_bytes": total.peak_bytes,
+        }
         emit({"net": space.name, **facts} | ({"scores": finite(scores)} if scores else {}))
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]

@@ -28,6 +28,8 @@ Policy = Literal["architectures", "choices"]
 
 MOST_TRIES = 10_000
 """Draws that may be refused in a row, because they break cost bounds or were there before."""
+MOST_COUNTED = 50_000
+"""Architectures that are listed to be counted, where bounds are not plain."""
 MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
 
@@ -340,6 +342,9 @@ class Space:
         counts = [self.account.count(name, *pair) for name, pair in ranges.items()]
         plain = len(ranges) == len({bound.cost for bound in self._bounds}) and len(counts) <= 1
         everything = self.satisfying
+        if not plain and everything <= MOST_COUNTED:
+            exact = sum(1 for _ in self.enumerate())
+            return exact, exact
         most = min((most for _, most in counts), default=everything)
         outside = sum(everything - least for least, _ in counts)
         least = max(0, everything - outside) if len(ranges) == len({bound.cost for bound in self._bounds}) else 0

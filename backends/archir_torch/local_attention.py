@@ -15,7 +15,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 SMALL = 32_768
 """Numbers per sample, unfolded, up to which unfolding is faster (measured on 2 CPU cores, batch 64)."""
@@ -51,7 +50,7 @@ class _Shifted(torch.autograd.Function):
         return result.flatten(1, 2)
 
     @staticmethod
-    @once_differentiable
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, weights = ctx.saved_tensors
         heads, kernel = ctx.heads, ctx.kernel

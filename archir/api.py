@@ -110,9 +110,12 @@ def _graphs(
     problems: dict[Any, Diagnostic] = {}
     for name in nets:
         try:
-            found.append(
-                elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
-            )
+            made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
+            if any(constraint.cost is not None for constraint in made.constraints):
+                from archir.search.space import Space
+
+                Space(made).prove()
+            found.append(made)
         except ArchError as error:
             problems.update({(d.code, str(d.span), d.message): d for d in error.diagnostics})
     if problems:

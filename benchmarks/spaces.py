@@ -94,7 +94,9 @@ def counters(quick: bool) -> Table:
         graphs = [space.specialize(space.sample(seed)) for seed in range(3 if quick else 20)]
         begin = time.perf_counter()
         for graph in graphs:
-            module = torch_backend.lower(graph).eval()
+            module = (
+                torch_backend.lower(graph).eval().requires_grad_(False)
+            )  # the counter fails at results that are parameters
             sum(parameter.numel() for parameter in module.parameters())
             counter = FlopCounterMode(display=False)
             with counter, torch.no_grad():

@@ -191,6 +191,14 @@ def test_a_bound_that_no_architecture_keeps() -> None:
         space.where("mac <= 3")
 
 
+def test_a_requirement_that_no_architecture_keeps_is_found_by_check() -> None:
+    text = "net n {\ninput image: f32[4, 6, 6]\nrequire params <= 10\noutput y = image |> conv(choose w(4, 8))\n}"
+    result = CliRunner().invoke(main, ["check", "-"], input=text)
+    assert result.exit_code == 1
+    assert "A1603" in result.stderr
+    assert "nearest there is: params = 144" in result.stderr
+
+
 def test_the_command_line() -> None:
     path = str(archir.api.Path("examples/nas_bench_201/nas_bench_201.arch"))
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +10,7 @@ from typing import Any
 from archir.build import static
 from archir.build.choose import Chooser
 from archir.build.context import Frame, LimitError, Limits
+from archir.build.deep import deeply
 from archir.build.files import Loader, Module
 from archir.build.locals import COSTS, assigned
 from archir.build.names import check_names
@@ -242,23 +240,6 @@ def _mentions(tree: Any, name: str) -> bool:
     return any(_mentions(part, name) for field, part in vars(tree).items() if field != "span")
 
 
-@contextmanager
-def _deep() -> Iterator[None]:
-    """Room for the recursion of nested expressions and calls; both are bounded, but above Python's default.
-
-    Meanwhile nothing looks for cyclic garbage: all that is made is kept, and looking takes a third of the time.
-    """
-    before, collects = sys.getrecursionlimit(), gc.isenabled()
-    sys.setrecursionlimit(max(before, 40_000))
-    gc.disable()
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
-        if collects:
-            gc.enable()
-
-
 def elaborate(
     text: str,
     path: str = "<input>",
@@ -278,9 +259,7 @@ def elaborate(
     if folder is not None:
         loader.opened(folder / Path(path).name)
     module = loader.load(text, path, folder)
-    with _deep():
-        graph = _net(module, loader, net, dict(parameters or {}), limits)
-    return prune(graph)
+    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -317,8 +296,7 @@ def check_library(
     if folder is not None:
         loader.opened(folder / Path(path).name)
     module = loader.load(text, path, folder)
-    with _deep():
-        context = _prepared(module, loader, Limits(), module.path)
+    context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
     context.problems.raise_any()
     return list(module.nets)
 

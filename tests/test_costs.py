@@ -165,11 +165,11 @@ def test_several_bounds() -> None:
     assert chisquare(list(drawn.values())).pvalue > 0.001
 
 
-@pytest.mark.parametrize("name", ["full_attention", "trionet", "glit", "autoformer", "darts", "nas_bench_201"])
+@pytest.mark.parametrize("name", ["full_attention", "trionet", "autola", "glit", "autoformer", "darts", "nas_bench_201"])
 def test_fractions_agree_with_a_monte_carlo_estimate(name: str) -> None:
-    """Below a budget, and above it: together all; within four standard errors of two hundred thousand draws."""
+    """Below a budget, and above it: together all; within four standard errors of a million draws."""
     space = space_of(name)
-    codes = space.sample_codes(200_000, np.random.default_rng(0))
+    codes = space.sample_codes(1_000_000, np.random.default_rng(0))
     macs = space.cost(codes, ["macs"])["macs"]
     budget = int(np.quantile(macs, 0.3))
     below, above = space.account.count("macs", 0, budget), space.account.count("macs", budget + 1, 2**62)

@@ -165,9 +165,12 @@ def test_several_bounds() -> None:
     assert chisquare(list(drawn.values())).pvalue > 0.001
 
 
-@pytest.mark.parametrize("name", ["full_attention", "trionet", "autola", "glit", "autoformer", "darts", "nas_bench_201"])
+@pytest.mark.parametrize(
+    "name", ["full_attention", "trionet", "autola", "glit", "autoformer", "darts", "nas_bench_201"]
+)
 def test_fractions_agree_with_a_monte_carlo_estimate(name: str) -> None:
-    """Below a budget, and above it: together all; within four standard errors of a million draws."""
+    """Below a budget, and above it: together all; within four standard errors of a million draws. The other two spaces
+    have too many different totals to be counted exactly."""
     space = space_of(name)
     codes = space.sample_codes(1_000_000, np.random.default_rng(0))
     macs = space.cost(codes, ["macs"])["macs"]

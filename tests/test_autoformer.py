@@ -30,7 +30,8 @@ def by_hand(width: int, heads: list[int], ratios: list[float]) -> int:
 
 
 def test_the_released_network() -> None:
-    """5,867,944 parameters are released; the relative positions that are left out have 4 * 30 * 64 a block of these."""
+    """A port of the released network has 5,867,944 parameters; of these, the relative positions that are left out have
+    4 * 30 * 64 a block."""
     written = read_architecture((FOLDER / "autoformer_tiny.json").read_text())
     space = archir.load(FILE, **written.parameters)
     graph = space.specialize(space.architecture(written.choices))

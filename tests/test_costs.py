@@ -182,6 +182,28 @@ def test_fractions_agree_with_a_monte_carlo_estimate(name: str) -> None:
     assert abs(fraction - estimate) <= 4 * (estimate * (1 - estimate) / len(macs)) ** 0.5
 
 
+def test_a_bound_under_a_condition_is_counted_beside_a_plain_one_on_the_same_cost() -> None:
+    body = """
+    input image: f32[4, 6, 6]
+    w = choose w(2, 4, 6, 8)
+    k = choose k(1, 3, 5)
+    require macs <= 40K
+    if k > 1 {
+        require macs <= 9K
+    }
+    require macs != 288
+    output y = image |> conv(w, k)
+    """
+    space = archir.loads(f"net n {{{body}}}")
+    free = archir.loads("net n {\n" + "\n".join(body.splitlines()[:4] + body.splitlines()[-2:]) + "\n}")
+    fine = 0
+    for architecture in free.enumerate():
+        macs = archir.cost(free.specialize(architecture)).macs
+        fine += macs <= 40_000 and macs != 288 and (architecture["k"] == 1 or macs <= 9_000)
+    assert 0 < fine < free.size
+    assert space.count() == (fine, fine)
+
+
 def test_a_bound_that_no_architecture_keeps() -> None:
     space = space_of("full_attention")
     with pytest.raises(ArchError, match=r"A1603.*macs <= 1M(.|\n)*nearest there is: macs = 13,654,656"):

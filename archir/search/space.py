@@ -17,7 +17,7 @@ from archir.build.elaborate import elaborate_bounds
 from archir.cases import Value, at, leaves, support, varies
 from archir.costs.account import Account
 from archir.errors import fail
-from archir.ir.graph import Decision, Graph
+from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.canonical import Canonical
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture, differences
@@ -318,12 +318,12 @@ class Space:
         """The least and greatest allowed of each cost that is bounded whatever is chosen, by plain numbers."""
         found: dict[str, tuple[int, int]] = {}
         for bound in self._bounds:
-            if bound.condition is True and not varies(bound.limit) and bound.relation in _RANGES:
+            if self._ranged(bound):
                 name = str(bound.cost)
                 low, high = _RANGES[bound.relation](int(bound.limit))
                 before = found.get(name, (-_FAR, _FAR))
                 found[name] = max(before[0], low), min(before[1], high)
-        return {name: pair for name, pair in found.items() if name in self.account.summed}
+        return found
 
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
@@ -338,17 +338,21 @@ class Space:
     def count(self) -> tuple[int, int]:
         """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless a
         cost has more different totals than are told apart, or several costs are bounded."""
-        ranges = self.ranges
-        counts = [self.account.count(name, *pair) for name, pair in ranges.items()]
-        plain = len(ranges) == len({bound.cost for bound in self._bounds}) and len(counts) <= 1
+        counts = [self.account.count(name, *pair) for name, pair in self.ranges.items()]
         everything = self.satisfying
-        if not plain and everything <= MOST_COUNTED:
+        ranged = all(self._ranged(bound) for bound in self._bounds)
+        if ranged and len(counts) <= 1:
+            return counts[0] if counts else (everything, everything)
+        if everything <= MOST_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
-        most = min((most for _, most in counts), default=everything)
         outside = sum(everything - least for least, _ in counts)
-        least = max(0, everything - outside) if len(ranges) == len({bound.cost for bound in self._bounds}) else 0
-        return (counts[0] if counts else (everything, everything)) if plain else (least, most)
+        return max(0, everything - outside) if ranged else 0, min((most for _, most in counts), default=everything)
+
+    def _ranged(self, bound: Constraint) -> bool:
+        """Whether a bound is a range of a cost that adds up, whatever is chosen."""
+        plain = bound.condition is True and not varies(bound.limit)
+        return plain and bound.relation in _RANGES and bound.cost in self.account.summed
 
     def _draw_codes(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
         codes = np.full((n, len(self.order)), -1, dtype=np.int16)

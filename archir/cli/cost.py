@@ -96,4 +96,5 @@ def by_scope(graph: Graph, depth: int) -> dict[str, Cost]:
 
 
 def _cells(cost: Cost) -> tuple[str, str, str]:
-    return f"{cost.params:,}", f"{cost.macs:,}", f"{cost.activation_bytes / 2**20:,.1f} MiB"
+    size, unit = (20, "MiB") if cost.activation_bytes >= 2**20 else (10, "KiB")
+    return f"{cost.params:,}", f"{cost.macs:,}", f"{cost.activation_bytes / 2**size:,.1f} {unit}"

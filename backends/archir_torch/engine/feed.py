@@ -16,8 +16,18 @@ from archir_torch.engine.seeds import generator
 from archir_torch.engine.settings import Augment
 
 
+class Pixels(Protocol):
+    """Images [n, C, H, W]: a tensor, or what makes some of them when they are asked for."""
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        """Images of rows."""
+
+    def to(self, device: torch.device | str) -> Pixels:
+        """The same, given out on a device."""
+
+
 class Images(Protocol):
-    """Images [n, C, H, W] and labels [n]."""
+    """Images [n, C, H, W] and labels [n]; or `pixels`, where not all images are in memory at once."""
 
     @property
     def images(self) -> Tensor:
@@ -80,7 +90,8 @@ class Feed:
         self._count = len(split.labels)
         if self._count < world:
             raise fail("A1701", f"{self._count} images cannot be shared by {world} processes")
-        self._images, self._labels = split.images.to(device), split.labels.to(device)
+        pixels: Pixels = split.pixels if hasattr(split, "pixels") else split.images
+        self._pixels, self._labels = pixels.to(device), split.labels.to(device)
         self._classes = classes or int(split.labels.max()) + 1
         self._whole, self._seed, self._augment = batch * world, seed, augment or Augment()
         self._rank, self._world = rank, world
@@ -114,10 +125,10 @@ class Feed:
         return self._order[1]
 
     def _taken(self, rows: Tensor, drawn: Tensor) -> Tensor:
-        return augmented(self._images[rows], drawn, self._augment)
+        return augmented(self._pixels[rows], drawn, self._augment)
 
     def _one_hot(self, labels: Tensor) -> Tensor:
-        return F.one_hot(labels, self._classes).to(self._images.dtype)
+        return F.one_hot(labels, self._classes).float()
 
 
 def _shares(count: int, shares: int) -> list[tuple[int, int]]:

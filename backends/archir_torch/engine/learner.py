@@ -156,17 +156,14 @@ class Learner:
             average.copy_(held)
 
     def state(self) -> State:
-        """Everything that another learner of the same target needs to go on. All processes must ask together.
-
-        The tensors are not copies.
-        """
+        """Everything that another learner of the same target needs to go on. The tensors are not copies."""
         tensors = {f"weights/{name}": tensor for name, tensor in self._weights().items()}
         tensors |= {f"ema/{name}": tensor for name, tensor in self._ema.items()}
         for name, parameter in self.parameters.items():
             kept = self.optimizer.state.get(parameter, {})
             tensors |= {f"{what}/{name}": value for what, value in kept.items() if isinstance(value, Tensor)}
-        gathered = {name: _whole(tensor.detach()) for name, tensor in tensors.items()}
-        return State(gathered, {"scaler": self._scaler.state_dict()})
+        detached = {name: tensor.detach() for name, tensor in tensors.items()}
+        return State(detached, {"scaler": self._scaler.state_dict()})
 
     @torch.no_grad()
     def restore(self, state: State) -> None:
@@ -200,11 +197,10 @@ def chosen_precision(precision: str, device: str) -> str:
     return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
 
 
-def _whole(tensor: Tensor) -> Tensor:
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-
-
 def _like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor where, and divided as, another one is."""
-    tensor = tensor.to(other.device)
-    return distribute_tensor(tensor, other.device_mesh, other.placements) if isinstance(other, DTensor) else tensor
+    """A tensor where, and divided between processes as, another one is."""
+    if not isinstance(other, DTensor):
+        return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).to(other.device)
+    if not isinstance(tensor, DTensor):
+        return distribute_tensor(tensor.to(other.device), other.device_mesh, other.placements)
+    return tensor.redistribute(other.device_mesh, other.placements)

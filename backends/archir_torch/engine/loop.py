@@ -17,6 +17,7 @@ from archir_torch.engine.seeds import mixed
 from archir_torch.engine.signals import interruptions
 from archir_torch.engine.state import State
 
+Figures = Mapping[str, float | int | str]
 Row = dict[str, float | int | str]
 """What was measured in an epoch: `epoch` from 0, means of what steps measured, what evaluation measured, `seconds`."""
 
@@ -44,7 +45,10 @@ class Trainee(Protocol):
 
 
 class Keeper(Protocol):
-    """Where a phase is kept. Only the first process of several has its keeper's `save` and `record` called."""
+    """Where a phase is kept. Of several processes the first one saves and records, and gives it whole tensors.
+
+    If there is an attribute `together`, and it is true, all processes save and record, each with its part.
+    """
 
     def last(self) -> State | None:
         """The last state that was saved, on every process."""
@@ -52,7 +56,7 @@ class Keeper(Protocol):
     def save(self, state: State) -> None:
         """Keep a state instead of the one before; what is kept in memory must be copied."""
 
-    def record(self, row: Mapping[str, float | int | str]) -> None:
+    def record(self, row: Figures) -> None:
         """Keep an epoch's figures, instead of those of the same epoch if there are any."""
 
 
@@ -65,7 +69,7 @@ class Watch(Protocol):
     def step(self, index: int, measured: Mapping[str, float]) -> None:
         """A step was done; on a GPU, some time ago."""
 
-    def epoch(self, row: Mapping[str, float | int | str]) -> None:
+    def epoch(self, row: Figures) -> None:
         """An epoch was done."""
 
 
@@ -79,7 +83,7 @@ class Nowhere:
     def save(self, state: State) -> None:
         """Nothing."""
 
-    def record(self, row: Mapping[str, float | int | str]) -> None:
+    def record(self, row: Figures) -> None:
         """Nothing."""
 
 
@@ -92,7 +96,7 @@ class Silent:
     def step(self, index: int, measured: Mapping[str, float]) -> None:
         """Nothing."""
 
-    def epoch(self, row: Mapping[str, float | int | str]) -> None:
+    def epoch(self, row: Figures) -> None:
         """Nothing."""
 
 
@@ -124,6 +128,7 @@ class _Loop:
     ) -> None:  # fmt: skip
         self.trainee, self.epochs, self.steps, self.keeper, self.watch = trainee, epochs, steps, keeper, watch
         self.seed, self.every, self.phase = seed, every, phase
+        self.together = bool(getattr(keeper, "together", False))
         self.index = 0
         self.rows: list[Row] = []
         self.finished: str | None = None
@@ -166,7 +171,7 @@ class _Loop:
         self.totals, self.seconds, self.finished = {}, 0.0, self.trainee.finished()
         if self.finished is not None:
             row["finished"] = self.finished
-        if world().rank == 0:
+        if world().rank == 0 or self.together:
             self.keeper.record(row)
         self._save()
         self.watch.epoch(row)
@@ -208,8 +213,13 @@ class _Loop:
             "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first,
             "totals": self.totals, "seconds": self.seconds,
         }  # fmt: skip
-        if world().rank == 0:
-            self.keeper.save(State(state.tensors, {"trainee": state.facts, "loop": facts}))
+        state = State(state.tensors, {"trainee": state.facts, "loop": facts})
+        if self.together:
+            self.keeper.save(state)
+        else:
+            whole = state.whole()
+            if world().rank == 0:
+                self.keeper.save(whole)
         self.saved = f"the last good checkpoint is of {self._place(self.index - 1)}"
         self.saved_at = time.monotonic()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,8 @@ class State:
         prefix = f"{name}/"
         tensors = {key.removeprefix(prefix): t for key, t in self.tensors.items() if key.startswith(prefix)}
         return State(tensors, self.facts.get(name, {}))
+
+    def whole(self) -> State:
+        """The state with tensors that are divided between processes put together: all of them must ask."""
+        tensors = {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in self.tensors.items()}
+        return State(tensors, self.facts)

@@ -208,6 +208,8 @@ class _Loop:
         return f"epoch {index // self.steps + 1}, step {index % self.steps + 1}"
 
     def _save(self) -> None:
+        if isinstance(self.keeper, Nowhere):
+            return
         state = self.trainee.state()
         facts = {
             "index": self.index, "rows": self.rows, "finished": self.finished, "first": self.first,

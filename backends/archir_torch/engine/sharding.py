@@ -60,9 +60,9 @@ class ShardKeeper:
         if world().rank == 0:
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(parents=True)
-        dist.barrier()
+        _wait()
         save(dict(state.tensors), storage_writer=HuggingFaceStorageWriter(str(path), save_distributed=True))
-        dist.barrier()
+        _wait()
         if world().rank == 0:
             files = {file.name: sha256(file) for file in sorted(path.iterdir())}
             record = {"shards": path.name, "sha256": files, "facts": state.facts}
@@ -70,7 +70,7 @@ class ShardKeeper:
             for old in self._folder.glob("shards-*"):
                 if old != path:
                     shutil.rmtree(old)
-        dist.barrier()
+        _wait()
 
     def last(self) -> State | None:
         """The last state; its tensors are divided between the processes. Raises ArchError (A1105) if it is damaged."""
@@ -82,9 +82,8 @@ class ShardKeeper:
             if not (path / Path(name).name).is_file() or sha256(path / Path(name).name) != digest:
                 raise fail("A1105", f"{path / name} was changed after it was written: its SHA-256 differs")
         reader = HuggingFaceStorageReader(str(path))
-        mesh = _mesh()
         kinds = reader.read_metadata().state_dict_metadata
-        tensors = {name: _room(kind, mesh) for name, kind in kinds.items() if isinstance(kind, TensorStorageMetadata)}
+        tensors = {name: _room(kind) for name, kind in kinds.items() if isinstance(kind, TensorStorageMetadata)}
         load(tensors, storage_reader=reader)
         return State(tensors, record["facts"])
 
@@ -109,13 +108,19 @@ class ShardKeeper:
         return record
 
 
+def _wait() -> None:
+    """Until all processes are here."""
+    if world().size > 1:
+        dist.barrier()
+
+
 def _mesh() -> DeviceMesh:
     return init_device_mesh("cuda" if dist.get_backend() == "nccl" else "cpu", (world().size,))
 
 
-def _room(kind: TensorStorageMetadata, mesh: DeviceMesh) -> Tensor:
+def _room(kind: TensorStorageMetadata) -> Tensor:
     """Where a tensor is read to: divided along its first axis, as FSDP divides it."""
     dtype = kind.properties.dtype
-    if not kind.size:
-        return torch.zeros((), dtype=dtype)
-    return zeros(*kind.size, dtype=dtype, device_mesh=mesh, placements=[Shard(0)])
+    if not kind.size or world().size == 1:
+        return torch.zeros(kind.size, dtype=dtype)
+    return zeros(*kind.size, dtype=dtype, device_mesh=_mesh(), placements=[Shard(0)])

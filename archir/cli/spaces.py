@@ -151,7 +151,7 @@ def sample_command(
             kept = sum(score >= at_least for score in scores)
             if kept == 0:
                 raise fail(
-                    "A1112", f"no {by} of {count:,} architectures is {at_least:g} or more; the best is {scores[0]:g}"
+                    "A1119", f"no {by} of {count:,} architectures is {at_least:g} or more; the best is {scores[0]:g}"
                 )
             found, scores = found[:kept], scores[:kept]
     if len(found) == 1:

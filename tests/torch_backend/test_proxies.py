@@ -244,7 +244,7 @@ def test_only_scores_of_at_least_so_much_are_kept() -> None:
     assert kept == ranked.stdout.splitlines()[:wanted]
     assert run(*drawn, "--at-least", str(limit), "--best", "2").stdout.splitlines() == kept[:2]
     refused = run(*drawn, "--at-least", str(scores[0] + 1), code=1)
-    assert "A1112" in refused.stderr
+    assert "A1119" in refused.stderr
     assert f"the best is {scores[0]:g}" in refused.stderr
     assert "--at-least needs --by" in run("sample", FILE, "--at-least", "2", code=2).stderr
 

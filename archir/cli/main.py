@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from archir import __version__
-from archir.errors import ArchError, suggest
+from archir.errors import ArchError, Interrupted, suggest
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
@@ -57,7 +57,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; its ArchError is printed, and exits with 1."""
+        """Run a command; its ArchError is printed, and exits with 1; one that was stopped and can go on, with 130."""
         as_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)
@@ -66,6 +66,9 @@ class Commands(click.Group):
 
             complain(error, as_json)
             ctx.exit(1)
+        except Interrupted as stop:
+            click.echo(f"{stop}; go on with --resume", err=True)
+            ctx.exit(130)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

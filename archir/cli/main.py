@@ -20,6 +20,7 @@ _COMMANDS = {
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
     "bench": ("bench", "Time the operations of a space on a device: a table that predicts latencies."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),
     "export": ("export", "Write a trained network as a verified ONNX model."),
     "explain": ("explain", "Explain a diagnostic's code."),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from archir.api import graph, split
-from archir.build.files import Loader, Module, read
+from archir.build.files import Loader, read
 from archir.errors import fail
 from archir.search.space import Space
 

@@ -33,7 +33,7 @@ from archir_torch.search.unrolled import unrolled_gradient
 
 
 class Entropy(Settings):
-    """A weight of the choices' mean entropy in the loss of architecture parameters, from the first epoch to the last."""
+    """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
 
     first: float = 0.0
     last: float

@@ -14,7 +14,7 @@ from archir.costs.distribution import COARSE, Distribution
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
-from archir.ir.graph import Decision, Graph
+from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
@@ -58,6 +58,19 @@ class Account:
         return grouped(self._symbolic.summed(self.rules), self._index)
 
     @cached_property
+    def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
+        """What each node contributes to the costs that add up; weights that several share, the first of them."""
+        return dict(self._symbolic.contributions(self.rules))
+
+    def sums(self, terms: Mapping[str, Mapping[Value, int]]) -> Chain:
+        """The choices as a chain, with costs that are sums of values, each as often as it counts.
+
+        Raises ArchError (A1601, A1602).
+        """
+        constant, groups = grouped(terms, self._index)
+        return Chain(self.order, self.conditions, groups, constant.tolist())
+
+    @cached_property
     def table(self) -> Table:
         """The costs that add up."""
         constant, groups = self._grouped
@@ -71,14 +84,15 @@ class Account:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
         wanted = tuple(names) if names is not None else self.summed
         for name in wanted:
-            self._known(name)
+            self.known(name)
         totals = self.table.at(codes)
         found = {name: totals[:, self.summed.index(name)] for name in wanted if name != PEAK}
         if PEAK in wanted:
             found[PEAK] = self._peaks.at(codes)[:, 0]
         return found
 
-    def _known(self, name: str, summed: bool = False) -> None:
+    def known(self, name: str, summed: bool = False) -> None:
+        """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
         if name not in names:
             raise fail(
@@ -87,7 +101,7 @@ class Account:
 
     def chain(self, name: str) -> Chain:
         """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self._known(name, summed=True)
+        self.known(name, summed=True)
         if name not in self._chains:
             column = self.summed.index(name)
             constant, groups = self._grouped

@@ -35,9 +35,16 @@ class Symbolic:
 
     def summed(self, rules: Mapping[str, Rule] | None = None) -> Mapping[str, Terms]:
         """For each cost that adds up, the values that it is the sum of; `rules` are further costs of operations."""
+        found: dict[str, Terms] = {name: Counter() for name in (*SUMMED, *(rules or {}))}
+        for _, values in self.contributions(rules):
+            for name, value in values.items():
+                found[name][value] += 1
+        return found
+
+    def contributions(self, rules: Mapping[str, Rule] | None = None) -> Iterator[tuple[NodeId, dict[str, Value]]]:
+        """What each node contributes to the costs that add up, where that is not nothing."""
         self._rules = rules or {}
         names = (*SUMMED, *self._rules)
-        found: dict[str, Terms] = {name: Counter() for name in names}
         counted: dict[str, Value] = {}
         for number in self._running():
             scope, needed = self.graph[number].scope, self.needed[number]
@@ -47,10 +54,7 @@ class Symbolic:
                 counted[scope] = either(before, needed)
                 if before is not False:
                     values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
-            for name, value in values.items():
-                if value != 0:
-                    found[name][value] += 1
-        return found
+            yield number, {name: value for name, value in values.items() if value != 0}
 
     def _running(self) -> Iterator[NodeId]:
         for number in self.graph:

@@ -224,6 +224,15 @@ def test_a_requirement_that_no_architecture_keeps_is_found_by_check() -> None:
     assert "nearest there is: params = 144" in result.stderr
 
 
+def test_a_bound_on_kernels() -> None:
+    space = cut("depth")
+    _, kernels = everything(space, "kernels")
+    bounded = archir.loads(f"net n {{input image: f32[4, 6, 6]\n{CUT['depth']}\nrequire kernels <= 4\n}}")
+    exact = int((kernels <= 4).sum())
+    assert 0 < exact < len(kernels)
+    assert bounded.count() == space.where("kernels <= 4").count() == (exact, exact)
+
+
 def test_the_command_line() -> None:
     path = str(archir.api.Path("examples/nas_bench_201/nas_bench_201.arch"))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from archir.syntax import ast
 
-COSTS = ("params", "macs", "activation_bytes", "peak_bytes")
+COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
 """Names that mean an architecture's costs in a `require`."""
 LATENCY = "latency"
 """What a `require` calls with the file of a table, such as `latency("cpu.json")`, for a cost in nanoseconds."""

@@ -15,7 +15,7 @@ from archir.costs.distribution import COARSE, Distribution
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
-from archir.ir.graph import Decision, Graph
+from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
@@ -88,6 +88,24 @@ class Account:
         self.rules[name] = self._rule(name)
 
     @cached_property
+    def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
+        """What each node contributes to the costs that add up; weights that several share, the first of them."""
+        found = {number: dict(values) for number, values in self._symbolic.contributions()}
+        for name in self.rules:
+            for number, value in self._symbolic.contributed(self._rule(name)):
+                if value != 0:
+                    found.setdefault(number, {})[name] = value
+        return found
+
+    def sums(self, terms: Mapping[str, Mapping[Value, int]]) -> Chain:
+        """The choices as a chain, with costs that are sums of values, each as often as it counts.
+
+        Raises ArchError (A1601, A1602).
+        """
+        constant, groups = grouped(terms, self._index)
+        return Chain(self.order, self.conditions, groups, constant.tolist())
+
+    @cached_property
     def table(self) -> Table:
         """The usual costs that add up."""
         return sums(SUMMED, *self._usual, self._index)
@@ -100,7 +118,7 @@ class Account:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
         wanted = tuple(names) if names is not None else self.summed
         for name in wanted:
-            self._known(name)
+            self.known(name)
         usual = [name for name in wanted if name in SUMMED]
         totals = self.table.at(codes) if usual else None
         found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
@@ -114,7 +132,8 @@ class Account:
                 found[name] = self._tables[name].at(codes)[:, 0]
         return found
 
-    def _known(self, name: str, summed: bool = False) -> None:
+    def known(self, name: str, summed: bool = False) -> None:
+        """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
         if name not in names and latency_file(name) is None:
             raise fail(
@@ -123,7 +142,7 @@ class Account:
 
     def chain(self, name: str) -> Chain:
         """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self._known(name, summed=True)
+        self.known(name, summed=True)
         if name not in self._chains:
             constant, groups, column = self._grouped(name)
             mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}

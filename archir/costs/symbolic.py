@@ -43,6 +43,13 @@ class Symbolic:
     def summed(self) -> Mapping[str, Terms]:
         """For each cost that adds up, the values that it is the sum of."""
         found: dict[str, Terms] = {name: Counter() for name in SUMMED}
+        for _, values in self.contributions():
+            for name, value in values.items():
+                found[name][value] += 1
+        return found
+
+    def contributions(self) -> Iterator[tuple[NodeId, dict[str, Value]]]:
+        """What each node contributes to the costs that add up, where that is not nothing."""
         counted: dict[str, Value] = {}
         for number in self._running():
             scope, needed = self.graph[number].scope, self.needed[number]
@@ -52,14 +59,14 @@ class Symbolic:
                 counted[scope] = either(before, needed)
                 if before is not False:
                     values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
-            for name, value in values.items():
-                if value != 0:
-                    found[name][value] += 1
-        return found
+            yield number, {name: value for name, value in values.items() if value != 0}
 
     def further(self, rule: Rule) -> Terms:
         """The values that a further cost is the sum of, but for what every network costs anyway."""
-        found: Terms = Counter()
+        return Counter(value for _, value in self.contributed(rule))
+
+    def contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """What each node contributes to a further cost."""
         known: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
         for number in self._running():
             op, needed = self.graph[number].op, self.needed[number]
@@ -68,8 +75,7 @@ class Symbolic:
                 question = op, operands, needed
                 if question not in known:
                     known[question] = if_else(needed, lifted(rule.of, op, operands, needed), 0)
-                found[known[question]] += 1
-        return found
+                yield number, known[question]
 
     def _running(self) -> Iterator[NodeId]:
         for number in self.graph:

@@ -125,7 +125,8 @@ class Learner:
         """The average forgets faster at first, when there is little to average: by (1 + step) / (10 + step)."""
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self._ema.values()), [p.detach() for p in self._averaged.values()], 1 - decay)
+        averages, tensors = (list(map(_local, t.values())) for t in (self._ema, self._averaged))
+        torch._foreach_lerp_(averages, tensors, 1 - decay)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -133,8 +134,8 @@ class Learner:
 
         Processes agree on the statistics of norms, and ArchError (A1703) is raised if their parameters differ.
         """
+        distributed.average(b for b in self._buffers.values() if b.is_floating_point())
         if not self._sharded:
-            distributed.average(b for b in self._buffers.values() if b.is_floating_point())
             distributed.check_same(self.parameters)
         training = self._module is not None and self._module.training
         self._swap()
@@ -168,7 +169,7 @@ class Learner:
     @torch.no_grad()
     def restore(self, state: State) -> None:
         """Go on from a state."""
-        kept = {name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"}
+        kept = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})  # alike in all processes
         for name, tensor in self._weights().items():
             tensor.copy_(_like(state.tensors[f"weights/{name}"], tensor))
         for name, tensor in self._ema.items():
@@ -195,6 +196,12 @@ def chosen_precision(precision: str, device: str) -> str:
     if precision != "auto":
         return precision
     return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What this process has of a tensor."""
+    tensor = tensor.detach()
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _like(tensor: Tensor, other: Tensor) -> Tensor:

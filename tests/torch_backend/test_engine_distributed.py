@@ -214,6 +214,14 @@ def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, 
     assert ShardKeeper(folder / "none").last() is None
 
 
+def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ArchError, match=r"A1702.*process 1 has no GPU: there are 1"):
+        distributed.start("cuda")
+
+
 def test_alone_nothing_is_shared() -> None:
     assert distributed.start("cpu") == "cpu"
     assert distributed.world() == (0, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from archir.errors import fail
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch
 from archir_torch.engine.optimizer import build, factor
@@ -27,7 +28,8 @@ class Update(NamedTuple):
 
 
 class Learner:
-    """Trains a module, or named tensors (architecture parameters, say), and only them.
+    """Trains a module, or named tensors (architecture parameters, say), and only them; `without` are a module's
+    parameters that somebody else trains. Raises ArchError (A1704) if there is nothing to train.
 
     All processes start with the tensors of the first one and average their gradients. What a learner does is a function
     of the step's index; `state()` is all it remembers.
@@ -43,10 +45,14 @@ class Learner:
         precision: str = "float32",
         accumulate: int = 1,
         ema: float | None = None,
+        without: Iterable[Tensor] = (),
     ) -> None:
         self._module = target if isinstance(target, nn.Module) else None
         named = target.named_parameters() if isinstance(target, nn.Module) else target.items()
-        self.parameters = {name: p for name, p in named if p.requires_grad}
+        others = set(map(id, without))
+        self.parameters = {name: p for name, p in named if p.requires_grad and id(p) not in others}
+        if not self.parameters:
+            raise fail("A1704", "there is nothing to train: no tensor takes gradients")
         self._buffers = dict(target.named_buffers()) if isinstance(target, nn.Module) else {}
         self._settings, self._epochs, self._steps, self._accumulate = settings, epochs, steps, accumulate
         first = next(iter(self.parameters.values()))

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from archir.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph, needs
 from archir.ir.op import Composite, Op
-from archir.ir.structure import Input, Select
+from archir.ir.structure import Input, Mix, Select
 
 GROUP = "archir.backends"
 _BUNDLED = {"torch": "archir_torch", "onnx": "archir_onnx"}
@@ -35,11 +35,16 @@ class Backend(Protocol):
         ...
 
 
-def unlowered(graph: Graph, rules: Container[type[Op]], backend: str) -> list[Diagnostic]:
-    """What of a graph a backend with these lowering rules cannot lower: choices that are not made, other operations."""
+def unlowered(graph: Graph, rules: Container[type[Op]], backend: str, *, mixtures: bool = False) -> list[Diagnostic]:
+    """What of a graph a backend with these lowering rules cannot lower: choices that are not made, other operations.
+
+    `mixtures` says that the backend takes choices that are relaxed.
+    """
     problems = []
     for number in sorted(needs(graph)):
         op, span = graph[number].op, graph[number].span
+        if mixtures and isinstance(op, Mix):
+            continue
         open_ = op.choices | ({op.choice} if isinstance(op, Select) else set())
         if open_:
             paths = ", ".join(f"`{path}`" for path in sorted(open_))

@@ -21,6 +21,7 @@ LAYERS = [
     {"costs"},
     {"pictures"},
     {"backends"},
+    {"runs"},
     {"search"},
     {"analysis"},
     {"api"},

@@ -9,6 +9,7 @@ import click
 
 from archir import api
 from archir.build.context import Limits
+from archir.build.locals import latency_name
 from archir.cli import space_cost
 from archir.cli.options import (
     arch_options,
@@ -30,6 +31,10 @@ from archir.passes.cost import Cost, costs
 @file_argument
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of scopes to tell apart.")
 @click.option(
+    "--latency", "tables", metavar="TABLE.json", multiple=True,
+    help="Nanoseconds, too, by a table of `archir bench`; may be repeated.",
+)  # fmt: skip
+@click.option(
     "--proxy", "proxies", metavar="NAME,...", callback=names,
     help="Scores of the untrained network, too: naswot, synflow, ...; `archir doctor` lists them.",
 )  # fmt: skip
@@ -43,18 +48,21 @@ from archir.passes.cost import Cost, costs
 @net_options
 @json_option
 def cost_command(
-    file: str, depth: int, proxies: list[str], init_seed: int, data: str, batch: int,
+    file: str, depth: int, tables: tuple[str, ...], proxies: list[str], init_seed: int, data: str, batch: int,
     count: int | None, distribution: str | None, alternatives: str | None, where: str | None,
     arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
     as_json: bool,
 ) -> None:  # fmt: skip
     """Parameters and multiply-accumulates of a net, of one architecture of a space (--arch, --seed), or of all of it.
 
-    A space without an architecture: the least and the greatest of each cost, exactly. With --proxy, scores that need
+    A space without an architecture: the least and the greatest of each cost, exactly. COST is params, macs,
+    activation_bytes, or such as 'latency("cpu.json")'. With --proxy, scores that need
     weights but no training, on a minibatch; more is better.
     """
     if arch is None:
         of = space_of(file, parameters, root, limits, where)
+        for name in map(latency_name, tables):
+            of.account.include(name)
         if distribution is not None:
             space_cost.distribution(of, distribution, as_json)
             return
@@ -67,7 +75,8 @@ def cost_command(
         if of.choices and seed is None:
             space_cost.extremes(of, as_json)
             return
-    graph, _, space = picked(file, arch, seed, parameters, root, limits)
+    graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
+    latencies = {name: int(space.cost([architecture], [name])[name][0]) for name in map(latency_name, tables)}
     parts = by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))
     scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
@@ -78,10 +87,12 @@ def cost_command(
             "activation_bytes": total.activation_bytes,
             "peak_bytes": total.peak_bytes,
         }
-        emit({"net": space.name, **facts} | ({"scores": finite(scores)} if scores else {}))
+        emit({"net": space.name, **facts, **latencies} | ({"scores": finite(scores)} if scores else {}))
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]
     table("", ["scope", "params", "MACs", "activations"], [*rows, ("total", *_cells(total))], right=(1, 2, 3))
+    if latencies:
+        table("", ["cost", "ns"], [(name, f"{time:,}") for name, time in latencies.items()], right=(1,))
     if scores:
         table("", ["proxy", "score"], [(name, f"{score:.6g}") for name, score in scores.items()], right=(1,))
 

@@ -1,4 +1,4 @@
-"""The operations every graph is made with: inputs and choices."""
+"""The operations every graph is made with: inputs, choices and mixtures."""
 
 from __future__ import annotations
 
@@ -40,6 +40,34 @@ class Select(Free):
         require(len(set(operands)) == 1, "the alternatives have different types")
         first: TensorType = operands[0]
         return first
+
+
+@dataclass(frozen=True)
+class Mix(Free):
+    """A weighted sum of its operands: what choices become when they are relaxed.
+
+    The weight of operand i is a product with a factor for each of `mixed`: the sum of the weights that the choice has
+    at the positions `shares[i][j]`; no positions stand for a factor of 1. A name in `mixed` is the path of a choice,
+    whose weights are those of its outcomes, or the path and `*`, for the alternatives of a choice that takes several.
+    """
+
+    operands: ClassVar[tuple[str, ...]] = ("*terms",)
+    internal: ClassVar[bool] = True
+    any_kind: ClassVar[bool] = True
+    linear: ClassVar[bool] = True
+    mixed: tuple[str, ...]
+    shares: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def choices(self) -> set[str]:
+        """The choices that are relaxed here."""
+        return {name.removesuffix("*") for name in self.mixed}
+
+    def infer(self, *terms: TensorType) -> TensorType:
+        """The type that all terms have."""
+        for term in terms[1:]:
+            require(term == terms[0], f"terms differ: {terms[0]} and {term}", code="A0401")
+        return terms[0]
 
 
 def merge(types: list[TensorType]) -> None:

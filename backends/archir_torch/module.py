@@ -18,7 +18,7 @@ from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import OPS, Composite, Op, Weight
-from archir.ir.structure import Input
+from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_torch import lowerings  # noqa: F401  (registers the rules)
@@ -100,11 +100,17 @@ class Network(nn.Module):
         homes = self._place(dict(layers.values()))
         for number in graph:
             if not isinstance(graph[number].op, Input):
-                step = Step(None, *homes[layers[number][0]]) if number in layers else Step(_function(graph, number))
+                home = homes[layers[number][0]] if number in layers else None
+                step = self._step(graph, number, home)
                 step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
-                step.wants_batch = RULES[type(graph[number].op)].takes("batch")
                 self._steps.append(step)
         _free_early(self._steps, self._outputs)
+
+    def _step(self, graph: Graph, number: NodeId, home: tuple[nn.Module, str] | None) -> Step:
+        """What is done for a node; `home` says where its layer is, if it has one."""
+        step = Step(None, *home) if home is not None else Step(_function(graph, number))
+        step.wants_batch = RULES[type(graph[number].op)].takes("batch")
+        return step
 
     def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, tuple[nn.Module, str]]:
         """Put layers where their paths say; for each the module it is in and its name there.
@@ -157,7 +163,7 @@ def _layers(graph: Graph, types: Types, generator: torch.Generator | None) -> di
     found: dict[NodeId, tuple[Path, Layer]] = {}
     for number in graph:
         node = graph[number]
-        if isinstance(node.op, Input):
+        if isinstance(node.op, Input | Mix):
             continue
         rule = RULES[type(node.op)]
         weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))

@@ -78,5 +78,5 @@ def main() -> None:
     """Search spaces of neural architectures as programs: check, count, sample, train, export.
 
     FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
-    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage.
+    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 130 stopped, and can go on.
     """

@@ -13,7 +13,7 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
-from archir.build.files import Loader, read
+from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
@@ -64,12 +64,6 @@ def graph(
     file, net = split(str(path))
     text, folder = source(file)
     return elaborate(text, file, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
-
-
-def split(path: str) -> tuple[str, str | None]:
-    """A path and the net it names, if it names one."""
-    file, colon, net = path.rpartition(":")
-    return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
 
 
 def source(file: str) -> tuple[str, Path | None]:

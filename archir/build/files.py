@@ -157,6 +157,12 @@ class Loader:
         return list(self._modules.values())
 
 
+def split(path: str) -> tuple[str, str | None]:
+    """A path and the net it names, if it names one."""
+    file, colon, net = path.rpartition(":")
+    return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
+
+
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
     """The text of a file, which messages call `shown`. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)

@@ -6,17 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archir.api import graph, split
+from archir.build.elaborate import elaborate
 from archir.build.files import Loader, read
 from archir.errors import fail
 from archir.search.space import Space
 
-PARAMETERS = "parameters"
-
 
 def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
     """The space of a net, from a folder. Raises ArchError."""
-    return Space(graph(_below(path, folder), root=folder, parameters=dict(parameters)))
+    file, net = split(_below(path, folder))
+    text = read(Path(file))
+    where = Path(file).resolve().parent
+    return Space(elaborate(text, file, folder=where, root=folder, net=net, parameters=dict(parameters)))
 
 
 def files_of(path: str, folder: Path) -> dict[str, str]:

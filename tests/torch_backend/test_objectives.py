@@ -75,12 +75,12 @@ def test_cross_entropy_smoothing_and_an_auxiliary_output(digits: Data) -> None:
     outputs = lower(graph)(batch.images)
     smooth = F.one_hot(batch.labels, 10).double() * 0.9 + 0.01
     wanted = entropy(outputs["logits"], smooth) + 0.4 * entropy(outputs["auxiliary"], smooth)
-    assert float(objective.loss(outputs, batch, 0)) == pytest.approx(wanted, rel=1e-5)
+    assert float(objective.loss(outputs, batch, 0).detach()) == pytest.approx(wanted, rel=1e-5)
     measured = objective.measure(outputs, batch, 0)
     right = sum(int(row.argmax()) == int(label) for row, label in zip(outputs["logits"], batch.labels, strict=True))
     assert int(measured["accuracy"]) == right
     hard = entropy(outputs["logits"], F.one_hot(batch.labels, 10).double())
-    assert float(measured["loss"]) / len(batch) == pytest.approx(hard, rel=1e-5)
+    assert float(measured["loss"].detach()) / len(batch) == pytest.approx(hard, rel=1e-5)
     assert torch.equal(objective.inputs(batch, 3), batch.images)
 
 
@@ -91,7 +91,7 @@ def test_probabilities_of_mixed_images(digits: Data) -> None:
     mixed = Batch(batch.images, batch.labels, torch.rand(12, 10).softmax(1))
     logits = {"logits": lower(graph)(batch.images)}
     wide = torch.cat([mixed.targets if mixed.targets is not None else torch.empty(0), torch.zeros(12, 2)], 1)
-    assert float(objective.loss(logits, mixed, 0)) == pytest.approx(entropy(logits["logits"], wide), rel=1e-5)
+    assert float(objective.loss(logits, mixed, 0).detach()) == pytest.approx(entropy(logits["logits"], wide), rel=1e-5)
 
 
 def test_classification_needs_outputs(digits: Data) -> None:
@@ -226,7 +226,7 @@ def transfer(folder: Path, **settings: Any) -> Objective:
 
 def by_hand(one: Tensor, other: Tensor, form: str) -> float:
     total = 0.0
-    for a, b in zip(one.double(), other.double(), strict=True):
+    for a, b in zip(one.detach().double(), other.detach().double(), strict=True):
         x, y = ((map * map).sum(0).flatten() for map in (a, b))
         apart = x / (x * x).sum().sqrt() - y / (y * y).sum().sqrt()
         total += float((apart * apart).mean() if form == "squares" else (apart * apart).sum().sqrt())
@@ -244,9 +244,9 @@ def test_attention_transfer(form: str, teacher: Path, digits: Data) -> None:
     taught = network.eval()(batch.images)
     wanted = sum(by_hand(outputs[name], taught[name], form) for name in ("stage1", "stage2"))
     loss = objective.loss(outputs, batch, 0)
-    assert float(loss) == pytest.approx(500 * wanted, rel=1e-4)
+    assert float(loss.detach()) == pytest.approx(500 * wanted, rel=1e-4)
     measured = objective.measure(outputs, batch, 0)
-    assert float(measured["transfer"]) / len(batch) == pytest.approx(500 * wanted, rel=1e-4)
+    assert float(measured["transfer"].detach()) / len(batch) == pytest.approx(500 * wanted, rel=1e-4)
 
 
 def test_the_teacher_stays_as_it_is(teacher: Path, digits: Data) -> None:
@@ -271,7 +271,7 @@ def test_larger_maps_are_averaged(teacher: Path, digits: Data) -> None:
     taught = F.avg_pool2d(network.eval()(batch.images)["stage1"], 2)
     outputs = {"stage2": student(batch.images)}
     wanted = 500 * by_hand(outputs["stage2"], taught, "squares")
-    assert float(objective.loss(outputs, batch, 0)) == pytest.approx(wanted, rel=1e-4)
+    assert float(objective.loss(outputs, batch, 0).detach()) == pytest.approx(wanted, rel=1e-4)
 
 
 def test_wrong_teachers(teacher: Path, digits: Data, tmp_path: Path) -> None:

@@ -101,9 +101,13 @@ def masks(count: int, height: int, width: int, seed: int, device: torch.device |
     drawn = torch.rand(4, count, BOXES, generator=seeded(seed, "masks")).to(device)
     rows = _inside(drawn[0], drawn[1], height)[..., :, None]
     columns = _inside(drawn[2], drawn[3], width)[..., None, :]
-    unions = (rows & columns).byte().cummax(1).values
-    fits = unions.sum((2, 3)) <= height * width * _MASKED
-    return (unions.bool() & fits[..., None, None]).any(1, keepdim=True)
+    covered = torch.zeros(count, height, width, dtype=torch.bool, device=device)
+    fits = torch.ones(count, 1, 1, dtype=torch.bool, device=device)
+    for box in range(BOXES):  # all images at once; unions of all boxes in one operation take ten times as long
+        union = covered | (rows[:, box] & columns[:, box])
+        fits = fits & (union.sum((1, 2), keepdim=True) <= height * width * _MASKED)
+        covered = torch.where(fits, union, covered)
+    return covered[:, None]
 
 
 def _inside(side: Tensor, place: Tensor, size: int) -> Tensor:

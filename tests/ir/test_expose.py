@@ -8,6 +8,7 @@ import archir
 from archir.errors import ArchError
 from archir.ir.typing import infer
 from archir.passes.expose import expose, features
+from archir.passes.relax import relax
 from tests.conftest import EXAMPLES
 
 POOLED = """
@@ -47,3 +48,10 @@ def test_features_of_the_published_spaces() -> None:
         graph = archir.load(f"{EXAMPLES}/{file}", channels=16).graph
         found = expose(graph, {"features": features(graph)})
         assert infer(found)[found.outputs["features"]].shape == shape
+
+
+def test_features_of_a_relaxed_graph() -> None:
+    graph = relax(archir.loads(POOLED.replace("BODY", "global_avg_pool")).graph)
+    found = expose(graph, {"features": features(graph)})
+    assert found[found.outputs["features"]].op.name == "mix"
+    assert infer(found)[found.outputs["features"]].shape == (6, 8, 8)

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
-    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "score", "scorer", "train", "validate",
+    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "resume", "run", "score", "scorer",
+    "train", "validate",
 ]  # fmt: skip
 
 
@@ -184,6 +185,21 @@ def train(graph: Graph, **options: Any) -> Any:
     Options are `data`, `settings`, `folder`, `resume`, `device` and `progress`; see `archir_torch.TorchBackend.train`.
     """
     return backends.get("torch").train(graph, **options)
+
+
+def run(recipe: str | Path, folder: str | Path, **options: Any) -> Mapping[str, Any]:
+    """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
+
+    Options are `overrides`, `device` and `watch`; see `archir_torch.TorchBackend.search`. Raises ArchError.
+    """
+    found: Mapping[str, Any] = backends.get("torch").search(Path(recipe), Path(folder), **options)
+    return found
+
+
+def resume(folder: str | Path, **options: Any) -> Mapping[str, Any]:
+    """Go on with a search that was stopped, exactly where it was; a summary of what it came to. Raises ArchError."""
+    found: Mapping[str, Any] = backends.get("torch").search(None, Path(folder), resume=True, **options)
+    return found
 
 
 def score(graph: Graph, proxy: str, **options: Any) -> float:

@@ -73,7 +73,7 @@ def test_tables_equal_a_thousand_specialised_graphs(name: str) -> None:
 def compare(name: str, count: int) -> None:
     space = space_of(name)
     codes = space.sample_codes(count, np.random.default_rng(0))
-    names = ("params", "macs", "activation_bytes")
+    names = ("params", "macs", "activation_bytes", "kernels")
     found = space.cost(codes, names)
     assert list(zip(*(found[one].tolist() for one in names), strict=True)) == built(space, codes, names)
 
@@ -82,7 +82,7 @@ def compare(name: str, count: int) -> None:
 def test_peaks(name: str) -> None:
     space = cut(name)
     codes = np.array([architecture.codes for architecture in space.enumerate()], np.int16)
-    names = ("params", "macs", "activation_bytes", "peak_bytes")
+    names = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
     found = space.cost(codes, names)
     assert list(zip(*(found[one].tolist() for one in names), strict=True)) == built(space, codes, names)
 
@@ -103,7 +103,7 @@ def everything(space: Space, name: str) -> tuple[np.ndarray[Any, Any], np.ndarra
     return codes, space.cost(codes, [name])[name]
 
 
-@pytest.mark.parametrize("cost", ["params", "macs", "activation_bytes"])
+@pytest.mark.parametrize("cost", ["params", "macs", "activation_bytes", "kernels"])
 @pytest.mark.parametrize("name", CUT)
 def test_extremes_counts_and_quantiles_are_those_of_brute_force(name: str, cost: str) -> None:
     space = cut(name)
@@ -222,6 +222,15 @@ def test_a_requirement_that_no_architecture_keeps_is_found_by_check() -> None:
     assert result.exit_code == 1
     assert "A1603" in result.stderr
     assert "nearest there is: params = 144" in result.stderr
+
+
+def test_a_bound_on_kernels() -> None:
+    space = cut("depth")
+    _, kernels = everything(space, "kernels")
+    bounded = archir.loads(f"net n {{input image: f32[4, 6, 6]\n{CUT['depth']}\nrequire kernels <= 4\n}}")
+    exact = int((kernels <= 4).sum())
+    assert 0 < exact < len(kernels)
+    assert bounded.count() == space.where("kernels <= 4").count() == (exact, exact)
 
 
 def test_the_command_line() -> None:

@@ -20,6 +20,7 @@ _COMMANDS = {
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
     "bench": ("bench", "Time the operations of a space on a device: a table that predicts latencies."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),
     "export": ("export", "Write a trained network as a verified ONNX model."),
     "explain": ("explain", "Explain a diagnostic's code."),
@@ -77,5 +78,5 @@ def main() -> None:
     """Search spaces of neural architectures as programs: check, count, sample, train, export.
 
     FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
-    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage.
+    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 130 stopped, and can go on.
     """

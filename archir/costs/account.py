@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from archir.build.locals import latency_file
 from archir.cases import Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
@@ -14,7 +15,7 @@ from archir.costs.distribution import COARSE, Distribution
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
-from archir.ir.graph import Decision, Graph
+from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
@@ -23,7 +24,8 @@ PEAK = "peak_bytes"
 class Account:
     """The costs of a space, worked out when they are first asked for.
 
-    `conditions` say which architectures there are; `rules` are costs of operations beside the usual ones, by name.
+    `conditions` say which architectures there are; `rules` are costs beside the usual ones, by name. Whatever takes the
+    name of a cost takes that of a table, such as `latency("cpu.json")`, too: nanoseconds.
     """
 
     def __init__(
@@ -35,6 +37,9 @@ class Account:
     ) -> None:
         self.graph, self.order, self.conditions = graph, order, conditions
         self.rules = dict(rules or {})
+        self._asked: dict[str, Rule] = {}
+        self._further: dict[str, tuple[Numbers, Groups]] = {}
+        self._tables: dict[str, Table] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
         self._chains: dict[str, Chain] = {}
         self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
@@ -54,14 +59,56 @@ class Account:
         return Symbolic(self.graph)
 
     @cached_property
-    def _grouped(self) -> tuple[Numbers, Groups]:
-        return grouped(self._symbolic.summed(self.rules), self._index)
+    def _usual(self) -> tuple[Numbers, Groups]:
+        return grouped(self._symbolic.summed(), self._index)
+
+    def _grouped(self, name: str) -> tuple[Numbers, Groups, int]:
+        """The constant, the tables, and the column in both of a cost that adds up."""
+        if name in SUMMED:
+            return (*self._usual, SUMMED.index(name))
+        if name not in self._further:
+            rule = self._rule(name)
+            terms = self._symbolic.further(rule)
+            terms[rule.base] += 1
+            self._further[name] = grouped({name: terms}, self._index)
+        return (*self._further[name], 0)
+
+    def _rule(self, name: str) -> Rule:
+        """A further cost: one of `rules`, or the latency by a table that is looked for from the current folder on."""
+        if name in self.rules:
+            return self.rules[name]
+        if name not in self._asked:
+            from archir.costs.latency import latency_of  # pydantic takes time to import
+
+            self._asked[name] = latency_of(self.graph, name)
+        return self._asked[name]
+
+    def include(self, name: str) -> None:
+        """Have a latency among the costs that add up. Raises ArchError (A1501, A1502)."""
+        self.rules[name] = self._rule(name)
+
+    @cached_property
+    def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
+        """What each node contributes to the costs that add up; weights that several share, the first of them."""
+        found = {number: dict(values) for number, values in self._symbolic.contributions()}
+        for name in self.rules:
+            for number, value in self._symbolic.contributed(self._rule(name)):
+                if value != 0:
+                    found.setdefault(number, {})[name] = value
+        return found
+
+    def sums(self, terms: Mapping[str, Mapping[Value, int]]) -> Chain:
+        """The choices as a chain, with costs that are sums of values, each as often as it counts.
+
+        Raises ArchError (A1601, A1602).
+        """
+        constant, groups = grouped(terms, self._index)
+        return Chain(self.order, self.conditions, groups, constant.tolist())
 
     @cached_property
     def table(self) -> Table:
-        """The costs that add up."""
-        constant, groups = self._grouped
-        return sums(self.summed, constant, groups, self._index)
+        """The usual costs that add up."""
+        return sums(SUMMED, *self._usual, self._index)
 
     @cached_property
     def _peaks(self) -> Table:
@@ -71,26 +118,33 @@ class Account:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
         wanted = tuple(names) if names is not None else self.summed
         for name in wanted:
-            self._known(name)
-        totals = self.table.at(codes)
-        found = {name: totals[:, self.summed.index(name)] for name in wanted if name != PEAK}
-        if PEAK in wanted:
-            found[PEAK] = self._peaks.at(codes)[:, 0]
+            self.known(name)
+        usual = [name for name in wanted if name in SUMMED]
+        totals = self.table.at(codes) if usual else None
+        found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
+        for name in wanted:
+            if name == PEAK:
+                found[name] = self._peaks.at(codes)[:, 0]
+            elif name not in found:
+                if name not in self._tables:
+                    constant, groups, _ = self._grouped(name)
+                    self._tables[name] = sums((name,), constant, groups, self._index)
+                found[name] = self._tables[name].at(codes)[:, 0]
         return found
 
-    def _known(self, name: str, summed: bool = False) -> None:
+    def known(self, name: str, summed: bool = False) -> None:
+        """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
-        if name not in names:
+        if name not in names and latency_file(name) is None:
             raise fail(
                 "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
             )
 
     def chain(self, name: str) -> Chain:
         """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self._known(name, summed=True)
+        self.known(name, summed=True)
         if name not in self._chains:
-            column = self.summed.index(name)
-            constant, groups = self._grouped
+            constant, groups, column = self._grouped(name)
             mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}
             self._chains[name] = Chain(self.order, self.conditions, mattering, constant[[column]].tolist())
         return self._chains[name]

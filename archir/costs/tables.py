@@ -73,18 +73,18 @@ def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) 
     too many choices.
     """
     names = tuple(terms)
-    constant = np.zeros(len(names), object)
+    constant, most = np.zeros((2, len(names)), object)
     groups: Groups = {}
     for column, name in enumerate(names):
         for value, count in terms[name].items():
             if varies(value):
                 choices, table = _table(value, order)
+                most[column] += max(0, int(table.max())) * count
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count
             else:
                 constant[column] += value * count
-    largest = constant + sum(table.reshape(-1, len(names)).max(0).astype(object) for table in groups.values())
-    if max(largest, default=0) >= MOST_SUM:
+    if max(abs(constant) + most, default=0) >= MOST_SUM:
         raise fail("A1601", "a cost of this space does not fit into 64 bits")
     return constant.astype(np.int64), groups
 
@@ -152,6 +152,8 @@ def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
     def fill(value: Value, level: int) -> Numbers:
         question = (id(value), level)
         if question not in known:
+            if level == len(ordered) and abs(value) >= MOST_SUM:
+                raise fail("A1601", "a cost of this space does not fit into 64 bits")
             if level == len(ordered):
                 known[question] = np.array(value, np.int64)
             else:

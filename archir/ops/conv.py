@@ -79,6 +79,10 @@ class Conv(Op):
         y = self.infer(x)
         return self.weights(x)["weight"].elements * prod(y.shape[1:])
 
+    def kernels(self, x: TensorType) -> int:
+        """One; two where the zeros before and after differ in number."""
+        return 1 + (self.pads[0] != self.pads[1])
+
 
 @dataclass(frozen=True)
 class Conv1d(Op):
@@ -117,6 +121,10 @@ class Conv1d(Op):
     def macs(self, x: TensorType) -> int:
         """One per weight and output token."""
         return self.weights(x)["weight"].elements * int(self.infer(x).shape[0])
+
+    def kernels(self, x: TensorType) -> int:
+        """One; two where the zeros before and after differ in number."""
+        return 1 + (self.pads[0] != self.pads[1])
 
 
 @dataclass(frozen=True)

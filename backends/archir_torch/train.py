@@ -127,7 +127,7 @@ class _Network:
     def __init__(self, module: nn.Module, data: Data, settings: Settings, device: str) -> None:
         self._module, self._held_out, self._settings, self._device = module.to(device), data.held_out, settings, device
         rank, size = distributed.world()
-        shift = min(data.train.images.shape[2:]) // 8
+        shift = min(data.train.pixels[torch.zeros(1, dtype=torch.long)].shape[2:]) // 8
         augment = Augment(shift=shift, flip=settings.flip) if settings.augment else None
         self.feed = Feed(
             data.train, settings.batch, seed=settings.seed, augment=augment, device=device, rank=rank, world=size
@@ -238,8 +238,9 @@ def logits(output: Any) -> Tensor:
 def evaluate(module: nn.Module, split: Split, *, device: str = "cpu", batch: int = 256) -> float:
     """The part of images whose label has the largest logit."""
     module.eval()
-    right = 0
+    right = torch.zeros((), dtype=torch.long, device=device)
     with torch.no_grad():
-        for images, labels in zip(split.images.split(batch), split.labels.split(batch), strict=True):
-            right += int((logits(module(images.to(device))).argmax(1).cpu() == labels).sum())
-    return right / len(split)
+        for rows in torch.arange(len(split)).split(batch):
+            images, labels = split.pixels[rows].to(device), split.labels[rows].to(device)
+            right += (logits(module(images)).argmax(1) == labels).sum()
+    return int(right) / len(split)

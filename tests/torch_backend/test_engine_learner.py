@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archir.build.elaborate import elaborate
+from archir.errors import ArchError
 from archir_torch.data import Split
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
@@ -19,7 +20,7 @@ from archir_torch.engine.settings import Augment, Optimizer
 from archir_torch.module import lower
 
 
-def network(seed: int = 0, norm: bool = False) -> nn.Module:
+def network(seed: int = 0, norm: bool = False) -> nn.Sequential:
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         layers = [nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8) if norm else nn.Identity(), nn.ReLU()]
@@ -90,6 +91,17 @@ def test_only_its_own_tensors_get_gradients() -> None:
     assert float(weight.detach().max()) < 1
     update = learner.update((weight * other).sum(), 0)
     assert float(update.norm) == pytest.approx(3**0.5)
+
+
+def test_what_somebody_else_trains_is_left_out() -> None:
+    module = network()
+    kept = module[4].weight.detach().clone()
+    learner = Learner(module, Optimizer(lr=0.1), epochs=1, steps=4, without=[module[4].weight])
+    trained(module, learner, Feed(split(), 12, seed=0), range(2))
+    assert torch.equal(module[4].weight, kept)
+    assert "4.weight" not in learner.parameters
+    with pytest.raises(ArchError, match=r"A1704.*nothing to train"):
+        Learner(nn.ReLU(), Optimizer(), epochs=1, steps=1)
 
 
 def test_gradients_that_are_there_can_be_applied() -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from archir.errors import ArchError, Interrupted
 from archir_torch.data import Split
+from archir_torch.engine import measured
 from archir_torch.engine.feed import Feed
 from archir_torch.engine.learner import Learner
 from archir_torch.engine.loop import Figures, Row, Silent, run
@@ -233,6 +234,24 @@ def test_global_generators_are_left_alone() -> None:
     before = torch.random.get_rng_state()
     train(Small())
     assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_a_gpu_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = train(Small())
+    monkeypatch.setattr(measured, "_on_gpu", lambda values: True)
+    monkeypatch.setattr(measured, "WINDOW", 2)
+    seen: list[tuple[int, int]] = []
+    done: list[int] = []
+
+    class Seeing(Silent):
+        def step(self, index: int, measured: Mapping[str, float]) -> None:
+            seen.append((index, len(done)))
+
+    assert figures(train(Small(act=done.append), watch=Seeing())) == figures(wanted)
+    assert seen[:5] == [(0, 4), (1, 4), (2, 5), (3, 5), (4, 5)]  # a window later, or when the epoch ends
+    keeper = Memory()
+    train(Small(), keeper, every=0.0)
+    assert [state.facts["loop"]["totals"].get("loss", (0, 0))[1] for state in keeper.states[:6]] == [1, 2, 3, 4, 0, 1]
 
 
 def test_states_join_and_part() -> None:

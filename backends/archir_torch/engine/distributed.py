@@ -90,8 +90,8 @@ def check_same(tensors: Mapping[str, Tensor]) -> None:
 
 def _fingerprint(tensor: Tensor) -> Tensor:
     """Two sums over the bits of a tensor, the second with a weight for each place."""
-    flat = tensor.detach().reshape(-1).contiguous()
-    bits = flat.view(torch.uint8).long()
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = tensor.detach().reshape(-1).contiguous().view(integers[tensor.element_size()]).long()
     places = torch.arange(1, len(bits) + 1, device=bits.device)
     return torch.stack([bits.sum(), (bits * places).sum()])
 

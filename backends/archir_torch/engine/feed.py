@@ -4,38 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from archir.errors import fail
+from archir_torch.data.split import Split
 from archir_torch.engine.augment import augmented, draws, mixing
 from archir_torch.engine.seeds import generator
 from archir_torch.engine.settings import Augment
-
-
-class Pixels(Protocol):
-    """Images [n, C, H, W]: a tensor, or what makes some of them when they are asked for."""
-
-    def __getitem__(self, rows: Tensor) -> Tensor:
-        """Images of rows."""
-
-    def to(self, device: torch.device | str) -> Pixels:
-        """The same, given out on a device."""
-
-
-class Images(Protocol):
-    """Images [n, C, H, W] and labels [n]; or `pixels`, where not all images are in memory at once."""
-
-    @property
-    def images(self) -> Tensor:
-        """Normalised pixels."""
-
-    @property
-    def labels(self) -> Tensor:
-        """Classes, from 0."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +54,7 @@ class Feed:
 
     def __init__(
         self,
-        split: Images,
+        split: Split,
         batch: int,
         *,
         seed: int,
@@ -90,8 +68,7 @@ class Feed:
         self._count = len(split.labels)
         if self._count < world:
             raise fail("A1701", f"{self._count} images cannot be shared by {world} processes")
-        pixels: Pixels = split.pixels if hasattr(split, "pixels") else split.images
-        self._pixels, self._labels = pixels.to(device), split.labels.to(device)
+        self._pixels, self._labels = split.pixels.to(device), split.labels.to(device)
         self._classes = classes or int(split.labels.max()) + 1
         self._whole, self._seed, self._augment = batch * world, seed, augment or Augment()
         self._rank, self._world = rank, world

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
+from archir.errors import fail
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch
 from archir_torch.engine.optimizer import build, factor
@@ -27,7 +28,8 @@ class Update(NamedTuple):
 
 
 class Learner:
-    """Trains a module, or named tensors (architecture parameters, say), and only them.
+    """Trains a module, or named tensors (architecture parameters, say), and only them; `without` are a module's
+    parameters that somebody else trains. Raises ArchError (A1704) if there is nothing to train.
 
     All processes start with the tensors of the first one and average their gradients. What a learner does is a function
     of the step's index; `state()` is all it remembers.
@@ -43,10 +45,14 @@ class Learner:
         precision: str = "float32",
         accumulate: int = 1,
         ema: float | None = None,
+        without: Iterable[Tensor] = (),
     ) -> None:
         self._module = target if isinstance(target, nn.Module) else None
         named = target.named_parameters() if isinstance(target, nn.Module) else target.items()
-        self.parameters = {name: p for name, p in named if p.requires_grad}
+        others = set(map(id, without))
+        self.parameters = {name: p for name, p in named if p.requires_grad and id(p) not in others}
+        if not self.parameters:
+            raise fail("A1704", "there is nothing to train: no tensor takes gradients")
         self._buffers = dict(target.named_buffers()) if isinstance(target, nn.Module) else {}
         self._settings, self._epochs, self._steps, self._accumulate = settings, epochs, steps, accumulate
         first = next(iter(self.parameters.values()))
@@ -125,7 +131,8 @@ class Learner:
         """The average forgets faster at first, when there is little to average: by (1 + step) / (10 + step)."""
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self._ema.values()), [p.detach() for p in self._averaged.values()], 1 - decay)
+        averages, tensors = (list(map(_local, t.values())) for t in (self._ema, self._averaged))
+        torch._foreach_lerp_(averages, tensors, 1 - decay)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -133,8 +140,8 @@ class Learner:
 
         Processes agree on the statistics of norms, and ArchError (A1703) is raised if their parameters differ.
         """
+        distributed.average(b for b in self._buffers.values() if b.is_floating_point())
         if not self._sharded:
-            distributed.average(b for b in self._buffers.values() if b.is_floating_point())
             distributed.check_same(self.parameters)
         training = self._module is not None and self._module.training
         self._swap()
@@ -168,7 +175,7 @@ class Learner:
     @torch.no_grad()
     def restore(self, state: State) -> None:
         """Go on from a state."""
-        kept = {name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"}
+        kept = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})  # alike in all processes
         for name, tensor in self._weights().items():
             tensor.copy_(_like(state.tensors[f"weights/{name}"], tensor))
         for name, tensor in self._ema.items():
@@ -195,6 +202,12 @@ def chosen_precision(precision: str, device: str) -> str:
     if precision != "auto":
         return precision
     return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
+
+
+def _local(tensor: Tensor) -> Tensor:
+    """What this process has of a tensor."""
+    tensor = tensor.detach()
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
 def _like(tensor: Tensor, other: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.distributed.tensor import Shard, zeros
 
 from archir.errors import fail
 from archir.files import sha256, write_atomic
-from archir_torch.engine.distributed import world
+from archir_torch.engine.distributed import broadcast, world
 from archir_torch.engine.loop import Figures, Keeper, Nowhere
 from archir_torch.engine.state import State
 from archir_torch.module import Layer
@@ -32,9 +33,10 @@ _RECORD = "shards.json"
 
 
 def shard(module: nn.Module, large: int = LARGE) -> None:
-    """Divide a module's tensors between the processes, before it gets a learner. One process keeps them whole."""
+    """Divide the first process's module between all of them, before it gets a learner. One process keeps it whole."""
     if world().size == 1:
         return
+    broadcast(module.state_dict().values())
     mesh = _mesh()
     for layer in module.modules():
         if isinstance(layer, Layer) and sum(p.numel() for p in layer.parameters()) >= large:
@@ -84,7 +86,8 @@ class ShardKeeper:
         reader = HuggingFaceStorageReader(str(path))
         kinds = reader.read_metadata().state_dict_metadata
         tensors = {name: _room(kind) for name, kind in kinds.items() if isinstance(kind, TensorStorageMetadata)}
-        load(tensors, storage_reader=reader)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that one process is alone
+            load(tensors, storage_reader=reader)
         return State(tensors, record["facts"])
 
     def record(self, row: Figures) -> None:

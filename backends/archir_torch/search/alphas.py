@@ -72,10 +72,11 @@ class Alphas(nn.Module):
         active = {name: picked[name.removesuffix("*")] for name in self.names}
         return Drawn(self._by_name(hard), active)
 
-    def probabilities(self) -> dict[str, list[float]]:
-        """By path, the softmax over a choice's alternatives."""
+    def probabilities(self, logits: Tensor | None = None) -> dict[str, list[float]]:
+        """By path, the softmax over a choice's alternatives; of other logits than those at hand, if they are given."""
         with torch.no_grad():
-            rows = self._simplex(self.logits.double().cpu(), self._inside.cpu()).tolist()
+            known = self.logits if logits is None else logits
+            rows = self._simplex(known.double().cpu(), self._inside.cpu()).tolist()
         return {c.path: row[: len(c.alternatives)] for c, row in zip(self.choices, rows, strict=True)}
 
     def entropy(self) -> Tensor:
@@ -124,7 +125,7 @@ class Alphas(nn.Module):
                 if path in self._rows:
                     self.logits[self._rows[path], : len(values)] = torch.tensor(values).to(self.logits)
 
-    def named(self) -> dict[str, list[float]]:
+    def named(self, logits: Tensor | None = None) -> dict[str, list[float]]:
         """Logits by path."""
-        rows = self.logits.detach().cpu().tolist()
+        rows = (self.logits if logits is None else logits).detach().cpu().tolist()
         return {c.path: row[: len(c.alternatives)] for c, row in zip(self.choices, rows, strict=True)}

@@ -1,0 +1,89 @@
+"""What a search leaves behind: the architecture, the network with its weights, an ONNX model, a report."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors.torch import save as save_tensors
+from torch import nn
+
+from archir import backends
+from archir.ir.graph import Graph
+from archir.ir.serial import to_json
+from archir.passes.cost import cost
+from archir_torch.search.job import Outcome
+
+if TYPE_CHECKING:
+    from archir_torch.search.run import Search
+
+BEST, WEIGHTS, NETWORK, MODEL, SUMMARY = (
+    "best.json",
+    "weights.safetensors",
+    "network.json",
+    "model.onnx",
+    "summary.json",
+)
+
+
+def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    """Write the results of a search; a summary of them."""
+    derived = [(name, o.architecture) for name, o in outcomes.items() if o.architecture is not None]
+    trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
+    files: dict[str, str | bytes] = {}
+    summary: dict[str, Any] = {"folder": str(found.run.folder), "phases": _phases(found, outcomes)}
+    if derived:
+        name, architecture = derived[-1]
+        files[BEST] = architecture.to_json()
+        summary["architecture"] = {"phase": name, "choices": dict(architecture)}
+    if trained:
+        name, outcome = trained[-1]
+        assert outcome.network is not None
+        total = cost(outcome.network)
+        summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(found, name)}
+        files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
+        files[WEIGHTS] = save_tensors({key: t.cpu().contiguous().clone() for key, t in outcome.weights.items()})
+        if found.recipe.export:
+            files[MODEL], summary["onnx"] = _exported(found, outcome)
+    files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
+    found.run.write(files)
+    return summary
+
+
+def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:
+    """The network that was trained, with its weights."""
+    assert outcome.network is not None
+    torch = backends.get("torch")
+    module: nn.Module = torch.lower(outcome.network)
+    module.load_state_dict(dict(outcome.weights))
+    return outcome.network, module.eval()
+
+
+def _exported(found: Search, outcome: Outcome) -> tuple[bytes, dict[str, Any]]:
+    graph, module = module_of(outcome)
+    torch, onnx = backends.get("torch"), backends.get("onnx")
+    options = {} if found.recipe.opset is None else {"opset": found.recipe.opset}
+    architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
+    metadata = {"architecture": architecture, "recipe": found.run.title}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / MODEL
+        report = onnx.write(
+            graph, path, torch.arrays(module), reference=torch.runner(module), metadata=metadata, **options
+        )
+        return path.read_bytes(), {"difference": report.absolute, "relative": report.relative}
+
+
+def _phases(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
+    return {name: _last(found, name) for name in outcomes}
+
+
+def _last(found: Search, name: str) -> dict[str, Any]:
+    """The figures of a phase's last epoch; how long it took in all."""
+    rows = found.run.phase(name).rows()
+    if not rows:
+        return {}
+    last = {key: value for key, value in rows[-1].items() if key != "seconds"}
+    return {**last, "epochs": len(rows), "minutes": round(sum(float(row.get("seconds", 0)) for row in rows) / 60, 2)}

@@ -46,7 +46,8 @@ class Encoded:
         def put(place: int) -> None:
             images[place] = decoded(*files[place], self.size)
 
-        with ThreadPoolExecutor(os.cpu_count()) as threads:
+        with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
+            warnings.simplefilter("ignore")  # of oddities: what cannot be decoded raises
             list(threads.map(put, files))
         return images.to(self.device)
 
@@ -61,8 +62,7 @@ def decoded(name: str, content: bytes, size: tuple[int, int, int]) -> Tensor:
 
     channels, height, width = size
     try:
-        with warnings.catch_warnings(), Image.open(io.BytesIO(content)) as image:
-            warnings.simplefilter("ignore")
+        with Image.open(io.BytesIO(content)) as image:
             if image.width * image.height > _LARGEST:
                 raise fail("A1104", f"{name} claims to be an image of {image.width} x {image.height} pixels")
             resized = image.convert("RGB" if channels == 3 else "L").resize((width, height), Image.Resampling.BILINEAR)

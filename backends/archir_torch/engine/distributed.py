@@ -66,6 +66,12 @@ def average(tensors: Iterable[Tensor]) -> None:
         _in_buckets(tensors, lambda flat: dist.all_reduce(flat, async_op=True), world().size)
 
 
+def add(tensors: Mapping[str, Tensor]) -> None:
+    """Every tensor becomes its sum over all processes, which have the same names."""
+    if world().size > 1:
+        _in_buckets([tensors[name] for name in sorted(tensors)], lambda flat: dist.all_reduce(flat, async_op=True), 1)
+
+
 def agreed(*values: bool) -> tuple[bool, ...]:
     """For each of the values, whether any process has it true."""
     if world().size == 1:

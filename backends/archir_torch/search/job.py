@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from archir.errors import fail, suggest
 from archir.ir.graph import Graph
@@ -37,14 +37,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a phase came to, as far as it did. `network` and `module` are what was trained and could be deployed."""
+    """What a phase came to, as far as it did. `network` is what was trained and could be deployed, with its first
+    output alone; `weights` may be more than it has."""
 
     architecture: Architecture | None = None
     alphas: Mapping[str, list[float]] | None = None
     history: Mapping[str, list[list[float]]] = field(default_factory=dict)
     """By choice, the probabilities of its alternatives at the start and after each epoch."""
     network: Graph | None = None
-    module: nn.Module | None = None
     weights: Mapping[str, Tensor] = field(default_factory=dict)
 
 

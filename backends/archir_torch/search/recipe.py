@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -98,6 +98,9 @@ class Recipe(Settings):
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()
     phase: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
+    threads: int | None = Field(default=None, ge=1)
+    """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
+    same to the bit for the same number."""
     export: bool = True
     """Whether the last network that was trained is written as ONNX, and verified."""
     opset: int | None = None
@@ -166,6 +169,3 @@ def _place(text: str, name: str, error: tomllib.TOMLDecodeError) -> Span | None:
     line, column = map(int, found.groups())
     start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - 1
     return Span(Source(name, text), start, min(len(text), start + 1))
-
-
-Sampler = Literal["softmax", "gumbel", "single"]

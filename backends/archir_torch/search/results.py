@@ -45,7 +45,7 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         total = cost(outcome.network)
         summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(found, name)}
         files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
-        files[WEIGHTS] = save_tensors({key: t.cpu().contiguous().clone() for key, t in outcome.weights.items()})
+        files[WEIGHTS] = save_tensors(module_of(outcome)[1].state_dict())
         if found.recipe.export:
             files[MODEL], summary["onnx"] = _exported(found, outcome)
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
@@ -58,7 +58,7 @@ def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:
     assert outcome.network is not None
     torch = backends.get("torch")
     module: nn.Module = torch.lower(outcome.network)
-    module.load_state_dict(dict(outcome.weights))
+    module.load_state_dict({name: outcome.weights[name] for name in module.state_dict()})
     return outcome.network, module.eval()
 
 

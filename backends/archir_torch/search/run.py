@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,9 @@ from archir.runs import Run, environment
 from archir.search.space import Space
 from archir_torch import strategies  # noqa: F401  (registers them)
 from archir_torch.data import Data, load, record, verify
-from archir_torch.engine import distributed, loop
-from archir_torch.engine.loop import Keeper, Row, Watch
+from archir_torch.engine import loop
+from archir_torch.engine.loop import Row, Watch
 from archir_torch.engine.settings import parsed
-from archir_torch.engine.state import State
 from archir_torch.keeper import PhaseKeeper
 from archir_torch.search import results
 from archir_torch.search.job import Job, Outcome, kind_of, made
@@ -58,8 +58,7 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
         **{f"{SPACE}/{name}": content for name, content in spaces.items()},
     }
-    threads = torch.get_num_threads()
-    facts = environment(device=device, threads=threads)
+    facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device)
 
@@ -92,12 +91,22 @@ def space_of(recipe: Recipe, phase: Phase, folder: Path) -> Space:
 def search(found: Search, watch: Watch | None = None) -> Mapping[str, Any]:
     """Run the phases that are left, and write the results; what they came to. Raises ArchError, Interrupted."""
     outcomes: dict[str, Outcome] = {}
-    with found.run as run:
+    with found.run as run, _threads(found.recipe.threads):
         for phase in found.recipe.phase:
             outcomes[phase.name] = _phase(found, phase, outcomes, watch)
         summary = results.write(found, outcomes)
         run.finish()
     return summary
+
+
+@contextmanager
+def _threads(count: int | None) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Watch | None) -> Outcome:
@@ -126,6 +135,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     phase = phase.model_copy(update={"data": settings})
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
+    phase = phase.model_copy(update={"also": tuple(_taught(found, settings) for settings in phase.also)})
     earlier = {what: before[name] for what, name in start if name is not None}
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
@@ -142,6 +152,23 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         architecture=dict(architecture) if architecture is not None else None,
         weights=earlier["weights"].weights if "weights" in earlier else None,
     )
+
+
+def _taught(found: Search, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """An objective whose teacher is what an earlier phase trained: `phase = "..."`."""
+    given = dict(settings)
+    name = given.pop("phase", None)
+    if name is None:
+        return given
+    phase = next((phase for phase in found.recipe.phase if phase.name == name), None)
+    weights = f"phases/{name}/weights.safetensors"
+    if phase is None or weights not in found.run.files.manifest.files:
+        raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
+    parameters = {**found.recipe.parameters, **phase.parameters}
+    found.run.content(weights)  # verified
+    return given | {
+        "teacher": phase.space or found.recipe.space, "parameters": parameters, "weights": f"../{weights}",
+    }  # fmt: skip
 
 
 def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Data:
@@ -191,6 +218,3 @@ def _read(run: Run, name: str, space: Space) -> Outcome:
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-
-
-__all__ = ["Keeper", "Search", "State", "begin", "distributed", "resumed", "search", "space_of"]

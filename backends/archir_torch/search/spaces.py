@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from archir.build.elaborate import elaborate
-from archir.build.files import Loader, read
+from archir.build.files import Loader, read, split
 from archir.errors import fail
 from archir.search.space import Space
 

@@ -99,7 +99,7 @@ class Relaxed:
         ).to(job.device)
         if job.alphas is not None:
             self.alphas.load(job.alphas)
-        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.module.to(job.device)}).train()
+        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
             take_over(self.network, job.weights)
         synchronise(self.module)
@@ -139,6 +139,7 @@ class Relaxed:
         """Architecture parameters, then weights."""
         if index % self.steps == 0 and self.job.phase.training.drop_path == "linear":
             self.paths.scale(index / self.steps / self.epochs)
+        self.task.begin(index)
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)
         if index >= self.options.hold * self.steps:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
+from archir.passes.expose import expose
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Feed
@@ -24,7 +26,7 @@ from archir_torch.strategies.relaxed import take_over
 class TrainOptions(Settings):
     """What `train` can be told."""
 
-    evaluate_every: int = 1
+    evaluate_every: int = Field(default=1, ge=1)
     """Epochs from one look at the held-out images to the next."""
 
 
@@ -45,7 +47,7 @@ class Train:
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
         self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)
-        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.module.to(job.device)}).train()
+        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
             take_over(self.network, job.weights)
         synchronise(self.module)
@@ -67,6 +69,7 @@ class Train:
         """An update."""
         if index % self.steps == 0 and self.job.phase.training.drop_path == "linear":
             self.paths.scale(index / self.steps / self.epochs)
+        self.task.begin(index)
         update = self.learner.update(
             lambda part: self.task.loss(self.network, part, index), index, self.feed.batch(index)
         )
@@ -95,4 +98,6 @@ class Train:
         """The network."""
         with self.learner.evaluating():
             weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
-        return Outcome(architecture=self.architecture, network=self.graph, module=self.network, weights=weights)
+        name, number = next(iter(self.graph.outputs.items()))
+        deployed = expose(self.graph, {name: number})
+        return Outcome(architecture=self.architecture, network=deployed, weights=weights)

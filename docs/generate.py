@@ -158,6 +158,7 @@ GROUPS = {
     "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
+    "A18": "Runs",
 }  # fmt: skip
 
 

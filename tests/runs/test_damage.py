@@ -85,6 +85,55 @@ def test_ten_thousand_corruptions(whole: Path, tmp_path: Path) -> None:
     assert corruptions(whole, tmp_path / "run", 10_000, seed=1) == 10_000
 
 
+@pytest.fixture(scope="module")
+def killed(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run as a kill leaves it: rows and scalars that the manifest does not know, in files that were not ended."""
+    base = tmp_path_factory.mktemp("killed")
+    with Run.resume(shutil.copytree(whole, base / "run")) as run:
+        run.phase("search").save({"epoch": 6}, {"bin": b"55"})
+        for epoch in (5, 6):
+            run.phase("search").record({"epoch": epoch, "loss": 0.01, "accuracy": 0.55})
+        return shutil.copytree(run.folder, base / "killed")
+
+
+def killed_corruptions(killed: Path, folder: Path, count: int, seed: int) -> int:
+    """How many changes of a killed run are told; the others change nothing that counts."""
+    draw = random.Random(seed)
+    names = [path.relative_to(killed) for path in files(killed)]
+    known = Run.open(killed).phase("search").rows()
+    told = 0
+    for _ in range(count):
+        name = draw.choice(names)
+        shutil.copytree(killed, folder)
+        corrupted(folder / name, draw)
+        try:
+            run = Run.open(folder)
+        except ArchError:
+            told += 1
+        else:
+            changed = (folder / name).read_bytes() != (killed / name).read_bytes() if (folder / name).exists() else True
+            assert name.name.startswith(("metrics.sqlite", "events.out")) or not changed
+            rows = run.phase("search").rows()
+            assert rows == known[: len(rows)]
+            assert len(rows) >= 5, "the manifest knows these"
+            last = run.phase("search").last()
+            assert last is not None
+            assert (last.number, last.read("bin")) == (6, b"55")
+        shutil.rmtree(folder)
+    return told
+
+
+def test_some_corruptions_of_a_killed_run(killed: Path, tmp_path: Path) -> None:
+    assert len(Run.open(killed).phase("search").rows()) == 7
+    assert killed_corruptions(killed, tmp_path / "run", 200, seed=2) > 100
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_many_corruptions_of_a_killed_run(killed: Path, tmp_path: Path) -> None:
+    assert killed_corruptions(killed, tmp_path / "run", 10_000, seed=3) > 5000
+
+
 def test_every_bit_of_the_manifest(whole: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(whole, tmp_path / "run")
     path = folder / "manifest.json"

@@ -26,19 +26,11 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def move(source: Path, target: Path) -> None:
-    """Give a file another name in one step, in the place of what has that name; after a crash, it has one of them."""
-    made = [folder for folder in target.parents if not folder.exists()]
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(source, target)
-    for folder in {target.parent, source.parent, *(folder.parent for folder in made)}:
-        _sync_folder(folder)
-
-
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

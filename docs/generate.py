@@ -158,7 +158,8 @@ GROUPS = {
     "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
-    "A17": "Training engine",
+    "A17": "Training engine", "A18": "Runs", "A19": "Objectives", "A20": "Relaxation", "A21": "Derivation",
+    "A22": "Recipes",
 }  # fmt: skip
 
 

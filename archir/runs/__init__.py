@@ -21,6 +21,7 @@ Everything is verified by SHA-256 before it is used; damage is a diagnostic (A18
 from archir.runs.environment import environment
 from archir.runs.journal import Trial
 from archir.runs.listing import Summary, summaries
+from archir.runs.page import page
 from archir.runs.phase import Checkpoint, Phase
 from archir.runs.report import PhaseRows, Report, Weighing
 from archir.runs.run import Run
@@ -35,5 +36,6 @@ __all__ = [
     "Trial",
     "Weighing",
     "environment",
+    "page",
     "summaries",
 ]

@@ -64,9 +64,7 @@ def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:
     if _is_input(problem.file):
         return "put back a copy of the file, or begin another run"
     if problem.file == JOURNAL:
-        return (
-            "put back a copy of the file, or go on with --fall-back: the figures of earlier epochs and trials are lost"
-        )
+        return journal.CURE
     match = CHECKPOINT.match(problem.file)
     if not match:
         return _ANEW

@@ -18,7 +18,7 @@ def environment(**facts: Any) -> dict[str, Any]:
     return {
         "archir": __version__,
         "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": platform.system(),
         "machine": platform.machine(),
         "processors": os.cpu_count(),
         "packages": _versions(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from archir.errors import fail
-from archir.files import move, write_atomic
+from archir.files import sync_folder, write_atomic
 from archir.runs import lock, manifest
 from archir.runs.manifest import Entry, Manifest
 
@@ -22,7 +22,7 @@ Content: TypeAlias = bytes | str | Path
 JOURNAL = "metrics.sqlite"
 STAGING = ".staging"
 _CHUNK = 1 << 20
-LIVE = {JOURNAL + suffix for suffix in ("", "-wal", "-shm", "-journal")}
+LIVE = {JOURNAL + suffix for suffix in ("", "-wal", "-shm")}
 """The files of a journal that is being written; what they hold is verified row by row."""
 
 
@@ -49,7 +49,9 @@ class Folder:
         self.apply()
         old, sequence = self.manifest, self.manifest.sequence + 1
         staged = {manifest.inside(name): f"{sequence}-{place}" for place, name in enumerate(files)}
-        made = {name: _write(self.path / STAGING / staged[name], content) for name, content in files.items()}
+        made = {name: self._stage(staged[name], content) for name, content in files.items()}
+        if made:
+            sync_folder(self.path / STAGING)
         removed = sorted(set(remove) - made.keys())
         kept = {name: one for name, one in changes.pop("entries", old.files).items() if name not in removed}
         held = {name: one for name, one in (kept | made).items() if name not in changes.get("growing", old.growing)}
@@ -61,11 +63,28 @@ class Folder:
 
     def apply(self) -> None:
         """Move what the manifest says is pending; again, if that was interrupted."""
+        changed = set()
         for name, staged in self.manifest.pending.items():
             if (source := self.path / STAGING / staged).exists():
-                move(source, self.path / name)
+                target = self.path / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
+                changed |= {folder for folder in target.parents if folder.is_relative_to(self.path)}
+        for folder in changed:
+            sync_folder(folder)
         for name in self.manifest.removed:
             (self.path / name).unlink(missing_ok=True)
+
+    def _stage(self, name: str, content: Content) -> Entry:
+        hashed, size = sha256(), 0
+        (self.path / STAGING).mkdir(parents=True, exist_ok=True)
+        with (self.path / STAGING / name).open("wb") as stream:
+            for part in _parts(content):
+                hashed.update(part)
+                size += stream.write(part)
+            stream.flush()
+            os.fsync(stream.fileno())
+        return Entry(bytes=size, sha256=hashed.hexdigest())
 
     def tidy(self) -> None:
         """Remove what commits that were killed have left."""
@@ -86,6 +105,8 @@ class Folder:
         try:
             data = path.read_bytes()
         except OSError as error:
+            if self.place(name) != path:
+                return self.content(name)
             raise fail("A1803", f"{path} cannot be read: {error.strerror}") from None
         if entry_of(data) != entry:
             raise fail("A1803", f"{path} was changed after it was written: its SHA-256 differs")
@@ -100,26 +121,17 @@ class Folder:
 
     def _problem(self, name: str, entry: Entry, grows: bool) -> Problem | None:
         path = self.place(name)
-        if not os.path.lexists(path):
-            return Problem(name, "A1804", "is missing")
-        if path.is_symlink() or not path.is_file():
-            return Problem(name, "A1803", "is no file any more")
-        try:
-            size, digest = path.stat().st_size, _digest(path, entry.bytes)
-        except OSError as error:
-            return Problem(name, "A1803", f"cannot be read: {error.strerror}")
-        if size < entry.bytes:
-            return Problem(name, "A1803", f"was cut: {size} of {entry.bytes} bytes are left")
-        if size > entry.bytes and not grows:
-            return Problem(name, "A1803", f"was changed after it was written: {size} bytes instead of {entry.bytes}")
-        if digest != entry.sha256:
-            return Problem(name, "A1803", "was changed after it was written: its SHA-256 differs")
-        return None
+        found = _problem(name, path, entry, grows)
+        moved = self.place(name) != path  # by somebody who writes
+        return self._problem(name, entry, grows) if found and moved else found
 
     def _foreign(self) -> Iterator[str]:
         now = self.manifest
         known = {*now.files, *now.growing, *now.removed, manifest.NAME, lock.NAME}
-        known |= set() if JOURNAL in now.files else LIVE
+        if JOURNAL not in now.files:
+            known |= LIVE
+        elif not _size(self.path / f"{JOURNAL}-wal"):
+            known |= LIVE  # somebody looks into the finished file, and has written nothing
         for parent, folders, names in os.walk(self.path):
             base = Path(parent)
             if base == self.path:
@@ -169,18 +181,29 @@ def entry_of(data: bytes) -> Entry:
     return Entry(bytes=len(data), sha256=sha256(data).hexdigest())
 
 
-def _write(path: Path, content: Content) -> Entry:
-    hashed, size = sha256(), 0
+def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None:
+    if not os.path.lexists(path):
+        return Problem(name, "A1804", "is missing")
+    if path.is_symlink() or not path.is_file():
+        return Problem(name, "A1803", "is no file any more")
+    try:
+        size, digest = path.stat().st_size, _digest(path, entry.bytes)
+    except OSError as error:
+        return Problem(name, "A1803", f"cannot be read: {error.strerror}")
+    if size < entry.bytes:
+        return Problem(name, "A1803", f"was cut: {size} of {entry.bytes} bytes are left")
+    if size > entry.bytes and not grows:
+        return Problem(name, "A1803", f"was changed after it was written: {size} bytes instead of {entry.bytes}")
+    if digest != entry.sha256:
+        return Problem(name, "A1803", "was changed after it was written: its SHA-256 differs")
+    return None
 
-    def parts() -> Iterator[bytes]:
-        nonlocal size
-        for part in _parts(content):
-            hashed.update(part)
-            size += len(part)
-            yield part
 
-    write_atomic(path, parts())
-    return Entry(bytes=size, sha256=hashed.hexdigest())
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _parts(content: Content) -> Iterator[bytes]:

@@ -15,11 +15,18 @@ from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from archir.errors import fail
 from archir.runs.folder import JOURNAL
 from archir.runs.manifest import Anchor
+
+CURE = "put back a copy, or go on with --fall-back: the figures of epochs and trials until now are lost"
+"""What is said to whoever has a damaged journal."""
+
+SYNCHRONOUS = "FULL"
+"""A row is on the disk when it was put: after a power cut, too, the manifest knows no row that is lost."""
 
 Kind = Literal["phase", "epoch", "trial"]
 
@@ -95,12 +102,10 @@ class Journal:
         """End writing; whether everything is in one file now, which it is not while somebody reads."""
         if self._connection is None:
             return False
-        try:
-            [(mode,)] = self._connection.execute("PRAGMA journal_mode = DELETE").fetchall()
-        except sqlite3.OperationalError:
-            mode = "wal"
+        self._connection.execute("PRAGMA busy_timeout = 1000")
+        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self.close()
-        return bool(mode == "delete")
+        return not busy
 
     def close(self) -> None:
         """Leave the file as it is."""
@@ -143,12 +148,25 @@ def numbers(value: Any) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
+def empty() -> bytes:
+    """The file of a journal without rows.
+
+    It is made elsewhere: while SQLite turns a file to WAL, a kill leaves what nobody could read without writing.
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / JOURNAL
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            for statement in ["PRAGMA synchronous = OFF", "PRAGMA journal_mode = WAL", *_SCHEMA]:
+                connection.execute(statement)
+        return path.read_bytes()
+
+
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
-        raise fail("A1806", f"{path} was damaged: {error}") from None
+        raise fail("A1806", f"{path} was damaged: {error}", None, CURE) from None
 
 
 def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
@@ -158,13 +176,8 @@ def read(folder: Path, anchor: Anchor, sealed: bool) -> Journal:
         return journal
     uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if sealed else ''}"
     with _damage(path), closing(sqlite3.connect(uri, uri=True)) as connection:
-        if anchor.rows or not _empty(connection):
-            journal._load(connection, anchor)
+        journal._load(connection, anchor)
     return journal
-
-
-def _empty(connection: sqlite3.Connection) -> bool:
-    return not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
 
 
 def write(folder: Path, anchor: Anchor) -> Journal:
@@ -173,13 +186,7 @@ def write(folder: Path, anchor: Anchor) -> Journal:
     with _damage(path):
         connection = sqlite3.connect(path, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("BEGIN IMMEDIATE")
-            if not anchor.rows and _empty(connection):
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-            connection.execute("COMMIT")
+            connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
             journal = Journal(connection)
             journal._load(connection, anchor)
         except BaseException:

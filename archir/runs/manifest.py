@@ -67,10 +67,11 @@ class Manifest(_Frozen):
 
     def text(self) -> str:
         """The manifest's file: one text for one manifest, its hash at the end."""
-        return _text(self.model_dump())
+        return sealed(self.model_dump())
 
 
-def _text(data: Mapping[str, Any]) -> str:
+def sealed(data: Mapping[str, Any]) -> str:
+    """JSON with its own hash."""
     body = json.dumps(data, indent=1, sort_keys=True)
     return json.dumps({**data, "~sha256": sha256(body.encode()).hexdigest()}, indent=1, sort_keys=True) + "\n"
 
@@ -90,7 +91,7 @@ def read(folder: Path) -> Manifest:
     try:
         data = json.loads(found)
         data.pop("~sha256")
-        whole = _text(data).encode() == found
+        whole = sealed(data).encode() == found
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise damaged from None
     if not whole:

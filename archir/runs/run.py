@@ -16,7 +16,7 @@ from archir.runs.folder import JOURNAL, STAGING, Content, Folder, Growing, entry
 from archir.runs.journal import Journal
 from archir.runs.lock import NAME as LOCK
 from archir.runs.lock import Lock
-from archir.runs.manifest import Anchor, Manifest
+from archir.runs.manifest import Manifest
 from archir.runs.phase import Phase
 
 RECIPE, ENVIRONMENT, EVENTS = "recipe.toml", "environment.json", "tensorboard/"
@@ -43,8 +43,9 @@ class Run:
             _require_empty(path)
             files = Folder(path, Manifest(title=title, created=_now()))
             files.tidy()
-            files.commit({**inputs, ENVIRONMENT: json.dumps(environment, indent=1) + "\n"}, changed=_now())
-            return cls(files, journal.write(path, Anchor()), lock)
+            made = {**inputs, ENVIRONMENT: json.dumps(environment, indent=1) + "\n", JOURNAL: journal.empty()}
+            files.commit(made, changed=_now())
+            return cls._begun(files, lock)
         except BaseException:
             lock.release()
             raise
@@ -82,14 +83,21 @@ class Run:
             damage.require_whole(files)
             files.apply()
             files.tidy()
-            old = files.manifest
-            events = {name: one for name, one in old.files.items() if name.startswith(EVENTS)}
-            rest = {name: one for name, one in old.files.items() if name != JOURNAL and name not in events}
-            files.commit({}, entries=rest, growing={**old.growing, **events})
-            return cls(files, journal.write(path, old.journal), lock)
+            if not files.manifest.journal.rows and not (path / JOURNAL).exists():
+                files.commit({JOURNAL: journal.empty()})
+            return cls._begun(files, lock)
         except BaseException:
             lock.release()
             raise
+
+    @classmethod
+    def _begun(cls, files: Folder, lock: Lock) -> Run:
+        """A run whose journal and events are going to be added to, and so are no files with a known hash."""
+        old = files.manifest
+        events = {name: one for name, one in old.files.items() if name.startswith(EVENTS)}
+        rest = {name: one for name, one in old.files.items() if name != JOURNAL and name not in events}
+        files.commit({}, entries=rest, growing={**old.growing, **events})
+        return cls(files, journal.write(files.path, old.journal), lock)
 
     @property
     def folder(self) -> Path:
@@ -158,6 +166,7 @@ class Run:
                 now = self.files.manifest
                 sealed = {**now.files, **now.growing, JOURNAL: entry(self.folder / JOURNAL)}
                 self.files.commit({}, entries=sealed, growing={})
+            self.files.tidy()
         finally:
             self.journal.close()
             self._lock.release()

@@ -1,0 +1,81 @@
+"""Two processes search as one with the doubled batch does."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.multiprocessing.spawn import spawn
+
+from archir_torch.engine import distributed
+from archir_torch.engine.loop import Row, run
+from archir_torch.engine.settings import Optimizer
+from archir_torch.search.job import Strategy
+from tests.torch_backend.searches import strategy
+
+PROCESSES = 2
+CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "first order": ("darts", {"penalty": {}, "entropy": {"last": 0.1}}),
+    "second order": ("darts", {"order": 2, "penalty": {}}),
+    "eigenvalue": ("darts", {"curvature": {"iterations": 3}}),
+    "gdas": ("gdas", {}),
+    "gdas, second order": ("gdas", {"order": 2}),
+    "inputs with weights": ("darts", {"edges": "weighted"}),
+}
+
+
+def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
+    """A search whose last batch of an epoch is smaller than the others, and odd."""
+    kind, options = CASES[case]
+    alphas = Optimizer(kind="adam", lr=3e-3, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
+    search = strategy(kind, options, batch=batch, alphas=alphas)
+    return search, run(search, epochs=search.epochs, steps=search.steps)
+
+
+def worker(rank: int, folder: Path, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    distributed.start("cpu")
+    for case in CASES:
+        search, rows = searched(case, 8)
+        tensors = {name: tensor.contiguous().clone() for name, tensor in search.state().tensors.items()}
+        save_file(tensors, folder / f"{case}-{rank}.safetensors")
+        (folder / f"{case}-{rank}.json").write_text(json.dumps(rows))
+    distributed.stop()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left."""
+    path = tmp_path_factory.mktemp("searches")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    spawn(worker, (path, port), nprocs=PROCESSES)
+    return path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -> None:
+    search, rows = searched(case, 16)
+    wanted = search.state().tensors
+    first, second = (load_file(folder / f"{case}-{rank}.safetensors") for rank in range(PROCESSES))
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    assert wanted["search/history"].std(0).max() > 1e-3
+    for name in ("search/history", "alphas/weights/logits"):
+        torch.testing.assert_close(first[name], wanted[name], rtol=0, atol=1e-5)
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(first[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+    measured = set(rows[0]) - {"epoch", "seconds"}
+    for rank in range(PROCESSES):
+        found = json.loads((folder / f"{case}-{rank}.json").read_text())
+        for one, other in zip(found, rows, strict=True):
+            assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)

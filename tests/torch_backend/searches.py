@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from archir_torch.data import Data, Split
 from archir_torch.engine.settings import Augment, Optimizer, Training
 from archir_torch.search.job import Job, Strategy, made
 from archir_torch.search.recipe import DataSettings, Phase
+from tests.conftest import ROOT
 
 TINY = """
 net tiny() {
@@ -77,3 +80,58 @@ def npz(path: Path, train: Split, held_out: Split) -> None:
     """Write images as a file that recipes can name."""
     arrays = {"x_train": train.images, "y_train": train.labels, "x_test": held_out.images, "y_test": held_out.labels}
     np.savez(path, **{name: tensor.numpy() for name, tensor in arrays.items()})  # type: ignore[arg-type]
+
+
+RECIPE = """
+space = "tiny.arch"
+threads = 1
+
+[data]
+source = "digits"
+limit = 190
+
+[[phase]]
+name = "search"
+strategy = "darts"
+training = { epochs = 3, batch = 32, checkpoint_minutes = 0 }
+alphas = { kind = "adam", lr = 3e-3, betas = [0.5, 0.999], schedule = "constant" }
+options = { order = 2 }
+
+[[phase]]
+name = "again"
+strategy = "gdas"
+start = { alphas = "search", weights = "search" }
+training = { epochs = 2, batch = 32, checkpoint_minutes = 0 }
+
+[[phase]]
+name = "any"
+strategy = "random"
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "again" }
+training = { epochs = 3, batch = 32, ema = 0.9, checkpoint_minutes = 0 }
+"""
+"""Every kind of phase, in a second; checkpoints after every step."""
+
+
+def recipe(folder: Path) -> Path:
+    """`RECIPE` and its space as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tiny.arch").write_text(TINY.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def command(*arguments: object, processes: int = 1) -> list[str]:
+    """`archir search` as a process, or as several that `torchrun` starts."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [sys.executable, *(torchrun if processes > 1 else []), "-m", "archir", "search", *map(str, arguments)]
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of such a process."""
+    paths = [str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch.multiprocessing.spawn import spawn
 
+from archir import backends
+from archir.runs import Run
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Row, run
 from archir_torch.engine.settings import Optimizer
 from archir_torch.search.job import Strategy
-from tests.torch_backend.searches import strategy
+from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2
 CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
@@ -79,3 +82,42 @@ def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -
         found = json.loads((folder / f"{case}-{rank}.json").read_text())
         for one, other in zip(found, rows, strict=True):
             assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)
+
+
+def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
+    """Every phase, one of which is not trained; the run is one that a single process could have left."""
+    path = recipe(tmp_path)
+    done = subprocess.run(
+        command(path, "-o", tmp_path / "two", processes=PROCESSES), env=surroundings(), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("architecture of `retrain`") == 1
+    overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
+    backends.get("torch").search(path, tmp_path / "one", overrides=overrides, device="cpu")
+    one, two = Run.open(tmp_path / "one"), Run.open(tmp_path / "two")
+    assert two.finished
+    assert one.files.manifest.files.keys() == two.files.manifest.files.keys()
+    assert one.content("best.json") == two.content("best.json")
+    for phase in ("search", "again"):
+        wanted, found = (json.loads(run.content(f"phases/{phase}/alphas.json")) for run in (one, two))
+        for what in ("logits", "history"):
+            for choice, values in wanted[what].items():
+                assert torch.tensor(found[what][choice]) == pytest.approx(torch.tensor(values), abs=1e-5), (phase, what)
+    assert [row["loss"] for row in two.phase("retrain").rows()] == pytest.approx(
+        [row["loss"] for row in one.phase("retrain").rows()], rel=1e-3
+    )
+
+
+def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:
+    path, folder = recipe(tmp_path), tmp_path / "run"
+    begin = command(path, "-o", folder, "--set", "search.training.epochs=400", processes=PROCESSES)
+    with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while "search: epoch 2" not in process.stderr.readline():
+            assert process.poll() is None
+        process.terminate()
+        said = process.stderr.read()
+    assert "search was stopped after epoch" in said
+    rows = Run.open(folder).phase("search").rows()
+    assert 2 <= len(rows) < 400
+    assert Run.open(folder).phase("search").checkpoints()

@@ -139,8 +139,8 @@ class Relaxed:
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """Architecture parameters, then weights."""
-        if index % self.steps == 0 and self.job.phase.training.drop_path == "linear":
-            self.paths.scale(index / self.steps / self.epochs)
+        if self.job.phase.training.drop_path == "linear":
+            self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)

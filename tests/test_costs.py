@@ -141,7 +141,7 @@ def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pyte
     codes, totals = everything(space, "macs")
     limit = int(np.quantile(totals, 0.5))
     monkeypatch.setattr(distribution, "FINE", 2)
-    monkeypatch.setattr(account, "COARSE", 2)
+    monkeypatch.setattr(account, "FEW", 2)
     narrowed = space.where(f"macs <= {limit}")
     least, most = narrowed.count()
     exact = int((totals <= limit).sum())

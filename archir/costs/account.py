@@ -10,7 +10,9 @@ import numpy as np
 from archir.cases import Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
-from archir.costs.distribution import COARSE, Distribution
+from archir.costs.distribution import Distribution
+from archir.costs.rooms import Limit, Rooms
+from archir.costs.strides import Strides
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
@@ -18,6 +20,8 @@ from archir.ir.graph import Decision, Graph
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
+FEW, MANY = 50_000, 200_000
+"""Rooms under bounds that are told apart, to draw quickly or to count closely."""
 
 
 class Account:
@@ -36,7 +40,9 @@ class Account:
         self.graph, self.order, self.conditions = graph, order, conditions
         self.rules = dict(rules or {})
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[tuple[str, ...], Chain] = {}
+        self._strides: dict[tuple[str, ...], Strides] = {}
+        self._followed: dict[tuple[tuple[tuple[str, tuple[int, int]], ...], int, bool], Rooms] = {}
         self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
 
     @property
@@ -85,15 +91,22 @@ class Account:
                 "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
             )
 
-    def chain(self, name: str) -> Chain:
-        """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self._known(name, summed=True)
-        if name not in self._chains:
-            column = self.summed.index(name)
+    def chain(self, *names: str) -> Chain:
+        """The choices as a chain, with some costs. Raises ArchError (A1602, A1604)."""
+        for name in names:
+            self._known(name, summed=True)
+        if names not in self._chains:
+            columns = [self.summed.index(name) for name in names]
             constant, groups = self._grouped
-            mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}
-            self._chains[name] = Chain(self.order, self.conditions, mattering, constant[[column]].tolist())
-        return self._chains[name]
+            mattering = {choices: table[..., columns] for choices, table in groups.items() if table[..., columns].any()}
+            self._chains[names] = Chain(self.order, self.conditions, mattering, constant[columns].tolist())
+        return self._chains[names]
+
+    def strides(self, *names: str) -> Strides:
+        """The chain with some costs, a few choices at a time."""
+        if names not in self._strides:
+            self._strides[names] = Strides(self.chain(*names))
+        return self._strides[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
         """An architecture of the least, and one of the greatest cost. Raises ArchError (A0510) if there is none."""
@@ -112,7 +125,7 @@ class Account:
         if question not in self._distributions:
             least, greatest = self.extremes(name)
             bounds = max(low, least.value), min(high, greatest.value)
-            self._distributions[question] = Distribution(self.chain(name), *bounds, entries)
+            self._distributions[question] = Distribution(self.strides(name), *bounds, entries)
         return self._distributions[question]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
@@ -120,9 +133,36 @@ class Account:
         has more different totals than are told apart."""
         return self.distribution(name, low, high).count(low, high)
 
-    def draw(self, name: str, low: int, high: int, n: int, rng: np.random.Generator) -> Codes:
-        """`n` architectures, uniformly among a few more than cost from `low` to `high`, none of those left out."""
-        return self.distribution(name, low, high, COARSE).sample(n, rng, low, high)
+    def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """At least and at most how many architectures cost within all these ranges; the same, and exact, for one range
+        as `count` is, and for several unless what they leave is rounded."""
+        if len(ranges) == 1:
+            ((name, (low, high)),) = ranges.items()
+            return self.count(name, low, high)
+        above = self._rooms(ranges, MANY)
+        return (self._rooms(ranges, MANY, up=False).count if above.rounded else above.count), above.count
+
+    def draw(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
+        """`n` architectures, uniformly among a few more than cost within all these ranges, none of those left out."""
+        return self._rooms(ranges, FEW).sample(n, rng)
+
+    def _rooms(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> Rooms:
+        question = (tuple(ranges.items()), entries, up)
+        if question not in self._followed:
+            limits = []
+            for i, (name, (low, high)) in enumerate(ranges.items()):
+                limits.append(Limit(i, 1, high))
+                if low > self.extremes(name)[0].value:
+                    limits.append(Limit(i, -1, -low))
+            self._followed[question] = Rooms(self.strides(*ranges), limits, entries, up)
+        return self._followed[question]
+
+    def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether there are architectures that cost within all these ranges; where what they leave is rounded, there
+        may be none all the same."""
+        return all(self.some(name, *pair) for name, pair in ranges.items()) and (
+            len(ranges) == 1 or self._rooms(ranges, FEW).count > 0
+        )
 
     def some(self, name: str, low: int, high: int) -> bool:
         """Whether there are architectures that cost from `low` to `high`."""

@@ -22,6 +22,8 @@ from archir.passes.cost import SUMMED
 PEAK = "peak_bytes"
 FEW, MANY = 50_000, 200_000
 """Rooms under bounds that are told apart, to draw quickly or to count closely."""
+SHOWN = 300_000
+"""Totals that are told apart where a distribution is shown."""
 
 
 class Account:
@@ -185,6 +187,6 @@ class Account:
         return min(around, key=lambda value: max(low - value, value - high))
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
-        """The least costs that these fractions of all architectures do not exceed; rounded where counts are."""
+        """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
         least, greatest = (one.value for one in self.extremes(name))
-        return self.distribution(name, least, greatest).quantiles(fractions)
+        return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)

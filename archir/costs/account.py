@@ -73,7 +73,7 @@ class Account:
 
     @cached_property
     def _peaks(self) -> Table:
-        return maxima(PEAK, self._symbolic.peaks(), self._index)
+        return maxima(PEAK, self._symbolic.alive(), self._index)
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""

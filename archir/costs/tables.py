@@ -129,7 +129,7 @@ def _total(
     """The sum of tables, each as often as it counts. Those of few choices are added up first."""
     choices: tuple[Choice, ...] = ()
     total: Numbers = np.array(0, np.int64)
-    for more, table, times in sorted(terms, key=lambda term: [order[choice.path] for choice in term[0]]):
+    for more, table, times in sorted(terms, key=lambda term: len(term[0])):
         union = tuple(sorted({*choices, *more}, key=lambda choice: order[choice.path]))
         check_cells(union)
         total = _axes(total, choices, union) + _axes(table, more, union) * times

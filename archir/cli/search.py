@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,7 @@ def search_command(
         raise click.UsageError("a run goes on with the settings it began with: --set, --data and -o are for new ones")
     overrides = _overrides(settings) | ({"data.source": repr(data)} if data is not None else {})
     folder = resume or output or _free(recipe or Path())
-    if not as_json:
-        click.echo(f"run: {folder}", err=True)
-    with SearchProgress() as watch:
+    with SearchProgress(folder) as watch:
         summary = backends.get("torch").search(
             recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
             watch=watch,
@@ -75,7 +73,8 @@ def _free(recipe: Path) -> Path:
     """A folder that is not there yet, named after the recipe and its folder."""
     parent = recipe.resolve().parent.name
     base = RUNS / (f"{parent}-{recipe.stem}" if parent else recipe.stem)
-    return next(path for path in (base, *(Path(f"{base}-{i}") for i in count(2))) if not path.exists())
+    names = chain([base], (Path(f"{base}-{i}") for i in count(2)))
+    return next(path for path in names if not path.exists())
 
 
 def _show(summary: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import chain, count
@@ -13,6 +14,7 @@ import click
 from archir import backends
 from archir.cli.output import emit
 from archir.cli.progress import SearchProgress
+from archir.runs import Run
 
 RUNS = Path("runs")
 
@@ -48,14 +50,17 @@ def search_command(
         raise click.UsageError("a run goes on with the settings it began with: --set, --data and -o are for new ones")
     overrides = _overrides(settings) | ({"data.source": repr(data)} if data is not None else {})
     folder = resume or output or _free(recipe or Path())
-    with SearchProgress(folder) as watch:
+    leads = os.environ.get("RANK", "0") == "0"
+    if leads and not as_json and resume is not None and not fall_back and Run.open(resume).finished:
+        click.echo("it is finished: nothing is left to do", err=True)
+    with SearchProgress(folder if leads else None) as watch:
         summary = backends.get("torch").search(
             recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
             watch=watch,
         )  # fmt: skip
-    if as_json:
+    if leads and as_json:
         emit(dict(summary))
-    else:
+    elif leads:
         _show(summary)
 
 

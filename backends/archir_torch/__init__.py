@@ -22,7 +22,6 @@ from archir_torch import weights
 from archir_torch.bench import TorchBench, bench
 from archir_torch.data import Split, load, minibatch
 from archir_torch.emit import emit
-from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
@@ -99,14 +98,10 @@ class TorchBackend:
         """
         from archir_torch.search import run
 
-        device = distributed.start(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-        if resume:
-            found = run.resumed(folder, device, fall_back)
-        elif recipe is None:
-            raise fail("A2201", "a new search needs a recipe")
-        else:
-            found = run.begin(recipe, folder, overrides or {}, device)
-        return run.search(found, watch)
+        return run.execute(
+            recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},
+            device=device or ("cuda" if torch.cuda.is_available() else "cpu"), watch=watch,
+        )  # fmt: skip
 
     @property
     def proxies(self) -> list[str]:

@@ -183,7 +183,8 @@ def _normalised(layer: Layer, x: Tensor, share: Tensor | None) -> Tensor:
     weight, bias = parts.get("weight"), parts.get("bias")
     if share is not None:
         mean = parts["running_mean"]
-        weight = share.to(mean.dtype).expand_as(mean) if weight is None else weight * share
+        # in memory: torch's gradient of norms of channels-last maps reads weights as if they had no strides
+        weight = share.to(mean.dtype).repeat(mean.shape[0]) if weight is None else weight * share
         bias = None if bias is None else bias * share
     if bias is None and weight is not None:
         bias = torch.zeros_like(weight)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
 from archir.build.elaborate import elaborate
-from archir.errors import ArchError, Interrupted
+from archir.errors import ArchError, Interrupted, fail
 from archir_torch.data import Split
 from archir_torch.engine import distributed, norms
 from archir_torch.engine.feed import Batch, Feed
@@ -134,6 +134,13 @@ def worker(rank: int, folder: Path, port: int) -> None:
         train(Stopped(8, seed=0))
     except Interrupted as stop:
         said.append(str(stop))
+    assert distributed.told(f"größe {rank}") == "größe 0"
+    try:
+        with distributed.jointly("the work") as leads:
+            if not leads:
+                raise fail("A1808", "the folder is not empty")
+    except ArchError as error:
+        said.append(str(error))
     (folder / f"said-{rank}.json").write_text(json.dumps(said))
 
     sharded = Both(8, seed=rank, sharded=True)
@@ -189,10 +196,13 @@ def test_batch_norms_alone_would_differ(alone: tuple[Both, list[Row]]) -> None:
 
 def test_processes_that_differ_are_noticed_and_stop_together(folder: Path) -> None:
     first, second = (json.loads((folder / f"said-{rank}.json").read_text()) for rank in range(2))
-    assert first == second
+    assert first[:2] == second[:2]
     assert "A1703" in first[0]
     assert "1 of 2 tensors differ between processes: `alpha`" in first[0]
     assert first[1] == "training was stopped after epoch 1, step 3"
+    assert "A1705" in first[2]
+    assert "the work: another process failed" in first[2]
+    assert "A1808" in second[2]
 
 
 def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, list[Row]]) -> None:

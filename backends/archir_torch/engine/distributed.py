@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -48,6 +49,17 @@ def start(device: str) -> str:
     return device
 
 
+@contextmanager
+def joined(device: str) -> Iterator[str]:
+    """`start`, and `stop` at the end if that began here; the device of this process. Raises ArchError (A1702)."""
+    before = dist.is_available() and dist.is_initialized()
+    try:
+        yield start(device)
+    finally:
+        if not before:
+            stop()
+
+
 def stop() -> None:
     """Leave the other processes, if there are any."""
     if dist.is_available() and dist.is_initialized():
@@ -79,6 +91,35 @@ def agreed(*values: bool) -> tuple[bool, ...]:
     said = torch.tensor(values, dtype=torch.uint8, device=_device())
     dist.all_reduce(said, dist.ReduceOp.MAX)
     return tuple(map(bool, said.tolist()))
+
+
+def told(text: str) -> str:
+    """The text that the first process has."""
+    if world().size == 1:
+        return text
+    length = torch.tensor([len(text.encode())], device=_device())
+    dist.broadcast(length, 0)
+    held = torch.zeros(int(length), dtype=torch.uint8, device=_device())
+    if world().rank == 0:
+        held += torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
+    dist.broadcast(held, 0)
+    return bytes(held.tolist()).decode()
+
+
+@contextmanager
+def jointly(what: str) -> Iterator[bool]:
+    """Work of which each process does its part, where none goes on before all are done; whether this is the first one.
+
+    Raises ArchError (A1705) where it was done if another process could not: that one says why.
+    """
+    done = False
+    try:
+        yield world().rank == 0
+        done = True
+    finally:
+        (failed,) = agreed(not done)
+    if failed:
+        raise fail("A1705", f"{what}: another process failed, and says why")
 
 
 def check_same(tensors: Mapping[str, Tensor]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,17 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.errors import fail
+from archir.errors import Interrupted, fail
 from archir.ir.serial import from_json, to_json
 from archir.ir.typing import infer
 from archir.runs import Run, environment
 from archir.search.space import Space
 from archir_torch import strategies  # noqa: F401  (registers them)
 from archir_torch.data import Data, load, record, verify
-from archir_torch.engine import loop
+from archir_torch.engine import distributed, loop
 from archir_torch.engine.loop import Row, Watch
 from archir_torch.engine.settings import parsed
+from archir_torch.engine.signals import interruptions
 from archir_torch.keeper import PhaseKeeper
 from archir_torch.search import results
 from archir_torch.search.job import Job, Outcome, kind_of, made
@@ -69,10 +70,14 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
     """A run that was stopped. Raises ArchError (A18xx) if its files were damaged."""
-    run = Run.resume(folder, fall_back)
+    return _of(Run.resume(folder, fall_back), device)
+
+
+def _of(run: Run, device: str) -> Search:
+    """The search of a run, which is closed if it has none."""
     try:
         overrides = json.loads(run.content(OVERRIDES))
-        return Search(_overridden(run.content(RECIPE).decode(), overrides), run, folder / SPACE, device)
+        return Search(_overridden(run.content(RECIPE).decode(), overrides), run, run.folder / SPACE, device)
     except BaseException:
         run.close()
         raise
@@ -92,15 +97,58 @@ def space_of(recipe: Recipe, phase: Phase, folder: Path) -> Space:
     return load_space(phase.space or recipe.space, folder, {**recipe.parameters, **phase.parameters})
 
 
-def search(found: Search, watch: Watch | None = None) -> Mapping[str, Any]:
-    """Run the phases that are left, and write the results; what they came to. Raises ArchError, Interrupted."""
+def execute(
+    recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
+    watch: Watch | None,
+) -> Mapping[str, Any]:  # fmt: skip
+    """Begin a run or go on with one, to its end; what it came to, in the first of several processes.
+
+    The first process writes the run; the others read what it wrote, so the folder must be one that all of them see.
+    Raises ArchError, and Interrupted after SIGINT or SIGTERM: between steps, phases and results.
+    """
+    with distributed.joined(device) as own, interruptions() as interrupted:
+        folder = Path(distributed.told(str(folder)))
+        with distributed.jointly(f"{folder}") as leads:
+            if leads and resume:
+                found = resumed(folder, own, fall_back)
+            elif leads:
+                if recipe is None:
+                    raise fail("A2201", "a new search needs a recipe")
+                found = begin(recipe, folder, overrides, own)
+        if not leads:
+            found = _of(Run.open(folder), own)
+        with found.run, _threads(found.recipe.threads):
+            return _search(found, watch if leads else None, interrupted)
+
+
+def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:
+    """Run the phases that are left, and write the results. A run that is finished is left as it is."""
+    if found.run.finished:
+        stored: Mapping[str, Any] = json.loads(found.run.content(results.SUMMARY))
+        return stored
     outcomes: dict[str, Outcome] = {}
-    with found.run as run, _threads(found.recipe.threads):
-        for phase in found.recipe.phase:
-            outcomes[phase.name] = _phase(found, phase, outcomes, watch)
-        summary = results.write(found, outcomes)
-        run.finish()
+    for phase in found.recipe.phase:
+        _stop(interrupted, f"phase `{phase.name}`")
+        found = _current(found)
+        outcomes[phase.name] = _phase(found, phase, outcomes, watch)
+    _stop(interrupted, "the results")
+    summary: Mapping[str, Any] = {}
+    with distributed.jointly("results") as leads:
+        if leads:
+            summary = results.write(found, outcomes)
+            found.run.finish()
     return summary
+
+
+def _stop(interrupted: Callable[[], bool], where: str) -> None:
+    if distributed.agreed(interrupted())[0]:
+        raise Interrupted(f"the search was stopped before {where}")
+
+
+def _current(found: Search) -> Search:
+    """The run as it is now, to processes that do not write it; none goes on before all have seen it."""
+    with distributed.jointly("the run") as leads:
+        return found if leads else replace(found, run=Run.open(found.run.folder))
 
 
 @contextmanager
@@ -121,7 +169,8 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
         return _read(found.run, phase.name, space)
     job = _job(found, phase, space, before)
     strategy = made(job)
-    kept.begin({"strategy": phase.strategy, "epochs": strategy.epochs})
+    if distributed.world().rank == 0:
+        kept.begin({"strategy": phase.strategy, "epochs": strategy.epochs})
     rows: list[Row] = []
     if strategy.epochs:
         rows = loop.run(
@@ -129,8 +178,10 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
             seed=job.seed, every=phase.training.checkpoint_minutes, phase=phase.name,
         )  # fmt: skip
     outcome = strategy.outcome()
-    found.run.write(_files(phase.name, outcome))
-    kept.finish(rows[-1] if rows else {})
+    with distributed.jointly(f"phase `{phase.name}`") as leads:
+        if leads:
+            found.run.write(_files(phase.name, outcome))
+            kept.finish(rows[-1] if rows else {})
     return outcome
 
 
@@ -195,7 +246,7 @@ def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Dat
     path = f"phases/{name}/{SPLITS}"
     if path in found.run.files.manifest.files:
         verify(json.loads(found.run.content(path)), settings.source, found.recipe.seed, splits)
-    else:
+    elif distributed.world().rank == 0:
         stored = record(settings.source, found.recipe.seed, splits)
         found.run.write({path: json.dumps(stored, indent=1) + "\n"})
     return data

@@ -54,14 +54,16 @@ class Task:
         """Held-out measures: means over a split, which the processes share."""
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
-        for number, rows in enumerate(torch.arange(len(split)).split(LOOK)):
-            if number % size == rank:
-                images, labels = split.pixels[rows].to(self.job.device), split.labels[rows].to(self.job.device)
-                batch = Batch(images, labels)
-                seed = mixed(self.job.seed, "measure", number)
-                outputs = self._outputs(call(self.objective.inputs(batch, seed)))
-                for name, value in self.objective.measure(outputs, batch, seed).items():
-                    totals[name] = totals.get(name, torch.zeros((), dtype=torch.double)) + value.double().cpu()
+        looks = list(enumerate(torch.arange(len(split)).split(LOOK)))
+        own = looks[rank::size]
+        for number, rows in own or looks[:1]:  # a process that has none looks, too: it must know what is measured
+            images, labels = split.pixels[rows].to(self.job.device), split.labels[rows].to(self.job.device)
+            batch = Batch(images, labels)
+            seed = mixed(self.job.seed, "measure", number)
+            outputs = self._outputs(call(self.objective.inputs(batch, seed)))
+            for name, value in self.objective.measure(outputs, batch, seed).items():
+                part = value.double().cpu() if own else torch.zeros((), dtype=torch.double)
+                totals[name] = totals.get(name, 0) + part
         distributed.add(totals)
         named = {"loss": "held_out_loss"}
         return {named.get(name, name): float(total) / len(split) for name, total in sorted(totals.items())}

@@ -169,8 +169,8 @@ class Relaxed:
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
         with self.weights.autocast():
             gradients, value = unrolled_gradient(
-                lambda: self._loss(batch, self._draw(index, "alphas"), index),
-                lambda: self._loss(other, self._draw(index, "alphas"), index) + self._regular(index),
+                lambda: self._share(batch, self._draw(index, "alphas"), index),
+                lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
                 parameters,
                 [self.alphas.logits],
                 rate=self.weights.rate(index),
@@ -184,6 +184,10 @@ class Relaxed:
 
     def _loss(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
         return self.task.loss(self._call(drawn), batch, index)
+
+    def _share(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
+        """What this process adds to the mean loss of all processes: some have more images than others."""
+        return self._loss(batch, drawn, index) * batch.weight
 
     def _call(self, drawn: Drawn) -> Callable[[Tensor], object]:
         return lambda images: self.network(images, weights=drawn.weights, active=drawn.active)
@@ -245,7 +249,7 @@ class Relaxed:
         noise = generator(self.job.seed, "eigenvalue", epoch)
         with _unchanged(self.module):
             value = dominant_eigenvalue(
-                lambda: self._loss(batch, self.alphas.draw(), epoch * self.steps),
+                lambda: self._share(batch, self.alphas.draw(), epoch * self.steps),
                 self.alphas.logits, noise, settings.iterations,
             )  # fmt: skip
         found["eigenvalue"] = value

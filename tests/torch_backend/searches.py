@@ -1,0 +1,137 @@
+"""Small searches that tests share."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import archir_torch.strategies  # noqa: F401  (registers them)
+from archir.build.elaborate import elaborate
+from archir.search.space import Space
+from archir_torch.data import Data, Split
+from archir_torch.engine.settings import Augment, Optimizer, Training
+from archir_torch.search.job import Job, Strategy, made
+from archir_torch.search.recipe import DataSettings, Phase
+from tests.conftest import ROOT
+
+TINY = """
+net tiny() {
+    input x: f32[1, 6, 6]
+    x = x |> conv(6, kernel=3, bias=false) |> batch_norm |> relu
+    x = x |> choose first {
+        none: zero
+        skip: identity
+        near: conv(6, kernel=3, bias=false) |> batch_norm(affine=false)
+        far: conv(6, kernel=3, dilation=2, bias=false) |> batch_norm
+    }
+    pair = choose pair 2 of [x, x |> max_pool(3, stride=1), x |> choose inner(relu, gelu)]
+    output logits = pair[0] + pair[1] |> batch_norm |> global_avg_pool |> linear(3)
+}
+"""
+"""Norms in and outside of mixtures, zeros, two of three, and a choice inside a choice."""
+
+
+def tiny() -> Space:
+    """The space `TINY`."""
+    return Space(elaborate(TINY, "tiny.arch"))
+
+
+def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> Split:
+    """Noise that is lighter for one class than for another."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.arange(count) % classes
+    return Split(torch.randn(count, 1, size, size, generator=generator) + labels[:, None, None, None] / 2, labels)
+
+
+def data(count: int = 46, size: int = 6, classes: int = 3) -> Data:
+    """As many images for training as are held out."""
+    names = tuple(map(str, range(classes)))
+    return Data(images(count, size, classes), images(count, size, classes, 1), names, (0.0,), (1.0,))
+
+
+def job(
+    strategy: str = "darts", options: Mapping[str, Any] | None = None, *, space: Space | None = None, batch: int = 8,
+    epochs: int = 2, precision: str = "float32", seed: int = 0, **more: Any,
+) -> Job:  # fmt: skip
+    """A search of a space, by default `TINY`, with settings of its phase."""
+    given: dict[str, Any] = {
+        "name": "search",
+        "strategy": strategy,
+        "data": DataSettings(augment=Augment(shift=1)),
+        "training": Training(epochs=epochs, batch=batch, precision=precision),  # type: ignore[arg-type]
+        "weights": Optimizer(lr=0.05, momentum=0.9, weight_decay=1e-3, clip=5.0),
+        "options": dict(options or {}),
+    }
+    return Job(Phase(**(given | more)), space or tiny(), data(), seed)
+
+
+def strategy(*arguments: Any, **more: Any) -> Strategy:
+    """The strategy of such a job."""
+    return made(job(*arguments, **more))
+
+
+def npz(path: Path, train: Split, held_out: Split) -> None:
+    """Write images as a file that recipes can name."""
+    arrays = {"x_train": train.images, "y_train": train.labels, "x_test": held_out.images, "y_test": held_out.labels}
+    np.savez(path, **{name: tensor.numpy() for name, tensor in arrays.items()})  # type: ignore[arg-type]
+
+
+RECIPE = """
+space = "tiny.arch"
+threads = 1
+
+[data]
+source = "digits"
+limit = 190
+
+[[phase]]
+name = "search"
+strategy = "darts"
+training = { epochs = 3, batch = 32, checkpoint_minutes = 0 }
+alphas = { kind = "adam", lr = 3e-3, betas = [0.5, 0.999], schedule = "constant" }
+options = { order = 2 }
+
+[[phase]]
+name = "again"
+strategy = "gdas"
+start = { alphas = "search", weights = "search" }
+training = { epochs = 2, batch = 32, checkpoint_minutes = 0 }
+
+[[phase]]
+name = "any"
+strategy = "random"
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "again" }
+training = { epochs = 3, batch = 32, ema = 0.9, checkpoint_minutes = 0 }
+"""
+"""Every kind of phase, in a second; checkpoints after every step."""
+
+
+def recipe(folder: Path) -> Path:
+    """`RECIPE` and its space as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "tiny.arch").write_text(TINY.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
+    path = folder / "recipe.toml"
+    path.write_text(RECIPE)
+    return path
+
+
+def command(*arguments: object, processes: int = 1) -> list[str]:
+    """`archir search` as a process, or as several that `torchrun` starts."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    return [sys.executable, *(torchrun if processes > 1 else []), "-m", "archir", "search", *map(str, arguments)]
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of such a process."""
+    paths = [str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,124 @@
+"""Two processes search as one with the doubled batch does."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch.multiprocessing.spawn import spawn
+
+from archir import backends
+from archir.runs import Run
+from archir_torch.engine import distributed
+from archir_torch.engine.loop import Row, run
+from archir_torch.engine.settings import Optimizer
+from archir_torch.search.job import Strategy
+from tests.torch_backend.searches import command, recipe, strategy, surroundings
+
+PROCESSES = 2
+CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "first order": ("darts", {"penalty": {}, "entropy": {"last": 0.1}}),
+    "second order": ("darts", {"order": 2, "penalty": {}}),
+    "eigenvalue": ("darts", {"curvature": {"iterations": 3}}),
+    "gdas": ("gdas", {}),
+    "gdas, second order": ("gdas", {"order": 2}),
+    "inputs with weights": ("darts", {"edges": "weighted"}),
+}
+
+
+def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
+    """A search whose last batch of an epoch is smaller than the others, and odd."""
+    kind, options = CASES[case]
+    alphas = Optimizer(kind="adam", lr=3e-3, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
+    search = strategy(kind, options, batch=batch, alphas=alphas)
+    return search, run(search, epochs=search.epochs, steps=search.steps)
+
+
+def worker(rank: int, folder: Path, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    distributed.start("cpu")
+    for case in CASES:
+        search, rows = searched(case, 8)
+        tensors = {name: tensor.contiguous().clone() for name, tensor in search.state().tensors.items()}
+        save_file(tensors, folder / f"{case}-{rank}.safetensors")
+        (folder / f"{case}-{rank}.json").write_text(json.dumps(rows))
+    distributed.stop()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left."""
+    path = tmp_path_factory.mktemp("searches")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    spawn(worker, (path, port), nprocs=PROCESSES)
+    return path
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -> None:
+    search, rows = searched(case, 16)
+    wanted = search.state().tensors
+    first, second = (load_file(folder / f"{case}-{rank}.safetensors") for rank in range(PROCESSES))
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    assert wanted["search/history"].std(0).max() > 1e-3
+    for name in ("search/history", "alphas/weights/logits"):
+        torch.testing.assert_close(first[name], wanted[name], rtol=0, atol=1e-5)
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(first[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+    measured = set(rows[0]) - {"epoch", "seconds"}
+    for rank in range(PROCESSES):
+        found = json.loads((folder / f"{case}-{rank}.json").read_text())
+        for one, other in zip(found, rows, strict=True):
+            assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)
+
+
+def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
+    """Every phase, one of which is not trained; the run is one that a single process could have left."""
+    path = recipe(tmp_path)
+    done = subprocess.run(
+        command(path, "-o", tmp_path / "two", processes=PROCESSES), env=surroundings(), text=True, capture_output=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("architecture of `retrain`") == 1
+    overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
+    backends.get("torch").search(path, tmp_path / "one", overrides=overrides, device="cpu")
+    one, two = Run.open(tmp_path / "one"), Run.open(tmp_path / "two")
+    assert two.finished
+    names = [{name for name in run.files.manifest.files if "checkpoint" not in name} for run in (one, two)]
+    assert names[0] == names[1]
+    assert one.content("best.json") == two.content("best.json")
+    for phase in ("search", "again"):
+        wanted, found = (json.loads(run.content(f"phases/{phase}/alphas.json")) for run in (one, two))
+        for what in ("logits", "history"):
+            for choice, values in wanted[what].items():
+                assert torch.tensor(found[what][choice]) == pytest.approx(torch.tensor(values), abs=1e-5), (phase, what)
+    assert [row["loss"] for row in two.phase("retrain").rows()] == pytest.approx(
+        [row["loss"] for row in one.phase("retrain").rows()], rel=1e-3
+    )
+
+
+def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:
+    path, folder = recipe(tmp_path), tmp_path / "run"
+    begin = command(path, "-o", folder, "--set", "search.training.epochs=400", processes=PROCESSES)
+    with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while "search: epoch 2" not in process.stderr.readline():
+            assert process.poll() is None
+        process.terminate()
+        said = process.stderr.read()
+    assert "search was stopped after epoch" in said
+    rows = Run.open(folder).phase("search").rows()
+    assert 2 <= len(rows) < 400
+    assert Run.open(folder).phase("search").checkpoints()

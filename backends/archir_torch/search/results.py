@@ -12,6 +12,7 @@ from safetensors.torch import save as save_tensors
 from torch import nn
 
 from archir import backends
+from archir.build.source import to_source
 from archir.ir.graph import Graph
 from archir.ir.serial import to_json
 from archir.passes.cost import cost
@@ -22,7 +23,8 @@ from archir_torch.search.job import Outcome
 if TYPE_CHECKING:
     from archir_torch.search.run import Search
 
-BEST, WEIGHTS, NETWORK, MODEL = "best.json", "weights.safetensors", "network.json", "model.onnx"
+BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
+NETWORK, MODEL = "network.json", "model.onnx"
 SUMMARY, REPORT = "summary.json", "report.html"
 
 
@@ -41,6 +43,7 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         assert outcome.network is not None
         total = cost(outcome.network)
         summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(found, name)}
+        files[SOURCE] = to_source(outcome.network)
         files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
         files[WEIGHTS] = save_tensors(module_of(outcome)[1].state_dict())
         if found.recipe.export:

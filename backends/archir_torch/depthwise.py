@@ -1,7 +1,7 @@
 """Depthwise convolutions whose gradients are made of convolutions that CPUs have fast kernels for.
 
-oneDNN runs depthwise convolutions fast forwards, but not the gradients of dilated ones, nor those of filters that are
-wider than three pixels: they take 5 to 10 times as long as these.
+oneDNN runs depthwise convolutions fast forwards, but not the gradients of those with strides or dilations, nor of
+filters wider than three pixels: they take 5 to 50 times as long as these.
 """
 
 from __future__ import annotations
@@ -31,41 +31,51 @@ def depthwise_conv(
 ) -> Tensor:
     """What `conv` does; if it is depthwise and keeps the size, with gradients that can be taken once."""
     kernel = weight.shape[-1]
-    same = stride == 1 and kernel % 2 == 1 and set(pads) == {dilation * (kernel - 1) // 2}
+    same = kernel % 2 == 1 and set(pads) == {dilation * (kernel - 1) // 2}
     depthwise = groups == x.shape[1] == weight.shape[0] and bias is None
-    apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] >= dilation * kernel
-    if same and depthwise and apart and (dilation > 1 or kernel > _WIDEST) and torch.is_grad_enabled():
-        y: Tensor = _Depthwise.apply(x, weight, dilation)  # type: ignore[no-untyped-call]
+    apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2
+    slow = stride > 1 or dilation > 1 or kernel > _WIDEST
+    if slow and same and depthwise and apart and torch.is_grad_enabled():
+        y: Tensor = _Depthwise.apply(x, weight, stride, dilation)
         return y
     return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
 
 
 class _Depthwise(torch.autograd.Function):
-    """y[c, h, w] = sum of weight[c, i, j] x[c, h + d (i - m), w + d (j - m)], zeros outside, for filters of 2 m + 1."""
+    """y[c, h, w] = sum of weight[c, i, j] x[c, s h + d (i - m), s w + d (j - m)], zeros outside, filters of 2 m + 1."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, dilation: int) -> Tensor:
-        ctx.dilation, ctx.kernel = dilation, weight.shape[-1]
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+        ctx.stride, ctx.dilation, ctx.shape, ctx.kernel = stride, dilation, x.shape, weight.shape[-1]
+        ctx.layout = _layout(x)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
-        return _same(x, weight, dilation)
+        return _same(x, weight, stride, dilation)
 
     @staticmethod
     @once_differentiable  # type: ignore[untyped-decorator]
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         x, weight = ctx.saved_tensors
-        if gradient.dim() == 4 and x is not None:
-            gradient = gradient.contiguous(memory_format=_layout(x))
-        to_input = _same(gradient, weight.flip(2, 3), ctx.dilation) if weight is not None else None
+        gradient = _spread(gradient, ctx.stride, ctx.shape).contiguous(memory_format=ctx.layout)
+        to_input = _same(gradient, weight.flip(2, 3), 1, ctx.dilation) if weight is not None else None
         to_weight = _weight_gradient(x, gradient, ctx.kernel, ctx.dilation) if x is not None else None
-        return to_input, to_weight, None
+        return to_input, to_weight, None, None
 
 
-def _same(x: Tensor, weight: Tensor, dilation: int) -> Tensor:
-    return F.conv2d(x, weight, None, 1, dilation * (weight.shape[-1] - 1) // 2, dilation, weight.shape[0])
+def _same(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+    return F.conv2d(x, weight, None, stride, dilation * (weight.shape[-1] - 1) // 2, dilation, weight.shape[0])
+
+
+def _spread(gradient: Tensor, stride: int, shape: torch.Size) -> Tensor:
+    """The gradient of a result of which every `stride`-th pixel was kept."""
+    if stride == 1:
+        return gradient
+    whole = torch.empty(shape, dtype=gradient.dtype, device=gradient.device, memory_format=_layout(gradient)).zero_()
+    whole[:, :, ::stride, ::stride] = gradient
+    return whole
 
 
 def _weight_gradient(x: Tensor, gradient: Tensor, kernel: int, dilation: int) -> Tensor:
-    """The gradient [C, 1, k, k]: that of the pixels that a dilated filter meets, then for a few of its columns a time."""
+    """The gradient [C, 1, k, k] at stride 1, of the pixels that a dilated filter meets, a few columns at a time."""
     x, gradient = _apart(x, dilation), _apart(gradient, dilation)
     margin = kernel // 2
     columns = []

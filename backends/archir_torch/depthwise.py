@@ -36,7 +36,7 @@ def depthwise_conv(
     apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2
     slow = stride > 1 or dilation > 1 or kernel > _WIDEST
     if slow and same and depthwise and apart and torch.is_grad_enabled():
-        y: Tensor = _Depthwise.apply(x, weight, stride, dilation)
+        y: Tensor = _Depthwise.apply(x, weight, stride, dilation)  # type: ignore[no-untyped-call]
         return y
     return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
 
@@ -52,7 +52,7 @@ class _Depthwise(torch.autograd.Function):
         return _same(x, weight, stride, dilation)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         x, weight = ctx.saved_tensors
         gradient = _spread(gradient, ctx.stride, ctx.shape).contiguous(memory_format=ctx.layout)

@@ -29,12 +29,13 @@ class Shared(Merged):
     """Layers that compute the same: the first one does, and the others have what it has then."""
 
     def __call__(self, x: Tensor) -> Tensor:
+        """The result they have in common."""
         first, *others = self.layers()
         y: Tensor = first(x)
         if first.training:
             with torch.no_grad():
-                for name, buffer in first._buffers.items():
-                    torch._foreach_copy_([getattr(other, name) for other in others], [buffer] * len(others))
+                for name in first._buffers:
+                    torch._foreach_copy_([getattr(o, name) for o in others], [getattr(first, name)] * len(others))
         return y
 
 
@@ -42,6 +43,7 @@ class Stacked(Merged):
     """Layers one beside the other: weights are joined, and what running them changes is taken apart again."""
 
     def __call__(self, x: Tensor) -> Tensor:
+        """All results, one beside the other."""
         layers = self.layers()
         first = layers[0]
         weights = {name: torch.cat([getattr(layer, name) for layer in layers]) for name in first.names}
@@ -56,12 +58,13 @@ class Stacked(Merged):
 
 
 class Parts:
-    """A function whose result is handed out in equal parts, all at once: the gradient of many slices is many tensors."""
+    """A function whose result is handed out in equal parts, all at once: slices have a gradient of full size each."""
 
     def __init__(self, function: Callable[..., Tensor], count: int) -> None:
         self.function, self.count = function, count
 
     def __call__(self, *operands: Tensor) -> tuple[Tensor, ...]:
+        """The parts along the channels."""
         return self.function(*operands).chunk(self.count, 1)
 
 

@@ -157,9 +157,7 @@ class MixStep(Step):
 
     __slots__ = ("factors", "norms", "shape", "shares")
 
-    def __init__(
-        self, factors: Sequence[Factors], norms: Sequence[Home | None], shape: tuple[int, ...]
-    ) -> None:
+    def __init__(self, factors: Sequence[Factors], norms: Sequence[Home | None], shape: tuple[int, ...]) -> None:
         super().__init__(None)
         self.factors, self.norms, self.shape = factors, norms, shape
         self.shares: tuple[int, ...] = ()

@@ -13,7 +13,7 @@ import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
-from archir.build.files import Loader, read
+from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
-    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "score", "scorer", "train", "validate",
+    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "resume", "run", "score", "scorer",
+    "train", "validate",
 ]  # fmt: skip
 
 
@@ -63,12 +64,6 @@ def graph(
     file, net = split(str(path))
     text, folder = source(file)
     return elaborate(text, file, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
-
-
-def split(path: str) -> tuple[str, str | None]:
-    """A path and the net it names, if it names one."""
-    file, colon, net = path.rpartition(":")
-    return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
 
 
 def source(file: str) -> tuple[str, Path | None]:
@@ -184,6 +179,21 @@ def train(graph: Graph, **options: Any) -> Any:
     Options are `data`, `settings`, `folder`, `resume`, `device` and `progress`; see `archir_torch.TorchBackend.train`.
     """
     return backends.get("torch").train(graph, **options)
+
+
+def run(recipe: str | Path, folder: str | Path, **options: Any) -> Mapping[str, Any]:
+    """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
+
+    Options are `overrides`, `device` and `watch`; see `archir_torch.TorchBackend.search`. Raises ArchError.
+    """
+    found: Mapping[str, Any] = backends.get("torch").search(Path(recipe), Path(folder), **options)
+    return found
+
+
+def resume(folder: str | Path, **options: Any) -> Mapping[str, Any]:
+    """Go on with a search that was stopped, exactly where it was; a summary of what it came to. Raises ArchError."""
+    found: Mapping[str, Any] = backends.get("torch").search(None, Path(folder), resume=True, **options)
+    return found
 
 
 def score(graph: Graph, proxy: str, **options: Any) -> float:

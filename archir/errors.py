@@ -165,6 +165,10 @@ class RuleError(Exception):
         self.message, self.hint, self.code = message, hint, code
 
 
+class Interrupted(KeyboardInterrupt):
+    """Somebody stopped long work, and what was done is kept: it can go on."""
+
+
 def fail(code: str, message: str, span: Span | None = None, hint: str | None = None) -> ArchError:
     """An `ArchError` of one diagnostic."""
     return ArchError(Diagnostic(code, message, span, hint))

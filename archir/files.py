@@ -26,10 +26,11 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -50,7 +50,7 @@ def _operation(op: type[Op]) -> str:
         kinds = attribute_types(op)
         rows = [(f"`{f.name}`", described(kinds[f.name]), _default(f)) for f in fields(op)]
         parts.append(table(["attribute", "type", "default"], rows))
-    facts = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs}
+    facts = {"Result": op.infer, "Weights": op.weights, "Multiply-accumulates": op.macs, "Kernels": op.kernels}
     told = [f"- {what}: {_rule(rule)}" for what, rule in facts.items() if not _inherited(rule)]
     words = {"commutative": op.commutative, "linear": op.linear, "random in training": op.random}
     traits = [word for word, holds in words.items() if holds]
@@ -58,8 +58,8 @@ def _operation(op: type[Op]) -> str:
 
 
 def _inherited(rule: Callable[..., Any]) -> bool:
-    """Whether a rule is that of operations without weights, or without a cost."""
-    return rule in (Op.weights, Free.macs)
+    """Whether a rule is that of operations without weights or multiply-accumulates, or of one kernel."""
+    return rule in (Op.weights, Free.macs, Op.kernels)
 
 
 def _rule(rule: Callable[..., Any]) -> str:
@@ -158,6 +158,8 @@ GROUPS = {
     "A06": "Limits", "A07": "Graphs and passes", "A08": "Files and imports", "A09": "Backends",
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
+    "A17": "Training engine", "A18": "Runs", "A19": "Objectives", "A20": "Relaxation", "A21": "Derivation",
+    "A22": "Recipes",
 }  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -170,6 +172,29 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert "A1108" in few.stderr
     assert "hint: try -p classes=10" in few.stderr
     assert "A1109" in run("train", str(space), "--epochs", "0", "-o", str(tmp_path / "none"), code=1).stderr
+
+
+def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from archir_torch.train import _Network
+
+    space = tmp_path / "net.arch"
+    space.write_text("net net {\n input x: f32[1, 8, 8]\n output y = x |> flatten |> dropout(0.1) |> linear(10)\n}\n")
+    options = ("train", str(space), "--epochs", "2", "-o")
+    run(*options, str(tmp_path / "whole"))
+    step = _Network.step
+
+    def stopped(network: _Network, index: int) -> object:
+        if index == 30:
+            os.kill(os.getpid(), signal.SIGINT)
+        return step(network, index)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(_Network, "step", stopped)
+        result = run(*options, str(tmp_path / "parted"), code=130)
+    assert result.stderr.endswith("training was stopped after epoch 2, step 8; go on with --resume\n")
+    run(*options, str(tmp_path / "parted"), "--resume")
+    whole, parted = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parted"))
+    assert whole == parted
 
 
 def test_explain() -> None:

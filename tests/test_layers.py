@@ -21,6 +21,7 @@ LAYERS = [
     {"costs"},
     {"pictures"},
     {"backends"},
+    {"runs"},
     {"search"},
     {"analysis"},
     {"api"},
@@ -130,7 +131,7 @@ def run_alone(program: str, cwd: Path) -> str:
 
 def test_importing_archir_loads_no_framework(tmp_path: Path) -> None:
     assert run_alone("import archir\n", tmp_path) == "[]"
-    assert run_alone("import archir.api, archir.search.space\n", tmp_path) == "[]"
+    assert run_alone("import archir.api, archir.search.space, archir.runs\n", tmp_path) == "[]"
 
 
 @pytest.mark.parametrize("command", ["check", "show", "count", "sample", "cost"])

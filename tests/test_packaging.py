@@ -30,6 +30,7 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir/std/attention.arch",
         "archir/codes/A0401.md",
         "archir/pictures/page/page.js",
+        "archir/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
         "archir_torch/local_attention.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from archir.analysis.requirements import idle_requirements
 from archir.analysis.siblings import collapse, equivalent
 from archir.analysis.spread import spread
 from archir.analysis.statistics import shared_statistics
@@ -19,6 +20,7 @@ RULES: list[Callable[[Subject], Iterator[Diagnostic]]] = [
     unused_choices,
     collapse,
     shared_statistics,
+    idle_requirements,
 ]
 """Rules that look at a net's graph."""
 FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [unused_parameters, unused_imports]

@@ -12,7 +12,7 @@ from archir.build.choose import Chooser
 from archir.build.context import Frame, LimitError, Limits
 from archir.build.deep import deeply
 from archir.build.files import Loader, Module
-from archir.build.locals import COSTS, assigned
+from archir.build.locals import COSTS, LATENCY, assigned, latency_name
 from archir.build.names import check_names
 from archir.build.values import POISON, UNBOUND, Items, kind
 from archir.cases import Value, both, if_else, negate, restrict, same, varies
@@ -28,6 +28,10 @@ _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="
 
 class Elaborator(Chooser):
     """Runs the statements of a net."""
+
+    def __init__(self, limits: Limits, module: Module, name: str, loader: Loader) -> None:
+        super().__init__(limits, module, name)
+        self.loader = loader
 
     def execute(self, body: ast.Body) -> None:
         """Run statements, each under the condition that nothing was returned before."""
@@ -175,7 +179,7 @@ class Elaborator(Chooser):
         elif isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
-        elif any(_mentions(tree, cost) and cost not in self.frame.env for cost in COSTS):
+        elif any(_mentions(tree, cost) for cost in self._costs()):
             self._require_cost(tree)
         else:
             condition = self.condition(tree)
@@ -189,11 +193,12 @@ class Elaborator(Chooser):
     def _require_cost(self, tree: ast.Expr) -> None:
         """A bound on a cost; what an architecture costs is known only when it is complete."""
         sides = [tree.first, *(operand for _, operand in tree.rest)] if isinstance(tree, ast.Comparison) else []
-        costs = [i for i, side in enumerate(sides) if isinstance(side, ast.Name) and side.text in COSTS]
-        plain = all(not _mentions(s, cost) for i, s in enumerate(sides) if i not in costs for cost in COSTS)
+        costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
+        others = [side for i, side in enumerate(sides) if i not in costs]
+        plain = not any(_mentions(side, cost) for side in others for cost in self._costs())
         if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not plain:
-            hint = "such as `require macs <= 600M`"
-            self.error("A0509", "a cost is compared, by itself, with a number", tree.span, hint)
+            hint = 'latency("cpu.json") <= 5ms' if _mentions(tree, LATENCY) else "macs <= 600M"
+            self.error("A0509", "a cost is compared, by itself, with a number", tree.span, f"such as `require {hint}`")
             return
         cost, relation = sides[costs[0]], tree.rest[0][0]
         other = sides[1 - costs[0]]
@@ -201,12 +206,42 @@ class Elaborator(Chooser):
             self.error("A0509", f"a cost cannot be compared by `{relation}`", tree.span)
             return
         limit = self.lift(other.span, lambda leaf: static.integer(leaf, "a bound on a cost"), self.eval(other))
-        if limit is POISON:
+        named = self._cost(cost)
+        if limit is POISON or named is None:
             return
+        name, table = named
         relation = relation if costs[0] == 0 else _RELATIONS[relation]
-        assert isinstance(cost, ast.Name)
-        bound = Constraint(self.path, "require", tree.span.text, tree.span, cost.text, relation, limit)
+        bound = Constraint(self.path, "require", tree.span.text, tree.span, name, relation, limit, table)
         self.constrain(bound)
+
+    def _costs(self) -> list[str]:
+        """The names that mean costs here, and no variables."""
+        return [name for name in (*COSTS, LATENCY) if name not in self.frame.env]
+
+    def _is_cost(self, tree: ast.Expr) -> bool:
+        match tree:
+            case ast.Name(text=name):
+                return name in self._costs() and name != LATENCY
+            case ast.Call(callee=ast.Name(text=name)):
+                return name in self._costs() and name == LATENCY
+        return False
+
+    def _cost(self, tree: ast.Expr) -> tuple[str, Path | None] | None:
+        """A cost's name, and the file of its table; None, with a complaint, if there is none."""
+        if isinstance(tree, ast.Name):
+            return tree.text, None
+        assert isinstance(tree, ast.Call)
+        file: Value = None
+        if len(tree.arguments) == 1 and tree.arguments[0].name is None:
+            file = self.eval(tree.arguments[0].value)
+        if isinstance(file, str):
+            try:
+                return latency_name(file), self.loader.located(file, self.frame.module.folder, tree.span)[0]
+            except ArchError as error:
+                self.problems.add(error.diagnostics[0])
+        elif file is not POISON:
+            self.error("A0509", "`latency` takes the file of a table", tree.span, '`latency("cpu.json") <= 5ms`')
+        return None
 
     def constants(self, module: Module) -> None:
         """Evaluate the constants of a file."""
@@ -254,23 +289,27 @@ def elaborate(
 
     Raises ArchError with everything that is wrong with the text.
     """
-    limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
     module = loader.load(text, path, folder)
-    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
+    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits or Limits())))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
-    """Bounds on costs, as `require` takes them: `macs <= 600M and params < 5M`. Raises ArchError."""
+    """Bounds on costs, as `require` takes them: `macs <= 600M and params < 5M`. Raises ArchError.
+
+    Tables of latencies are looked for from the current folder on.
+    """
     source = Source(name, text)
     lines = text.splitlines()
     if len(lines) != 1 or "#" in text:
         raise fail("A0509", "bounds are one line, such as `macs <= 600M and params < 5M`", Span(source, 0, len(text)))
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
-        graph = elaborate(f"{before}{text}\n    output y = x\n}}\n", name)
+        loader = Loader(Path.cwd(), anywhere=True)
+        module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
+        graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
     except ArchError as error:
         raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
@@ -302,7 +341,7 @@ def check_library(
 
 
 def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
-    context = Elaborator(limits, module, name)
+    context = Elaborator(limits, module, name, loader)
     for problem in loader.problems:
         context.problems.add(problem)
     try:

@@ -18,10 +18,14 @@ MOST_IMPORTS = 64
 
 @dataclass(eq=False)
 class Module:
-    """A parsed file. `names` are its own definitions and constants; `imported` says which file a name comes from."""
+    """A parsed file. `names` are its own definitions and constants; `imported` says which file a name comes from.
+
+    Relative paths start at `folder`; without one, there are none.
+    """
 
     path: str
     tree: ast.File
+    folder: Path | None
     names: dict[str, Value] = field(default_factory=dict)
     imported: dict[str, Module | Library] = field(default_factory=dict)
     nets: dict[str, ast.Definition] = field(default_factory=dict)
@@ -47,10 +51,14 @@ class Module:
 
 
 class Loader:
-    """Reads a file and everything it imports, each file once. Collects problems; raises ArchError at the end."""
+    """Reads a file and everything it imports, each file once. Collects problems; raises ArchError at the end.
 
-    def __init__(self, root: Path | None, most_bytes: int = MOST_BYTES) -> None:
+    Files are those below `root`; with `anywhere`, what is given to the command line or to Python may lie elsewhere.
+    """
+
+    def __init__(self, root: Path | None, most_bytes: int = MOST_BYTES, anywhere: bool = False) -> None:
         self.root = root.resolve() if root is not None else None
+        self.anywhere = anywhere
         self.most_bytes = most_bytes
         self.problems: list[Diagnostic] = []
         self._modules: dict[str, Module] = {}
@@ -59,7 +67,7 @@ class Loader:
     def load(self, text: str, path: str, folder: Path | None) -> Module:
         """The module of a text. `folder` is where its relative imports start; None forbids them."""
         tree = parse(text, path, self.most_bytes)
-        module = Module(path, tree)
+        module = Module(path, tree, folder)
         for item in tree.items:
             if isinstance(item, ast.Definition):
                 self._define(module, item)
@@ -94,18 +102,26 @@ class Loader:
                 raise fail("A0806", f"`{name}` is imported from two files", item.span, hint)
 
     def _relative(self, item: ast.Import, folder: Path | None) -> Module:
-        if folder is None or self.root is None:
-            raise fail("A0802", "a text that is no file cannot import other files", item.span)
-        path = (folder / item.path).resolve()
-        if Path(item.path).is_absolute() or not path.is_relative_to(self.root):
-            raise fail("A0803", f'"{item.path}" lies outside of the folder {self.root.name or self.root}', item.span)
+        path, root = self.located(item.path, folder, item.span)
         try:
             text = read(path, self.most_bytes, item.path)
         except ArchError as error:
             problem = error.diagnostics[0]
             near = suggest(path.name, (p.name for p in path.parent.glob("*.arch"))) if path.parent.is_dir() else None
             raise fail(problem.code, problem.message, item.span, near) from None
-        return self._once(str(path), text, str(path.relative_to(self.root)), path.parent, item.span)
+        return self._once(str(path), text, str(path.relative_to(root)), path.parent, item.span)
+
+    def located(self, name: str, folder: Path | None, span: Span) -> tuple[Path, Path]:
+        """The file of a relative path in a module, and the root folder. Raises ArchError (A0802, A0803)."""
+        if folder is None or self.root is None:
+            raise fail("A0802", "a text that is no file cannot read other files", span)
+        try:
+            path = (folder / name).resolve()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise fail("A0801", f"cannot read {name!r}: {error}", span) from None
+        if not self.anywhere and (Path(name).is_absolute() or not path.is_relative_to(self.root)):
+            raise fail("A0803", f'"{name}" lies outside of the folder {self.root.name or self.root}', span)
+        return path, self.root
 
     def _library(self, item: ast.Import) -> Module:
         first, *rest = item.path.split(".")
@@ -139,6 +155,12 @@ class Loader:
     def modules(self) -> list[Module]:
         """Every imported module, once."""
         return list(self._modules.values())
+
+
+def split(path: str) -> tuple[str, str | None]:
+    """A path and the net it names, if it names one."""
+    file, colon, net = path.rpartition(":")
+    return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -9,8 +10,21 @@ from typing import Any
 
 from archir.syntax import ast
 
-COSTS = ("params", "macs", "activation_bytes", "peak_bytes")
+COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
 """Names that mean an architecture's costs in a `require`."""
+LATENCY = "latency"
+"""What a `require` calls with the file of a table, such as `latency("cpu.json")`, for a cost in nanoseconds."""
+
+
+def latency_name(file: str) -> str:
+    """The name of the cost that a table's file gives."""
+    return f'{LATENCY}("{file}")'
+
+
+def latency_file(name: str) -> str | None:
+    """The table's file in the name of a cost, such as `latency("cpu.json")`; None for other names."""
+    found = re.fullmatch(rf'{LATENCY}\("(.*)"\)', name, re.DOTALL)
+    return found and found[1]
 
 
 def assigned(tree: Any) -> Iterator[str]:
@@ -26,7 +40,7 @@ def assigned(tree: Any) -> Iterator[str]:
             case ast.ChooseSubset(label=ast.Name() as label, where=ast.Expr()):
                 yield label.text
             case ast.Require():
-                yield from COSTS
+                yield from (*COSTS, LATENCY)
 
 
 def walk(tree: Any) -> Iterator[ast.Tree]:

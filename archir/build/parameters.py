@@ -21,8 +21,9 @@ def parse_parameter(text: str) -> tuple[str, Value]:
     if written.isidentifier() and written not in ("true", "false", "none"):
         return name, written
     try:
-        module = Loader(None).load(f"const value = {written}", "-p", None)
-        context = Elaborator(Limits(), module, name)
+        loader = Loader(None)
+        module = loader.load(f"const value = {written}", "-p", None)
+        context = Elaborator(Limits(), module, name, loader)
         context.constants(module)
         context.problems.raise_any()
     except ArchError as error:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from archir import __version__
-from archir.errors import ArchError, suggest
+from archir.errors import ArchError, Interrupted, suggest
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
@@ -20,8 +20,10 @@ _COMMANDS = {
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
     "bench": ("bench", "Time the operations of a space on a device: a table that predicts latencies."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),
     "export": ("export", "Write a trained network as a verified ONNX model."),
+    "runs": ("list_runs", "List runs: how far each came, and whether it is whole."),
     "explain": ("explain", "Explain a diagnostic's code."),
     "doctor": ("doctor", "Report versions, devices and installation traps."),
     "completion": ("completion", "Print the script that completes commands in a shell."),
@@ -57,7 +59,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; its ArchError is printed, and exits with 1."""
+        """Run a command; its ArchError is printed, and exits with 1; one that was stopped and can go on, with 130."""
         as_json = "--json" in ctx.args
         try:
             return super().invoke(ctx)
@@ -66,6 +68,9 @@ class Commands(click.Group):
 
             complain(error, as_json)
             ctx.exit(1)
+        except Interrupted as stop:
+            click.echo(f"{stop}; go on with --resume", err=True)
+            ctx.exit(130)
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -74,5 +79,5 @@ def main() -> None:
     """Search spaces of neural architectures as programs: check, count, sample, train, export.
 
     FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
-    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage.
+    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 130 stopped, and can go on.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -71,3 +71,65 @@ class TrainingProgress:
         else:
             text = f"epoch {number}/{self._epochs}: loss {done.loss:.3f}, held out {accuracy}, {done.seconds:.1f} s"
             click.echo(text, err=True)
+
+
+class SearchProgress:
+    """Shows phase, epoch, loss, accuracy and the time that is left. Used in a `with` statement."""
+
+    def __init__(self) -> None:
+        self._bar: Any = None
+        self._task: Any = None
+        self._phase, self._epochs, self._steps, self._accuracy = "", 0, 1, "-"
+
+    def __enter__(self) -> SearchProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
+        """A phase begins."""
+        self._end()
+        self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
+        if not sys.stderr.isatty():
+            return
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.fields[phase]} epoch {task.fields[epoch]}"),
+            BarColumn(),
+            TextColumn("loss {task.fields[loss]}  held out {task.fields[accuracy]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console(stderr=True),
+        )
+        now = f"{done // steps + 1}/{epochs}"
+        total = epochs * steps
+        self._task = self._bar.add_task("", total=total, completed=done, phase=phase, epoch=now, loss="-", accuracy="-")
+        self._bar.start()
+
+    def step(self, index: int, measured: Mapping[str, float]) -> None:
+        """A step was done."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=index + 1, loss=f"{next(iter(measured.values())):.3f}")
+
+    def epoch(self, row: Mapping[str, Any]) -> None:
+        """An epoch was done."""
+        number = int(row["epoch"]) + 1
+        measures = {name: value for name, value in row.items() if name in ("loss", "accuracy")}
+        if "accuracy" in measures:
+            self._accuracy = f"{100 * measures['accuracy']:.1f}%"
+        if self._bar is not None:
+            now = f"{min(number + 1, self._epochs)}/{self._epochs}"
+            self._bar.update(self._task, epoch=now, accuracy=self._accuracy)
+            return
+        parts = [f"loss {measures['loss']:.3f}"] if "loss" in measures else []
+        parts += [f"held out {self._accuracy}"] if "accuracy" in measures else []
+        parts.append(f"{float(row['seconds']):.1f} s")
+        click.echo(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

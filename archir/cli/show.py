@@ -11,10 +11,15 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.costs.means import means
 from archir.files import write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
+from archir.pictures.heat import Heat
+from archir.search.space import Space
+
+HEATED = ("svg", "html")
 
 
 @click.command("show")
@@ -37,12 +42,17 @@ from archir.pictures import FORMATS, picture
     "--block", metavar="PATH", help="Picture this block alone: its scope, or its name (the first call of it)."
 )
 @click.option(
+    "--heat",
+    metavar="COST",
+    help="Colour boxes by their share of a cost, such as macs (svg, html): of a space, its mean.",
+)
+@click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
 )
 @arch_options
 @net_options
 def show_command(
-    file: str, passes: str, verify: bool, as_json: bool, format: str, depth: int, block: str | None,
+    file: str, passes: str, verify: bool, as_json: bool, format: str, depth: int, block: str | None, heat: str | None,
     output: Path | None, arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits,
 ) -> None:  # fmt: skip
@@ -52,10 +62,13 @@ def show_command(
     archir show space.arch                                      the graph as text
     archir show space.arch --format html -o space.html          a page whose blocks open and close
     archir show space.arch --format svg --block layer -o layer.svg
+    archir show space.arch --format html --heat macs -o macs.html
     """
     format = "json" if as_json else format
     if block is not None and format not in FORMATS:
         raise click.UsageError(f"--block is for pictures: add --format {', '.join(FORMATS)}")
+    if heat is not None and format not in HEATED:
+        raise click.UsageError(f"--heat is for pictures with colours: add --format {' or '.join(HEATED)}")
     if arch is None and seed is None:
         graph = api.graph(file, root=root, limits=limits, parameters=parameters)
     else:
@@ -67,7 +80,8 @@ def show_command(
         case "json":
             text = json.dumps(to_json(graph), indent=1) + "\n"
         case _:
-            text = picture(graph, format, depth, block)
+            of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
+            text = picture(graph, format, depth, block, of)
     if output is None:
         click.echo(text, nl=False)
     else:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archir.cli.output import big, emit, table
+from archir.costs.account import SHOWN
+from archir.costs.scopes import Range, by_scope, whole
 
 if TYPE_CHECKING:
     from archir.search.space import Space
@@ -23,6 +25,33 @@ def extremes(space: Space, as_json: bool) -> None:
         return
     rows = [(name, *(f"{value:,}" for value in pair)) for name, pair in found.items()]
     table(f"{space.name}: {big(space.size)} architectures", ["cost", "least", "greatest"], rows, right=(1, 2))
+
+
+def scopes(space: Space, depth: int, as_json: bool) -> None:
+    """The least, the mean and the greatest of each cost over all architectures, of each part of the net."""
+    parts, total = by_scope(space.account, depth), whole(space.account)
+    if as_json:
+        found = {name: {scope: _plain(part[name]) for scope, part in parts.items()} for name in total}
+        totals = {name: _plain(whole) for name, whole in total.items()}
+        emit({"net": space.name, "size": space.size, "scopes": found, "total": totals})
+        return
+    for name in total:
+        rows = [(scope, part[name]) for scope, part in parts.items() if part[name].greatest]
+        cells = [(scope, *_cells(part), _share(part, total[name])) for scope, part in [*rows, ("total", total[name])]]
+        heads = [name, "least", "mean", "greatest", "of the mean"]
+        table("", heads, cells, right=(1, 2, 3, 4))
+
+
+def _plain(part: Range) -> dict[str, float]:
+    return {"least": part.least, "mean": float(part.mean), "greatest": part.greatest}
+
+
+def _cells(part: Range) -> tuple[str, str, str]:
+    return f"{part.least:,}", f"{float(part.mean):,.1f}", f"{part.greatest:,}"
+
+
+def _share(part: Range, total: Range) -> str:
+    return f"{float(part.mean / total.mean):.1%}" if total.mean else ""
 
 
 def alternatives(space: Space, name: str, as_json: bool) -> None:
@@ -48,7 +77,8 @@ def distribution(space: Space, name: str, as_json: bool) -> None:
     quantiles = dict(zip([*FRACTIONS, "greatest"], values, strict=True))
     edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
     counts = [
-        account.distribution(name, least, greatest).count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)
+        account.distribution(name, least, greatest, SHOWN).count(edges[i] + (i > 0), edges[i + 1])[1]
+        for i in range(BARS)
     ]
     if as_json:
         emit({"net": space.name, "cost": name, "quantiles": quantiles, "edges": edges, "counts": counts})

@@ -23,6 +23,7 @@ from archir.cli.options import (
 )
 from archir.cli.output import big, emit, table
 from archir.cli.progress import tracked
+from archir.errors import fail
 from archir.files import write_atomic
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def _active(condition: object) -> str:
 )  # fmt: skip
 @click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor` lists them.")
 @click.option("--best", type=click.IntRange(1), help="How many of the -n to keep, with --by  [default: 1]")
+@click.option(
+    "--at-least", type=float, help="Keep only scores of at least that, with --by; without --best, all of them."
+)
 @proxy_options
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file."
@@ -119,6 +123,7 @@ def sample_command(
     policy: Any,
     by: str | None,
     best: int | None,
+    at_least: float | None,
     data: str,
     batch: int,
     output: Path | None,
@@ -129,17 +134,26 @@ def sample_command(
 ) -> None:
     """Draw architectures of a space, uniformly among those that satisfy its requirements, as JSON.
 
-    With --by, the -n that were drawn are scored untrained, and the --best of them kept, the best first; all start from
-    weights of the same seed and see the same minibatch.
+    With --by, the -n that were drawn are scored untrained, and the --best of them kept, or those that score --at-least
+    so much, the best first; all start from weights of the same seed and see the same minibatch.
     """
-    if best is not None and by is None:
-        raise click.UsageError("--best needs --by PROXY")
+    for option, given in {"--best": best, "--at-least": at_least}.items():
+        if given is not None and by is None:
+            raise click.UsageError(f"{option} needs --by PROXY")
     space = space_of(file, parameters, root, limits, where)
     rng = random.Random(seed)
     found = space.sample_unique(count, rng, policy) if unique else [space.sample(rng, policy) for _ in range(count)]
     scores: list[float] = []
     if by is not None:
-        found, scores = _best(space, found, best or 1, by, api.scorer([by], data=data, batch=batch, seed=seed))
+        most = best or (1 if at_least is None else count)
+        found, scores = _best(space, found, most, by, api.scorer([by], data=data, batch=batch, seed=seed))
+        if at_least is not None:
+            kept = sum(score >= at_least for score in scores)
+            if kept == 0:
+                raise fail(
+                    "A1119", f"no {by} of {count:,} architectures is {at_least:g} or more; the best is {scores[0]:g}"
+                )
+            found, scores = found[:kept], scores[:kept]
     if len(found) == 1:
         text = found[0].to_json(space.graph.parameters)
     else:

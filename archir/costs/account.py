@@ -7,23 +7,31 @@ from functools import cached_property
 
 import numpy as np
 
+from archir.build.locals import latency_file
 from archir.cases import Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
-from archir.costs.distribution import COARSE, Distribution
+from archir.costs.distribution import Distribution
+from archir.costs.rooms import Limit, Rooms
+from archir.costs.strides import Strides
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
-from archir.ir.graph import Decision, Graph
+from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
+FEW, MANY = 50_000, 200_000
+"""Rooms under bounds that are told apart, to draw quickly or to count closely."""
+SHOWN = 300_000
+"""Totals that are told apart where a distribution is shown."""
 
 
 class Account:
     """The costs of a space, worked out when they are first asked for.
 
-    `conditions` say which architectures there are; `rules` are costs of operations beside the usual ones, by name.
+    `conditions` say which architectures there are; `rules` are costs beside the usual ones, by name. Whatever takes the
+    name of a cost takes that of a table, such as `latency("cpu.json")`, too: nanoseconds.
     """
 
     def __init__(
@@ -35,8 +43,13 @@ class Account:
     ) -> None:
         self.graph, self.order, self.conditions = graph, order, conditions
         self.rules = dict(rules or {})
+        self._asked: dict[str, Rule] = {}
+        self._further: dict[str, tuple[Numbers, Groups]] = {}
+        self._tables: dict[str, Table] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[tuple[str, ...], Chain] = {}
+        self._strides: dict[tuple[str, ...], Strides] = {}
+        self._followed: dict[tuple[tuple[tuple[str, tuple[int, int]], ...], int, bool], Rooms] = {}
         self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
 
     @property
@@ -54,46 +67,109 @@ class Account:
         return Symbolic(self.graph)
 
     @cached_property
-    def _grouped(self) -> tuple[Numbers, Groups]:
-        return grouped(self._symbolic.summed(self.rules), self._index)
+    def _usual(self) -> tuple[Numbers, Groups]:
+        return grouped(self._symbolic.summed(), self._index)
+
+    def _grouped(self, name: str) -> tuple[Numbers, Groups, int]:
+        """The constant, the tables, and the column in both of a cost that adds up."""
+        if name in SUMMED:
+            return (*self._usual, SUMMED.index(name))
+        if name not in self._further:
+            rule = self._rule(name)
+            terms = self._symbolic.further(rule)
+            terms[rule.base] += 1
+            self._further[name] = grouped({name: terms}, self._index)
+        return (*self._further[name], 0)
+
+    def _rule(self, name: str) -> Rule:
+        """A further cost: one of `rules`, or the latency by a table that is looked for from the current folder on."""
+        if name in self.rules:
+            return self.rules[name]
+        if name not in self._asked:
+            from archir.costs.latency import latency_of  # pydantic takes time to import
+
+            self._asked[name] = latency_of(self.graph, name)
+        return self._asked[name]
+
+    def include(self, name: str) -> None:
+        """Have a latency among the costs that add up. Raises ArchError (A1501, A1502)."""
+        self.rules[name] = self._rule(name)
+
+    @cached_property
+    def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
+        """What each node contributes to the costs that add up; weights that several share, the first of them."""
+        found = {number: dict(values) for number, values in self._symbolic.contributions()}
+        for name in self.rules:
+            for number, value in self._symbolic.contributed(self._rule(name)):
+                if value != 0:
+                    found.setdefault(number, {})[name] = value
+        return found
+
+    def sums(self, terms: Mapping[str, Mapping[Value, int]]) -> Chain:
+        """The choices as a chain, with costs that are sums of values, each as often as it counts.
+
+        Raises ArchError (A1601, A1602).
+        """
+        constant, groups = grouped(terms, self._index)
+        return Chain(self.order, self.conditions, groups, constant.tolist())
 
     @cached_property
     def table(self) -> Table:
-        """The costs that add up."""
-        constant, groups = self._grouped
-        return sums(self.summed, constant, groups, self._index)
+        """The usual costs that add up."""
+        return sums(SUMMED, *self._usual, self._index)
 
     @cached_property
     def _peaks(self) -> Table:
-        return maxima(PEAK, self._symbolic.peaks(), self._index)
+        return maxima(PEAK, self._symbolic.alive(), self._index)
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
         wanted = tuple(names) if names is not None else self.summed
         for name in wanted:
-            self._known(name)
-        totals = self.table.at(codes)
-        found = {name: totals[:, self.summed.index(name)] for name in wanted if name != PEAK}
-        if PEAK in wanted:
-            found[PEAK] = self._peaks.at(codes)[:, 0]
+            self.known(name)
+        usual = [name for name in wanted if name in SUMMED]
+        totals = self.table.at(codes) if usual else None
+        found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
+        for name in wanted:
+            if name == PEAK:
+                found[name] = self._peaks.at(codes)[:, 0]
+            elif name not in found:
+                if name not in self._tables:
+                    constant, groups, _ = self._grouped(name)
+                    self._tables[name] = sums((name,), constant, groups, self._index)
+                found[name] = self._tables[name].at(codes)[:, 0]
         return found
 
-    def _known(self, name: str, summed: bool = False) -> None:
+    def known(self, name: str, summed: bool = False) -> None:
+        """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
-        if name not in names:
+        if name not in names and latency_file(name) is None:
             raise fail(
                 "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
             )
 
-    def chain(self, name: str) -> Chain:
-        """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self._known(name, summed=True)
-        if name not in self._chains:
-            column = self.summed.index(name)
-            constant, groups = self._grouped
-            mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}
-            self._chains[name] = Chain(self.order, self.conditions, mattering, constant[[column]].tolist())
-        return self._chains[name]
+    def chain(self, *names: str) -> Chain:
+        """The choices as a chain, with some costs. Raises ArchError (A1602, A1604)."""
+        for name in names:
+            self.known(name, summed=True)
+        if names not in self._chains:
+            groups: Groups = {}
+            constants = []
+            for place, name in enumerate(names):
+                constant, tables, column = self._grouped(name)
+                constants.append(int(constant[column]))
+                for choices, table in tables.items():
+                    if table[..., column].any():
+                        empty = np.zeros((*table.shape[:-1], len(names)), np.int64)
+                        groups.setdefault(choices, empty)[..., place] = table[..., column]
+            self._chains[names] = Chain(self.order, self.conditions, groups, constants)
+        return self._chains[names]
+
+    def strides(self, *names: str) -> Strides:
+        """The chain with some costs, a few choices at a time."""
+        if names not in self._strides:
+            self._strides[names] = Strides(self.chain(*names))
+        return self._strides[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
         """An architecture of the least, and one of the greatest cost. Raises ArchError (A0510) if there is none."""
@@ -112,7 +188,7 @@ class Account:
         if question not in self._distributions:
             least, greatest = self.extremes(name)
             bounds = max(low, least.value), min(high, greatest.value)
-            self._distributions[question] = Distribution(self.chain(name), *bounds, entries)
+            self._distributions[question] = Distribution(self.strides(name), *bounds, entries)
         return self._distributions[question]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
@@ -120,9 +196,36 @@ class Account:
         has more different totals than are told apart."""
         return self.distribution(name, low, high).count(low, high)
 
-    def draw(self, name: str, low: int, high: int, n: int, rng: np.random.Generator) -> Codes:
-        """`n` architectures, uniformly among a few more than cost from `low` to `high`, none of those left out."""
-        return self.distribution(name, low, high, COARSE).sample(n, rng, low, high)
+    def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """At least and at most how many architectures cost within all these ranges; the same, and exact, for one range
+        as `count` is, and for several unless what they leave is rounded."""
+        if len(ranges) == 1:
+            ((name, (low, high)),) = ranges.items()
+            return self.count(name, low, high)
+        above = self._rooms(ranges, MANY)
+        return (self._rooms(ranges, MANY, up=False).count if above.rounded else above.count), above.count
+
+    def draw(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
+        """`n` architectures, uniformly among a few more than cost within all these ranges, none of those left out."""
+        return self._rooms(ranges, FEW).sample(n, rng)
+
+    def _rooms(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> Rooms:
+        question = (tuple(ranges.items()), entries, up)
+        if question not in self._followed:
+            limits = []
+            for i, (name, (low, high)) in enumerate(ranges.items()):
+                limits.append(Limit(i, 1, high))
+                if low > self.extremes(name)[0].value:
+                    limits.append(Limit(i, -1, -low))
+            self._followed[question] = Rooms(self.strides(*ranges), limits, entries, up)
+        return self._followed[question]
+
+    def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether there are architectures that cost within all these ranges; where what they leave is rounded, there
+        may be none all the same."""
+        return all(self.some(name, *pair) for name, pair in ranges.items()) and (
+            len(ranges) == 1 or self._rooms(ranges, FEW).count > 0
+        )
 
     def some(self, name: str, low: int, high: int) -> bool:
         """Whether there are architectures that cost from `low` to `high`."""
@@ -145,6 +248,6 @@ class Account:
         return min(around, key=lambda value: max(low - value, value - high))
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
-        """The least costs that these fractions of all architectures do not exceed; rounded where counts are."""
+        """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
         least, greatest = (one.value for one in self.extremes(name))
-        return self.distribution(name, least, greatest).quantiles(fractions)
+        return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from archir.cases import Value, both, either, if_else, lift, negate, same, when
+from archir.cases import Value, both, either, if_else, lift, negate, when
 from archir.ir.graph import Graph, NodeId, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
@@ -18,14 +19,20 @@ from archir.ir.typing import infer, lifted
 from archir.passes.cost import SUMMED, cost_of
 from archir.types import DTYPES, TensorType
 
-Rule = Callable[..., int]
-"""What an operation costs on operands of these types."""
 Terms = Counter[Value]
 """Values, and how often each is to be counted."""
 
 
+@dataclass(frozen=True)
+class Rule:
+    """A further cost that adds up: what an operation costs on operands of these types, and every network besides."""
+
+    of: Callable[..., int]
+    base: int = 0
+
+
 class Symbolic:
-    """The costs of a graph: `summed[name]` adds up to a total, `peaks` holds what is alive at each step."""
+    """The costs of a graph: `summed` adds up to totals, `alive` to what is alive at each step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -33,24 +40,42 @@ class Symbolic:
         self.types = infer(graph)
         self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
 
-    def summed(self, rules: Mapping[str, Rule] | None = None) -> Mapping[str, Terms]:
-        """For each cost that adds up, the values that it is the sum of; `rules` are further costs of operations."""
-        self._rules = rules or {}
-        names = (*SUMMED, *self._rules)
-        found: dict[str, Terms] = {name: Counter() for name in names}
+    def summed(self) -> Mapping[str, Terms]:
+        """For each cost that adds up, the values that it is the sum of."""
+        found: dict[str, Terms] = {name: Counter() for name in SUMMED}
+        for _, values in self.contributions():
+            for name, value in values.items():
+                found[name][value] += 1
+        return found
+
+    def contributions(self) -> Iterator[tuple[NodeId, dict[str, Value]]]:
+        """What each node contributes to the costs that add up, where that is not nothing."""
         counted: dict[str, Value] = {}
         for number in self._running():
             scope, needed = self.graph[number].scope, self.needed[number]
-            values = dict(zip(names, self._costs(number), strict=True))
+            values = dict(zip(SUMMED, self._costs(number), strict=True))
             if values["params"] != 0:
                 before = counted.get(scope, False)
                 counted[scope] = either(before, needed)
                 if before is not False:
                     values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
-            for name, value in values.items():
-                if value != 0:
-                    found[name][value] += 1
-        return found
+            yield number, {name: value for name, value in values.items() if value != 0}
+
+    def further(self, rule: Rule) -> Terms:
+        """The values that a further cost is the sum of, but for what every network costs anyway."""
+        return Counter(value for _, value in self.contributed(rule))
+
+    def contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """What each node contributes to a further cost."""
+        known: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
+        for number in self._running():
+            op, needed = self.graph[number].op, self.needed[number]
+            if not isinstance(op, Input):
+                operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
+                question = op, operands, needed
+                if question not in known:
+                    known[question] = if_else(needed, lifted(rule.of, op, operands, needed), 0)
+                yield number, known[question]
 
     def _running(self) -> Iterator[NodeId]:
         for number in self.graph:
@@ -63,41 +88,40 @@ class Symbolic:
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
         question = (op, operands, self.types[number], needed)
         if question not in self._known:
-            rules = self._rules.values()
 
             def summed(op: Op, *types: TensorType) -> tuple[int, ...]:
                 *operands, result = types
                 own = cost_of(op, operands, result)
-                further = (0 if isinstance(op, Input) else rule(op, *operands) for rule in rules)
-                return (*(getattr(own, name) for name in SUMMED), *further)
+                return tuple([getattr(own, name) for name in SUMMED])
 
             together = lifted(summed, op, (*operands, self.types[number]), needed)
             self._known[question] = tuple(
-                if_else(needed, lift(lambda leaf, i=i: leaf[i], together), 0) for i in range(len(SUMMED) + len(rules))
+                if_else(needed, lift(lambda leaf, i=i: leaf[i], together), 0) for i in range(len(SUMMED))
             )
         return self._known[question]
 
-    def peaks(self) -> Iterator[Value]:
-        """For each node, the bytes that are alive while it runs; 0 where it does not."""
+    def alive(self) -> Iterator[Terms]:
+        """For each node, what is alive while it runs; where it does not, what is since the one before it."""
         readers = self._readers()
-        alive: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
-        total: Value = 0
+        found: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
+        terms: Terms = Counter()
         for number in self._running():
             own = self._bytes(number)
-            total = lift(_add, total, own)
-            yield if_else(self.needed[number], total, 0)
-            alive[number] = own, own
+            terms[own] += 1
+            terms[0] = 0
+            yield +terms
+            found[number] = own, own
             for other in dict.fromkeys(
                 [number, *(x for operand in self.graph.operands(number) for x, _ in self._sources(operand))]
             ):
-                size, now = alive[other]
+                size, now = found[other]
                 later = readers[other]
                 while later and later[-1][0] <= number:
                     later.pop()
                 then = if_else(later[-1][1] if later else False, size, 0)
-                if not same(now, then):
-                    total = lift(_change, total, now, then)
-                alive[other] = size, then
+                terms[now] -= 1
+                terms[then] += 1
+                found[other] = size, then
 
     def _bytes(self, number: NodeId) -> Value:
         x = self.types[number]
@@ -132,14 +156,6 @@ class Symbolic:
             for source, condition in self._sources(operand):
                 found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
         return list(found.items())
-
-
-def _add(one: int, other: int) -> int:
-    return one + other
-
-
-def _change(total: int, before: int, after: int) -> int:
-    return total - before + after
 
 
 def _times(one: int, other: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -52,6 +53,8 @@ class Constraint:
     cost: str | None = None
     relation: str = ""
     limit: Value = 0
+    table: Path | None = field(default=None, compare=False, repr=False)
+    """The file that a cost is looked up in, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,17 @@ class Op:
         """Multiply-accumulates of one sample: those of convolutions, linear maps and matrix products."""
         raise RuleError(f"the cost of `{self.name}` is not known")
 
+    def kernels(self, *operands: Any) -> int:
+        """Kernels that the torch backend launches in evaluation, of operands that lie in memory in order.
+
+        What computes or moves numbers counts; views, allocations, and copies into order do not.
+        """
+        return 1
+
+    def narrowed(self, part: int) -> Op:
+        """The same for one in `part` of the channels. RuleError if these do not divide."""
+        return self
+
     @property
     def varied(self) -> dict[str, Value]:
         """The attributes that depend on choices."""
@@ -115,11 +126,34 @@ class Composite(Op, abstract=True):
         """The node that stands for it: `add(op, *operands)` makes the node of a simpler operation."""
         raise RuleError(f"`{self.name}` cannot be written out")
 
+    def kernels(self, *operands: Any) -> int:
+        """Those of the operations it stands for."""
+        known: list[TensorType] = list(operands)
+        total = 0
+
+        def add(op: Op, *read: int) -> int:
+            nonlocal total
+            types = [known[operand] for operand in read]
+            total += op.kernels(*types)
+            known.append(op.infer(*types))
+            return len(known) - 1
+
+        self.expand(add, range(len(operands)), operands)
+        return total
+
 
 class Free(Op, abstract=True):
     """An operation that multiplies and accumulates nothing (activations, additions, data movement)."""
 
     def macs(self, *operands: Any) -> int:
+        """None."""
+        return 0
+
+
+class View(Free, abstract=True):
+    """An operation that computes nothing in evaluation: the same numbers under another shape or name."""
+
+    def kernels(self, *operands: Any) -> int:
         """None."""
         return 0
 

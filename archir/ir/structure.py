@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from archir.errors import RuleError, require
-from archir.ir.op import Free
+from archir.ir.op import Free, View
 from archir.types import TensorType
 
 
 @dataclass(frozen=True)
-class Input(Free):
+class Input(View):
     """A tensor that is given from outside."""
 
     operands: ClassVar[tuple[str, ...]] = ()
@@ -27,7 +27,7 @@ class Input(Free):
 
 
 @dataclass(frozen=True)
-class Select(Free):
+class Select(View):
     """One of the operands, by the outcome of a choice: outcome i reads operand `cases[i]`."""
 
     operands: ClassVar[tuple[str, ...]] = ("*alternatives",)

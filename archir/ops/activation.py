@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.errors import require
-from archir.ir.op import Free
+from archir.ir.op import Free, View
 from archir.types import TensorType
 
 
@@ -94,7 +94,7 @@ class Softmax(_Activation):
 
 
 @dataclass(frozen=True)
-class Identity(_Activation):
+class Identity(View, _Activation):
     """x itself: the skip connection of many spaces."""
 
     any_kind: ClassVar[bool] = True

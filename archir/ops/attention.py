@@ -10,6 +10,9 @@ from archir.errors import require
 from archir.ir.op import Free, Op, Weight
 from archir.types import TensorType, is_map, is_tokens
 
+APART = 5
+"""Kernels of an attention that is not one kernel: two scales, two matrix products, a softmax."""
+
 
 def _heads_split(heads: int, *xs: TensorType) -> None:
     require(heads >= 1, f"`heads` must be at least 1, got {heads}")
@@ -44,6 +47,12 @@ class Attention(Op):
         """Both matrix products."""
         return _positions(query) * _positions(key) * (query.channels + value.channels)
 
+    def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """One, of tokens (or maps of one pixel) with as many query as value channels; else one for each product,
+        one for the softmax and two that scale."""
+        in_order = query.rank == 2 or _positions(query) == _positions(key) == 1
+        return 1 if in_order and query.channels == value.channels else APART
+
 
 def _positions(x: TensorType) -> int:
     return x.elements // x.channels
@@ -65,6 +74,8 @@ class LocalAttention(Op):
     relative: bool = True
     scale: float = 1.0
     shared: bool = False
+    unfolded: ClassVar[int] = 32_768
+    """Numbers of a sample's keys, copied for every position of the window, up to which torch copies them."""
 
     def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
         """f32[value channels, H, W]."""
@@ -90,6 +101,11 @@ class LocalAttention(Op):
         """Per position: query . key and weights . value over the whole window, and the query against the tables."""
         relative = query.channels * self.kernel if self.relative else 0
         return _positions(query) * (self.kernel**2 * (query.channels + value.channels) + relative)
+
+    def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """7 on small maps, on others 4 and 4 for each position of the window; 9 more if relative, 1 more to scale."""
+        small = query.elements * self.kernel**2 <= self.unfolded
+        return (7 if small else 4 + 4 * self.kernel**2) + 9 * self.relative + (self.scale != 1)
 
 
 @dataclass(frozen=True)
@@ -132,6 +148,10 @@ class AxialAttention(Op):
         relative = query.channels if self.relative else 0
         return _positions(query) * self.span(query) * (query.channels + value.channels + relative)
 
+    def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+        """Two scales, two matrix products and a softmax; 8 more if relative."""
+        return APART + 8 * self.relative
+
 
 @dataclass(frozen=True)
 class Rotary(Free):
@@ -152,3 +172,7 @@ class Rotary(Free):
         require(x.channels // self.heads % 2 == 0, f"heads of odd width {x.channels // self.heads} have no halves")
         require(self.base > 0, f"`base` must be positive, got {self.base}")
         return x
+
+    def kernels(self, x: TensorType) -> int:
+        """6 for the angles, 2 for their cosines and sines, 6 that turn both halves and join them."""
+        return 14

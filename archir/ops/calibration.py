@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from archir.errors import require
-from archir.ir.op import Composite, Free, Op
+from archir.ir.op import Composite, Op, View
 from archir.ops.arithmetic import Add, Mul
 from archir.types import TensorType, broadcast, is_map
 
 
 @dataclass(frozen=True)
-class AsGate(Free):
+class AsGate(View):
     """x as a gate: what features are multiplied with. Its dimensions are the features', or 1."""
 
     linear: ClassVar[bool] = True
@@ -24,7 +24,7 @@ class AsGate(Free):
 
 
 @dataclass(frozen=True)
-class AsKernel(Free):
+class AsKernel(View):
     """A map f32[C, k, k] as a bank of depthwise kernels, one for each channel of each sample."""
 
     linear: ClassVar[bool] = True

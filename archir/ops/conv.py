@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -55,6 +55,13 @@ class Conv(Op):
         before, after = pads_of(self.padding, self.kernel, self.stride, self.dilation)
         return before, after, before, after
 
+    def narrowed(self, part: int) -> Conv:
+        """Fewer channels, and as many in a group as before."""
+        groups = self.groups if self.groups == 1 else self.groups // part
+        fits = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
+        require(fits, f"{self.channels} channels in {self.groups} groups do not divide by {part}")
+        return replace(self, channels=self.channels // part, groups=groups)
+
     def infer(self, x: TensorType) -> TensorType:
         """f32[channels, H', W']."""
         channels, height, width = is_map(x)
@@ -78,6 +85,10 @@ class Conv(Op):
         """One per weight and output position."""
         y = self.infer(x)
         return self.weights(x)["weight"].elements * prod(y.shape[1:])
+
+    def kernels(self, x: TensorType) -> int:
+        """One; two where the zeros before and after differ in number."""
+        return 1 + (self.pads[0] != self.pads[1])
 
 
 @dataclass(frozen=True)
@@ -117,6 +128,10 @@ class Conv1d(Op):
     def macs(self, x: TensorType) -> int:
         """One per weight and output token."""
         return self.weights(x)["weight"].elements * int(self.infer(x).shape[0])
+
+    def kernels(self, x: TensorType) -> int:
+        """One; two where the zeros before and after differ in number."""
+        return 1 + (self.pads[0] != self.pads[1])
 
 
 @dataclass(frozen=True)

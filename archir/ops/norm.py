@@ -72,6 +72,10 @@ class RmsNorm(LayerNorm):
         """`weight` [D] if affine."""
         return {"weight": Weight((x.shape[-1],), "ones")} if self.affine else {}
 
+    def kernels(self, x: TensorType) -> int:
+        """Square, mean, sum with eps, root, product; one more if affine."""
+        return 5 + self.affine
+
 
 @dataclass(frozen=True)
 class GroupNorm(_Norm):

@@ -31,6 +31,10 @@ class _Pool(Free, abstract=True):
         rows = window(height, pads, self.kernel, self.stride, 1, "height")
         return x.with_dims(channels, rows, window(width, pads, self.kernel, self.stride, 1, "width"))
 
+    def kernels(self, x: TensorType) -> int:
+        """One; two where the zeros before and after differ in number."""
+        return 1 + (self.pads[0] != self.pads[1])
+
 
 @dataclass(frozen=True)
 class MaxPool(_Pool):
@@ -43,6 +47,10 @@ class AvgPool(_Pool):
 
     linear: ClassVar[bool] = True
     count_padding: bool = False
+
+    def kernels(self, x: TensorType) -> int:
+        """One; where the padding before and after differs, two, or six that count the pixels of each window."""
+        return 1 if self.pads[0] == self.pads[1] else 2 if self.count_padding else 6
 
 
 @dataclass(frozen=True)

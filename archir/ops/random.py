@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.errors import require
-from archir.ir.op import Free
+from archir.ir.op import View
 from archir.types import TensorType
 
 
 @dataclass(frozen=True)
-class _Random(Free, abstract=True):
+class _Random(View, abstract=True):
     random: ClassVar[bool] = True
     rate: float = 0.1
 

@@ -7,12 +7,12 @@ from math import isqrt, prod
 from typing import Any, ClassVar
 
 from archir.errors import require
-from archir.ir.op import Free, Init, Weight
+from archir.ir.op import Free, Init, View, Weight
 from archir.types import TensorType, is_map, is_tokens
 
 
 @dataclass(frozen=True)
-class Reshape(Free):
+class Reshape(View):
     """The same numbers, in order, in another shape; one dimension may be -1."""
 
     linear: ClassVar[bool] = True
@@ -30,7 +30,7 @@ class Reshape(Free):
 
 
 @dataclass(frozen=True)
-class Transpose(Free):
+class Transpose(View):
     """Axes in another order, counted without the batch axis; the default swaps the last two."""
 
     linear: ClassVar[bool] = True
@@ -51,7 +51,7 @@ class Transpose(Free):
 
 
 @dataclass(frozen=True)
-class Slice(Free):
+class Slice(View):
     """Positions `start:stop` of an axis, counted without the batch axis; the default axis is that of the features."""
 
     linear: ClassVar[bool] = True
@@ -96,7 +96,7 @@ class Pad(Free):
 
 
 @dataclass(frozen=True)
-class ToTokens(Free):
+class ToTokens(View):
     """A map f32[C, H, W] as tokens f32[H * W, C], row by row."""
 
     linear: ClassVar[bool] = True
@@ -108,7 +108,7 @@ class ToTokens(Free):
 
 
 @dataclass(frozen=True)
-class ToMap(Free):
+class ToMap(View):
     """Tokens f32[H * W, C] as a map f32[C, H, W]; the default is square."""
 
     linear: ClassVar[bool] = True
@@ -126,7 +126,7 @@ class ToMap(Free):
 
 
 @dataclass(frozen=True)
-class Flatten(Free):
+class Flatten(View):
     """All numbers as a vector."""
 
     linear: ClassVar[bool] = True
@@ -166,9 +166,13 @@ class Upsample(Free):
         require(self.factor >= 1, "`factor` must be at least 1")
         return x.with_dims(channels, height * self.factor, width * self.factor)
 
+    def kernels(self, x: TensorType) -> int:
+        """One; none by a factor of 1."""
+        return int(self.factor > 1)
+
 
 @dataclass(frozen=True)
-class Parameter(Free):
+class Parameter(View):
     """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales."""
 
     operands: ClassVar[tuple[str, ...]] = ()

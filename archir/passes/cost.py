@@ -1,4 +1,4 @@
-"""What a network costs: parameters and multiply-accumulates."""
+"""What a network costs: parameters, multiply-accumulates, memory, kernels."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from archir.types import DTYPES, TensorType
 
 @dataclass(frozen=True)
 class Cost:
-    """Trainable parameters, and of one sample multiply-accumulates, bytes of all activations, and bytes that are alive
-    at once: results from when they are made until the last operation that reads them, outputs until the end."""
+    """Trainable parameters, and of one sample multiply-accumulates, bytes of all activations, kernels launched in
+    evaluation, and bytes that are alive at once: results from when they are made until the last operation that reads
+    them, outputs until the end."""
 
     params: int
     macs: int
     activation_bytes: int
+    kernels: int = 0
     peak_bytes: int = 0
 
     def __add__(self, other: Cost) -> Cost:
@@ -29,11 +31,12 @@ class Cost:
             self.params + other.params,
             self.macs + other.macs,
             self.activation_bytes + other.activation_bytes,
+            self.kernels + other.kernels,
             max(self.peak_bytes, other.peak_bytes),
         )
 
 
-SUMMED = ("params", "macs", "activation_bytes")
+SUMMED = ("params", "macs", "activation_bytes", "kernels")
 """The costs that add up; of `peak_bytes`, parts have a maximum."""
 
 
@@ -84,7 +87,7 @@ def _bytes(x: TensorType) -> int:
 def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:
     """The cost of an operation on operands of these types, of which none depends on choices."""
     params = sum(weight.elements for weight in op.weights(*operands).values() if not weight.buffer)
-    return Cost(params, op.macs(*operands), _bytes(result))
+    return Cost(params, op.macs(*operands), _bytes(result), op.kernels(*operands))
 
 
 def cost(graph: Graph) -> Cost:

@@ -24,9 +24,9 @@ def lift(graph: Graph, paths: Collection[str] | None = None) -> Graph:
     """Let choices select among tensors only: an operation that depends on one is there once for each outcome.
 
     `%1 = conv(%0, kernel=case(k: 3, 5))` -> `%1 = conv(%0, kernel=3); %2 = conv(%0, kernel=5);
-    %3 = select(%1, %2) by k`. Weights are not shared: `conv` becomes `conv.k_3` and `conv.k_5`. Where a choice changes shapes, everything up
-    to the first operation whose result no longer depends on it comes in versions. `paths` are the choices to do this
-    for, by default all. Raises ArchError (A2002) if there would be too many versions.
+    %3 = select(%1, %2) by k`. Weights are not shared: `conv` becomes `conv.k_3` and `conv.k_5`. Where a choice changes
+    shapes, everything up to the first operation whose result no longer depends on it comes in versions. `paths` are the
+    choices to do this for, by default all. Raises ArchError (A2002) if there would be too many versions.
     """
     graph = prune(graph)
     return _Lifting(graph, set(graph.decisions if paths is None else paths)).result()

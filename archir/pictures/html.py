@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from archir.pictures import place
+from archir.pictures import heat, place
 from archir.pictures.labels import KINDS, printable
 from archir.pictures.order import plan
 from archir.pictures.outline import Box, Outline
@@ -20,9 +20,9 @@ from archir.pictures.svg import text
 def to_html(outline: Outline, depth: int = 1) -> str:
     """The page of an outline whose outermost `depth` levels are open at first."""
     boxes = list(outline.root.walk())
+    used = {box.kind for box in boxes[1:]}
     data = {
-        "kinds": KINDS,
-        "used": sorted({box.kind for box in boxes[1:]}),
+        "legend": outline.scale or [(kind, name) for kind, name in KINDS.items() if kind in used],
         "opened": sorted(outline.opened(depth)),
         "sizes": {
             "sweeps": place.SWEEPS,
@@ -35,7 +35,7 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         },
         "boxes": [_data(box) for box in boxes],
     }
-    style, script = STYLE + _read("page.css"), _read("page.js")
+    style, script = STYLE + (heat.STYLE if outline.scale else "") + _read("page.css"), _read("page.js")
     parts = {
         "title": text(outline.title),
         "subtitle": text(outline.subtitle),
@@ -52,8 +52,10 @@ def _data(box: Box) -> dict[str, Any]:
     data: dict[str, Any] = {
         "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
         "scope": printable(box.scope), "details": [[name, printable(value)] for name, value in box.details],
-        "varied": box.varied, "width": wide, "height": high,
+        "style": box.style, "width": wide, "height": high,
     }  # fmt: skip
+    if box.warmth:
+        data["warmth"] = box.warmth
     if box.parts:
         order = plan(box)
         data |= {

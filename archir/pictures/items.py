@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from archir.cases import Choice, Value, support, varies
 from archir.ir.graph import Graph, NodeId, needs
@@ -41,6 +42,8 @@ class Item:
     """The alternative it is all of, if it is one."""
     needed: Value = True
     """The condition under which an output depends on it."""
+    heat: Fraction = Fraction(0)
+    """What it has of the cost that boxes are coloured by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,9 @@ def split(scope: str) -> Path:
     return tuple(scope.split(".")) if scope else ()
 
 
-def inventory(graph: Graph) -> Inventory:
-    """What there is to draw of a graph."""
-    collector = _Collector(graph)
+def inventory(graph: Graph, heat: Mapping[NodeId, Fraction] | None = None) -> Inventory:
+    """What there is to draw of a graph; `heat` is what nodes have of the cost that boxes are coloured by."""
+    collector = _Collector(graph, heat or {})
     collector.collect()
     return Inventory(collector.items, collector.boxes, graph.blocks, collector.alternatives)
 
@@ -71,8 +74,8 @@ def _common(one: Path, other: Path) -> int:
 
 
 class _Collector:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, heat: Mapping[NodeId, Fraction]) -> None:
+        self.graph, self.heat = graph, heat
         self.types: Types = typed(graph)
         self.needed = needs(graph)
         self.items: list[Item] = []
@@ -119,7 +122,8 @@ class _Collector:
         shape = labels.shape(type_)
         if isinstance(op, Input):
             details: Details = (("input", op.label), ("shape", str(type_)))
-            return self._add(Item((), op.label, "io", op.label, (shape,), details, (), Cost(0, 0, 0), shape))
+            item = Item((), op.label, "io", op.label, (shape,), details, (), Cost(0, 0, 0), shape)
+            return self._add(replace(item, heat=self.heat.get(number, item.heat)))
         types = [self.types.get(operand, type_) for operand in operands]
         varied = bool(op.varied) or any(varies(dim) for x in (*types, type_) for dim in x.dims)
         cost = None if varied else self._cost(number, types)
@@ -137,6 +141,7 @@ class _Collector:
                 shape,
                 bool(op.varied),
                 needed=self.needed.get(number, False),
+                heat=self.heat.get(number, Fraction(0)),
             )
         )
 

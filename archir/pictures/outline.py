@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from archir.cases import Choice
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
 from archir.pictures import labels
+from archir.pictures.heat import Heat, figure, legend, step
 from archir.pictures.items import Details, Inventory, Item, inventory
 from archir.pictures.labels import Kind
 from archir.pictures.tree import Links, Part, break_rings, cut, find, links_of, simplify, tree, walk, wires
@@ -32,6 +34,16 @@ class Box:
     choice: bool = False
     parts: tuple[Box, ...] = ()
     links: tuple[Link, ...] = ()
+    heat: int | None = None
+    """The colour of its share of a cost, if boxes are coloured by one."""
+    warmth: str = ""
+    """That share in figures."""
+
+    @property
+    def style(self) -> str:
+        """The classes that say how it is drawn."""
+        heat = "" if self.heat is None else f" heat{self.heat}"
+        return f"box {self.kind}{' varied' if self.varied else ''}{heat}"
 
     @property
     def header(self) -> str:
@@ -66,15 +78,20 @@ class Outline:
     root: Box
     wires: tuple[tuple[int, int], ...]
     one_block: bool = False
+    scale: tuple[tuple[str, str], ...] = ()
+    """If boxes are coloured by a cost, the classes of colours and what they mean."""
 
     def opened(self, depth: int) -> frozenset[int]:
         """The boxes that show their parts when the outermost `depth` levels do, those of a block if it pictures one."""
         return self.root.opened(depth + self.one_block)
 
 
-def outline(graph: Graph, block: str | None = None) -> Outline:
-    """The boxes of a graph; with `block`, of the block of this scope or name. Raises ArchError (A1301)."""
-    have = inventory(graph)
+def outline(graph: Graph, block: str | None = None, heat: Heat | None = None) -> Outline:
+    """The boxes of a graph; with `block`, of the block of this scope or name. Raises ArchError (A1301).
+
+    With `heat`, boxes are coloured by their share of a cost: of what the picture has of it.
+    """
+    have = inventory(graph, heat.of if heat else None)
     root = tree(have)
     if block is not None:
         path = find(root, have, block).path
@@ -84,10 +101,14 @@ def outline(graph: Graph, block: str | None = None) -> Outline:
             root.adopt([one for part in root.parts for one in ([part] if part.item is not None else part.parts)])
     simplify(root, have)
     break_rings(root, have)
-    maker = _Maker(have, links_of(root, have))
+    maker = _Maker(have, links_of(root, have), heat)
     box = maker.box(root)
     edges = tuple((maker.numbers[source], maker.numbers[target]) for source, target in wires(have))
-    return Outline(graph.name if block is None else block, _subtitle(graph, have, block), box, edges, block is not None)
+    title, facts = graph.name if block is None else block, _subtitle(graph, have, block)
+    if heat is not None:
+        facts += f" · colours: share of {heat.title}, {labels.amount(round(maker.total))} in all"
+        return Outline(title, facts, box, edges, block is not None, tuple(legend(maker.total)))
+    return Outline(title, facts, box, edges, block is not None)
 
 
 def _subtitle(graph: Graph, have: Inventory, block: str | None) -> str:
@@ -118,8 +139,9 @@ def _costs(items: list[Item]) -> list[str]:
 class _Maker:
     """Turns parts into boxes."""
 
-    def __init__(self, have: Inventory, links: Links) -> None:
-        self.have, self.links = have, links
+    def __init__(self, have: Inventory, links: Links, heat: Heat | None) -> None:
+        self.have, self.links, self.heat = have, links, heat
+        self.total = sum((item.heat for item in have.items), Fraction(0))
         self.numbers: dict[int, int] = {}
         """The box of each item."""
         self.next = 0
@@ -131,7 +153,8 @@ class _Maker:
             self.numbers[part.item] = number
             item = self.have.items[part.item]
             scope = dict(item.details).get("scope", "")
-            return Box(number, item.kind, item.title, item.lines, scope, item.details, item.varied)
+            box = Box(number, item.kind, item.title, item.lines, scope, item.details, item.varied)
+            return self._warmed(box, item.heat)
         parts = tuple(self.box(inner) for inner in part.parts)
         place = {inner: i for i, inner in enumerate(part.parts)}
         links = tuple(
@@ -141,7 +164,7 @@ class _Maker:
         choice = self.have.choices.get(part.path)
         lines, details = self._text(part)
         title = part.title if choice is None else f"choose {choice.path.rpartition('.')[2]}"
-        return Box(
+        box = Box(
             number,
             "block" if choice is None else "choice",
             labels.shortened(title),
@@ -153,6 +176,16 @@ class _Maker:
             parts,
             links,
         )
+        leaves = (self.have.items[leaf.item] for leaf in walk(part) if leaf.item is not None)
+        return self._warmed(box, sum((item.heat for item in leaves), Fraction(0)))
+
+    def _warmed(self, box: Box, own: Fraction) -> Box:
+        """The box in the colour of its share, which is among its details."""
+        if self.heat is None:
+            return box
+        share = figure(own, self.total)
+        details = (*box.details, (f"share of {self.heat.title}", share))
+        return replace(box, details=details, heat=step(own, self.total), warmth=f"{self.heat.title}: {share}")
 
     def _text(self, part: Part) -> tuple[tuple[str, ...], Details]:
         items = [self.have.items[leaf.item] for leaf in walk(part) if leaf.item is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from archir.pictures import heat
 from archir.pictures.labels import KINDS, printable, width
 from archir.pictures.outline import Box, Outline
 from archir.pictures.place import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
@@ -25,7 +26,7 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
     sheet = sheets[outline.root.number]
     seen = list(_seen(outline.root, opened))
     used = {box.kind for box in seen if box is not outline.root}
-    legend = [(kind, name) for kind, name in KINDS.items() if kind in used]
+    legend = outline.scale or [(kind, name) for kind, name in KINDS.items() if kind in used]
     keys = sum(width(name, SMALL) + 36 for _, name in legend)
     head = max(width(outline.title, 20, bold=True), width(outline.subtitle, 12))
     whole = round(max(sheet.width, keys, head) + 2 * _MARGIN)
@@ -34,7 +35,7 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{height}" '
         f'viewBox="0 0 {whole} {height}" role="img" aria-labelledby="title">',
         f'<title id="title">{text(outline.title)}: {text(outline.subtitle)}</title>',
-        f"<style>{STYLE}</style>",
+        f"<style>{STYLE}{heat.STYLE if outline.scale else ''}</style>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
         'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
         f'<rect class="paper" width="{whole}" height="{height}"/>',
@@ -77,8 +78,7 @@ def _edge(edge: Edge, x: float, y: float) -> str:
 def _box(box: Box, sheets: dict[int, Sheet], x: float, y: float) -> Iterator[str]:
     sheet = sheets[box.number]
     wide, high = sheet.width, sheet.height
-    classes = f"box {box.kind}" + (" varied" if box.varied else "")
-    yield f'<g class="{classes}"><title>{_tip(box)}</title>'
+    yield f'<g class="{box.style}"><title>{_tip(box)}</title>'
     if sheet.entries is not None:
         yield f'<rect class="open" x="{_n(x)}" y="{_n(y)}" width="{_n(wide)}" height="{_n(high)}" rx="8"/>'
         yield f'<path class="band" d="{_band(x, y, wide)}"/>'
@@ -104,7 +104,7 @@ def _band(x: float, y: float, wide: float) -> str:
 
 
 def _tip(box: Box) -> str:
-    return "\n".join(map(text, [box.title, *box.lines, *([box.scope] if box.scope else [])]))
+    return "\n".join(map(text, [box.title, *box.lines, *filter(None, [box.scope, box.warmth])]))
 
 
 def _legend(entries: Sequence[tuple[str, str]], x: float, y: float) -> Iterator[str]:

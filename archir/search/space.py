@@ -6,6 +6,7 @@ import operator
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.build.elaborate import elaborate_bounds
+from archir.build.locals import latency_file
 from archir.cases import Value, at, leaves, support, varies
 from archir.costs.account import Account
-from archir.errors import fail
+from archir.costs.symbolic import Rule
+from archir.errors import ArchError, fail
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.canonical import Canonical
 from archir.passes.specialize import specialize
@@ -271,16 +274,12 @@ class Space:
         return np.concatenate(kept)[:n]
 
     def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
-        """How architectures are drawn that keep the narrowest of the bounds at least; uniformly, if asked for."""
+        """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
         ranges = self.ranges
         self.prove()
         if policy == "choices" or not ranges:
             return lambda n, rng: self._draw_codes(n, rng, policy)
-        name, *others = ranges
-        if others:
-            name = min(ranges, key=lambda name: self.account.count(name, *ranges[name])[1])
-        low, high = ranges[name]
-        return lambda n, rng: self.account.draw(name, low, high, n, rng)
+        return lambda n, rng: self.account.draw(ranges, n, rng)
 
     def _keeping(self, codes: Codes) -> NDArray[np.bool_]:
         """Which rows of outcomes keep every bound on costs."""
@@ -300,15 +299,40 @@ class Space:
     @cached_property
     def account(self) -> Account:
         """What the architectures cost."""
-        return Account(self.graph, self.order, self._conditions("where", "require"))
+        return Account(self.graph, self.order, self._conditions("where", "require"), self._latencies())
+
+    def _latencies(self) -> dict[str, Rule]:
+        """The latencies that are bounded, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
+        bounds: dict[str, Constraint] = {}
+        for bound in self._bounds:
+            if latency_file(str(bound.cost)) is not None:
+                before = bounds.setdefault(str(bound.cost), bound)
+                if before.table != bound.table:
+                    text = f"`{bound.cost}` means two files, {before.table} and {bound.table}"
+                    raise fail("A1507", text, bound.span, "write one of the paths in another way, such as ./cpu.json")
+        found: dict[str, Rule] = {}
+        for name, bound in bounds.items():
+            from archir.costs.latency import latency_of
+
+            try:
+                found[name] = latency_of(self.graph, name, bound.table)
+            except ArchError as error:
+                raise ArchError(*(replace(problem, span=bound.span) for problem in error.diagnostics)) from None
+        return found
 
     def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """The costs of many architectures, by name: exact, without building any. `peak_bytes` only if asked for."""
+        """The costs of many architectures, by name: exact, without building any.
+
+        `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, only if asked for.
+        """
         codes = architectures if isinstance(architectures, np.ndarray) else np.array([a.codes for a in architectures])
         return dict(self.account.at(codes.astype(np.int16), names))
 
     def where(self, text: str) -> Space:
-        """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`."""
+        """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
+
+        `latency("cpu.json")` is the table in a file, looked for from the current folder on.
+        """
         graph = copy(self.graph)
         graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
         return Space(graph)
@@ -327,27 +351,32 @@ class Space:
 
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
+        account = self.account  # reads the tables of bounds that depend on choices, too
         for name, (low, high) in self.ranges.items():
-            if not self.account.some(name, low, high):
+            if not account.some(name, low, high):
                 bounds = [bound for bound in self._bounds if bound.cost == name]
                 text = " and ".join(bound.text for bound in bounds)
-                nearest = self.account.nearest(name, low, high) if low <= high else None
-                hint = f"the nearest there is: {name} = {nearest:,}" if nearest is not None else None
+                nearest = account.nearest(name, low, high) if low <= high else None
+                unit = "" if latency_file(name) is None else " ns"
+                hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
                 raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
+        if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
+            bounds = [bound for bound in self._bounds if bound.cost in self.ranges]
+            text = " and ".join(bound.text for bound in bounds)
+            raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
 
     def count(self) -> tuple[int, int]:
-        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless a
-        cost has more different totals than are told apart, or several costs are bounded."""
-        counts = [self.account.count(name, *pair) for name, pair in self.ranges.items()]
+        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
+        costs have more different totals than are told apart, or bounds are not plain."""
         everything = self.satisfying
         ranged = all(self._ranged(bound) for bound in self._bounds)
-        if ranged and len(counts) <= 1:
-            return counts[0] if counts else (everything, everything)
-        if everything <= MOST_COUNTED:
+        if not ranged and everything <= MOST_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
-        outside = sum(everything - least for least, _ in counts)
-        return max(0, everything - outside) if ranged else 0, min((most for _, most in counts), default=everything)
+        if not self.ranges:
+            return everything if ranged else 0, everything
+        least, most = self.account.count_within(self.ranges)
+        return least if ranged else 0, most
 
     def _ranged(self, bound: Constraint) -> bool:
         """Whether a bound is a range of a cost that adds up, whatever is chosen."""

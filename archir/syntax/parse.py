@@ -24,7 +24,8 @@ T = TypeVar("T", bound=ast.Tree)
 MOST_BYTES = 2**20
 MOST_DEPTH = 200
 MOST_DIGITS = 400
-SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9}
+SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
+"""What letters behind a number multiply it by; times are nanoseconds."""
 
 _WORDS = {
     "_NL": "the end of the line",
@@ -471,5 +472,5 @@ def _pairs(parts: list[Any]) -> tuple[tuple[str, Any], ...]:
 
 
 def _suffixed(text: str) -> tuple[str, int]:
-    factor = SUFFIXES.get(text[-1], 1)
-    return (text[:-1] if factor > 1 else text).replace("_", ""), factor
+    digits = text.rstrip("KMGnums")
+    return digits.replace("_", ""), SUFFIXES.get(text[len(digits) :], 1)

@@ -22,6 +22,8 @@ from archir_torch import weights
 from archir_torch.bench import TorchBench, bench
 from archir_torch.data import Split, load, minibatch
 from archir_torch.emit import emit
+from archir_torch.engine import distributed
+from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
 from archir_torch.train import Progress, Result, Settings, fit
@@ -78,6 +80,33 @@ class TorchBackend:
         module = self.lower(graph, seed=chosen.seed)
         result = fit(module, loaded, chosen, folder=folder, resume=resume, device=device, progress=progress)
         return module.cpu(), result
+
+    def search(
+        self,
+        recipe: Path | None,
+        folder: Path,
+        *,
+        resume: bool = False,
+        fall_back: bool = False,
+        overrides: Mapping[str, str] | None = None,
+        device: str | None = None,
+        watch: Watch | None = None,
+    ) -> Mapping[str, Any]:
+        """Run a recipe in a folder, or go on with the run that is there; a summary of what it came to.
+
+        `overrides` replace settings of the recipe: `{"data.source": "digits", "search.training.epochs": "2"}`. Raises
+        ArchError (A11xx, A18xx, A22xx, and whatever is wrong with a space); `Interrupted` when it was stopped.
+        """
+        from archir_torch.search import run
+
+        device = distributed.start(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if resume:
+            found = run.resumed(folder, device, fall_back)
+        elif recipe is None:
+            raise fail("A2201", "a new search needs a recipe")
+        else:
+            found = run.begin(recipe, folder, overrides or {}, device)
+        return run.search(found, watch)
 
     @property
     def proxies(self) -> list[str]:

@@ -1,10 +1,8 @@
-"""Training one network on labelled images: a plain loop, seeded, that can be killed and resumed."""
+"""Training one network on labelled images: a trainee of the engine."""
 
 from __future__ import annotations
 
-import math
-import time
-from contextlib import nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -16,7 +14,13 @@ from torch import Tensor, nn
 
 from archir.errors import fail
 from archir_torch import checkpoint
-from archir_torch.data import Data, Split, augmented
+from archir_torch.data import Data, Split
+from archir_torch.engine import distributed, loop
+from archir_torch.engine.feed import Batch, Feed
+from archir_torch.engine.learner import Learner
+from archir_torch.engine.norms import synchronise
+from archir_torch.engine.settings import Augment, Optimizer
+from archir_torch.engine.state import State
 
 
 class Settings(BaseModel):
@@ -104,107 +108,125 @@ def fit(
     Raises ArchError: A1105 (damaged checkpoint), A1106 (it belongs to other settings), A1107 (the loss is no number).
     """
     progress = progress or Silent()
-    module.to(device)
-    run = _Run(module, data, settings, device)
-    if resume and folder is not None:
-        run.restore(folder)
-    steps = math.ceil(len(data.train) / settings.batch)
-    progress.start(settings.epochs, steps * (settings.epochs - len(run.history)))
-    devices = [torch.device(device)] if device != "cpu" else []
-    with torch.random.fork_rng(devices):
-        for number in range(len(run.history), settings.epochs):
-            torch.manual_seed(settings.seed * 1_000_003 + number)  # what dropout and drop path draw from
-            done = run.epoch(number, progress)
-            if folder is not None:
-                run.save(folder)
-            progress.epoch(done)
-    return Result(tuple(run.history))
+    trainee = _Network(module, data, settings, device)
+    keeper = _Folder(folder, settings, resume) if folder is not None else None
+    rows = loop.run(
+        trainee,
+        epochs=settings.epochs,
+        steps=trainee.feed.steps,
+        keeper=keeper,
+        watch=_Shown(progress or Silent()),
+        seed=settings.seed,
+    )
+    return Result(tuple(map(_epoch, rows)))
 
 
-class _Run:
-    """A training run in progress."""
+class _Network:
+    """A network that is trained; the measure is its accuracy on held-out images."""
 
     def __init__(self, module: nn.Module, data: Data, settings: Settings, device: str) -> None:
-        self.module, self.data, self.settings, self.device = module, data, settings, device
-        self.history: list[Epoch] = []
-        self.optimizer = _optimizer(module, settings)
-        self.train = Split(data.train.images.to(device), data.train.labels.to(device))
-        self.steps = math.ceil(len(self.train) / settings.batch)
-        low = settings.precision == "bf16" or (settings.precision == "auto" and device.startswith("cuda"))
-        self.precision: Any = torch.autocast(device.split(":")[0], torch.bfloat16) if low else nullcontext()
+        self._module, self._held_out, self._settings, self._device = module.to(device), data.held_out, settings, device
+        rank, size = distributed.world()
+        shift = min(data.train.pixels[torch.zeros(1, dtype=torch.long)].shape[2:]) // 8
+        augment = Augment(shift=shift, flip=settings.flip) if settings.augment else None
+        self.feed = Feed(
+            data.train, settings.batch, seed=settings.seed, augment=augment, device=device, rank=rank, world=size
+        )
+        synchronise(module)
+        self._learner = Learner(
+            module.train(),
+            _optimizer(settings),
+            epochs=settings.epochs,
+            steps=self.feed.steps,
+            precision=settings.precision,
+        )
 
-    def epoch(self, number: int, progress: Progress) -> Epoch:
-        """One pass over the training images, then a look at the held-out ones."""
-        begin = time.perf_counter()
-        settings = self.settings
-        generator = torch.Generator().manual_seed(settings.seed * 1_000_003 + number)
-        order = torch.randperm(len(self.train), generator=generator).to(self.device)
-        self.module.train()
-        total = torch.zeros((), device=self.device)
-        for step, rows in enumerate(order.split(settings.batch)):
-            for group in self.optimizer.param_groups:
-                group["lr"] = settings.lr * self._factor(number * self.steps + step)
-            images, labels = self.train.images[rows], self.train.labels[rows]
-            if settings.augment:
-                images = augmented(images, generator, flip=settings.flip)
-            with self.precision:
-                loss = F.cross_entropy(logits(self.module(images)), labels, label_smoothing=settings.label_smoothing)
-            value = float(loss.detach())
-            if not math.isfinite(value):
-                hint = "lower --lr, or clip gradients; the last checkpoint is whole"
-                raise fail("A1107", f"the loss became {value} in epoch {number + 1}, step {step + 1}", None, hint)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            if settings.clip is not None:
-                nn.utils.clip_grad_norm_(self.module.parameters(), settings.clip)
-            self.optimizer.step()
-            total += loss.detach() * len(rows)
-            progress.step(value)
-        accuracy = evaluate(self.module, self.data.held_out, device=self.device)
-        done = Epoch(number, float(total) / len(self.train), accuracy, time.perf_counter() - begin)
-        self.history.append(done)
-        return done
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """An update."""
+        return {"loss": self._learner.update(self._loss, index, self.feed.batch(index)).loss}
 
-    def _factor(self, step: int) -> float:
-        warm = self.settings.warmup_epochs * self.steps
-        if step < warm:
-            return (step + 1) / (warm + 1)
-        if self.settings.schedule == "constant":
-            return 1.0
-        left = max(1.0, self.settings.epochs * self.steps - warm)
-        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - warm) / left)))
+    def _loss(self, batch: Batch) -> Tensor:
+        found = logits(self._module(batch.images))
+        return F.cross_entropy(found, batch.labels, label_smoothing=self._settings.label_smoothing)
 
-    def save(self, folder: Path) -> None:
-        """Write a checkpoint."""
-        weights = {f"module.{name}": tensor for name, tensor in self.module.state_dict().items()}
-        facts = {"settings": self.settings.model_dump(), "history": [vars(epoch) for epoch in self.history]}
-        checkpoint.write(folder, len(self.history), weights | checkpoint.optimizer_tensors(self.optimizer), facts)
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """A look at the held-out images."""
+        with self._learner.evaluating():
+            return {"accuracy": evaluate(self._module, self._held_out, device=self._device)}
 
-    def restore(self, folder: Path) -> None:
-        """Go on from the checkpoint of a folder, if there is one."""
-        found = checkpoint.read(folder)
+    def state(self) -> State:
+        """That of the learner."""
+        return self._learner.state()
+
+    def restore(self, state: State) -> None:
+        """Go on from a state."""
+        self._learner.restore(state)
+
+    def finished(self) -> str | None:
+        """Never before the last epoch."""
+        return None
+
+
+class _Folder:
+    """A folder with the last checkpoint, which is gone on from if `resume`."""
+
+    def __init__(self, folder: Path, settings: Settings, resume: bool) -> None:
+        self._folder, self._settings, self._resume = folder, settings.model_dump(), resume
+
+    def last(self) -> State | None:
+        """The checkpoint, if it is of the same settings."""
+        found = checkpoint.read(self._folder) if self._resume else None
         if found is None:
-            return
+            return None
         tensors, record = found
-        if record["settings"] != self.settings.model_dump():
-            changed = [k for k, v in self.settings.model_dump().items() if record["settings"].get(k) != v]
-            raise fail("A1106", f"the checkpoint in {folder} was made with other settings: {', '.join(changed)}")
-        weights = {name.removeprefix("module."): t for name, t in tensors.items() if name.startswith("module.")}
-        self.module.load_state_dict(weights)
-        checkpoint.restore_optimizer(self.optimizer, tensors)
-        self.history = [Epoch(**epoch) for epoch in record["history"]]
+        if record["settings"] != self._settings:
+            changed = [name for name, value in self._settings.items() if record["settings"].get(name) != value]
+            raise fail("A1106", f"the checkpoint in {self._folder} was made with other settings: {', '.join(changed)}")
+        return State(tensors, record["state"])
+
+    def save(self, state: State) -> None:
+        """Write a checkpoint."""
+        facts = {"settings": self._settings, "state": state.facts}
+        checkpoint.write(self._folder, state.facts["loop"]["index"], dict(state.tensors), facts)
+
+    def record(self, row: loop.Figures) -> None:
+        """The checkpoint has the rows."""
 
 
-def _optimizer(module: nn.Module, settings: Settings) -> torch.optim.Optimizer:
-    """Norms, biases and other vectors do not decay."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    groups: list[dict[str, Any]] = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": settings.weight_decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
-    if settings.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=settings.lr)
-    return torch.optim.SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.momentum > 0)
+class _Shown:
+    """A watch that tells a progress."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
+        """Training begins."""
+        self._progress.start(epochs, epochs * steps - done)
+
+    def step(self, index: int, measured: Mapping[str, float]) -> None:
+        """A step was done."""
+        self._progress.step(measured["loss"])
+
+    def epoch(self, row: loop.Figures) -> None:
+        """An epoch was done."""
+        self._progress.epoch(_epoch(row))
+
+
+def _epoch(row: loop.Figures) -> Epoch:
+    return Epoch(int(row["epoch"]), float(row["loss"]), float(row["accuracy"]), float(row["seconds"]))
+
+
+def _optimizer(settings: Settings) -> Optimizer:
+    return Optimizer(
+        kind=settings.optimizer,
+        lr=settings.lr,
+        momentum=settings.momentum,
+        nesterov=settings.momentum > 0,
+        weight_decay=settings.weight_decay,
+        clip=settings.clip,
+        schedule=settings.schedule,
+        warmup_epochs=settings.warmup_epochs,
+    )
 
 
 def logits(output: Any) -> Tensor:
@@ -216,8 +238,9 @@ def logits(output: Any) -> Tensor:
 def evaluate(module: nn.Module, split: Split, *, device: str = "cpu", batch: int = 256) -> float:
     """The part of images whose label has the largest logit."""
     module.eval()
-    right = 0
+    right = torch.zeros((), dtype=torch.long, device=device)
     with torch.no_grad():
-        for images, labels in zip(split.images.split(batch), split.labels.split(batch), strict=True):
-            right += int((logits(module(images.to(device))).argmax(1).cpu() == labels).sum())
-    return right / len(split)
+        for rows in torch.arange(len(split)).split(batch):
+            images, labels = split.pixels[rows].to(device), split.labels[rows].to(device)
+            right += (logits(module(images)).argmax(1) == labels).sum()
+    return int(right) / len(split)

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from archir.errors import ArchError
-from archir_torch.data import augmented, load
+from archir_torch.data import load
 
 
 def test_digits() -> None:
@@ -107,14 +107,3 @@ def test_folder_errors(tmp_path: Path) -> None:
         load(str(tmp_path / "bad"), (3, 8, 8))
     with pytest.raises(ArchError, match=r"A1103.*5 channels"):
         load("digits", (5, 8, 8))
-
-
-def test_augmentation_shifts_and_mirrors() -> None:
-    images = torch.zeros(512, 1, 8, 8)
-    images[:, :, 3, 2] = 1
-    found = augmented(images, torch.Generator().manual_seed(0), flip=True)
-    assert found.shape == images.shape
-    places = {tuple(place) for place in found[:, 0].nonzero()[:, 1:].tolist()}
-    assert places == {(y, x) for y in (2, 3, 4) for x in (1, 2, 3, 4, 5, 6)}
-    again = augmented(images, torch.Generator().manual_seed(0), flip=True)
-    assert torch.equal(found, again)

@@ -232,6 +232,23 @@ def test_archir_sample_keeps_the_best() -> None:
     assert "--best needs --by" in run("sample", FILE, "--best", "2", code=2).stderr
 
 
+def test_only_scores_of_at_least_so_much_are_kept() -> None:
+    drawn = ("sample", FILE, "-n", "6", *SMALL, "--by", "naswot", "--batch", "8")
+    ranked = run(*drawn, "--best", "6")
+    scores = [float(line.rpartition(" ")[2]) for line in ranked.stderr.splitlines() if line.startswith("naswot of")]
+    assert len(set(scores)) > 3
+    limit = (scores[2] + scores[3]) / 2 if scores[2] > scores[3] else scores[2]
+    wanted = sum(score >= limit for score in scores)
+    assert 0 < wanted < len(scores)
+    kept = run(*drawn, "--at-least", str(limit)).stdout.splitlines()
+    assert kept == ranked.stdout.splitlines()[:wanted]
+    assert run(*drawn, "--at-least", str(limit), "--best", "2").stdout.splitlines() == kept[:2]
+    refused = run(*drawn, "--at-least", str(scores[0] + 1), code=1)
+    assert "A1119" in refused.stderr
+    assert f"the best is {scores[0]:g}" in refused.stderr
+    assert "--at-least needs --by" in run("sample", FILE, "--at-least", "2", code=2).stderr
+
+
 def test_doctor_lists_proxies() -> None:
     assert Finding("zero-cost proxies", ", ".join(NAMES)) in list(findings())
 

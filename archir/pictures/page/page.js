@@ -1,6 +1,6 @@
 "use strict";
 (() => {
-  const { kinds, used, opened, sizes, boxes } = JSON.parse(document.getElementById("data").textContent);
+  const { legend, opened, sizes, boxes } = JSON.parse(document.getElementById("data").textContent);
   const open = new Set(opened), parent = [], level = [0];
   boxes.forEach((box, i) => (box.parts || []).forEach((part) => {
     parent[part] = i;
@@ -163,9 +163,10 @@
     const box = boxes[number], { width, height } = sheet, shown = open.has(number);
     corner.set(number, [x, y, width, height]);
     const handle = make("g", { class: "handle", role: "button", tabindex: 0, "data-box": number });
-    handle.setAttribute("aria-label", [box.title, ...box.lines].join(", "));
+    handle.setAttribute("aria-label", [box.title, ...box.lines, ...(box.warmth ? [box.warmth] : [])].join(", "));
+    if (box.warmth) handle.append(make("title", {}, [box.title, box.warmth].join("\n")));
     if (box.parts) handle.setAttribute("aria-expanded", shown);
-    const group = make("g", { class: `box ${box.kind}${box.varied ? " varied" : ""}`, "data-number": number });
+    const group = make("g", { class: box.style, "data-number": number });
     if (shown) {
       const low = y + sizes.header, inside = [];
       group.append(make("rect", { class: "open", x, y, width, height, rx: 8 }), handle);
@@ -415,8 +416,7 @@
     else if (event.key === "Escape") choose(-1);
   });
 
-  for (const [kind, name] of Object.entries(kinds)) {
-    if (!used.includes(kind)) continue;
+  for (const [kind, name] of legend) {
     const entry = document.createElement("span"), swatch = document.createElement("i");
     swatch.className = kind;
     entry.append(swatch, name);

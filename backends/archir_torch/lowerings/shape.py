@@ -51,7 +51,7 @@ def flatten(x: Tensor) -> Tensor:
 
 @lowers(ops.ChannelShuffle)
 def channel_shuffle(x: Tensor, *, groups: int) -> Tensor:
-    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+    return F.channel_shuffle(x, groups)
 
 
 @lowers(ops.Upsample)

@@ -1,0 +1,69 @@
+"""Means of costs over all architectures of a space, exact: every architecture counts alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from archir.cases import Choice, Value, support, varies
+from archir.costs.account import Account
+from archir.costs.chain import Chain, State
+from archir.errors import fail
+from archir.ir.graph import NodeId
+
+
+def means(account: Account, name: str) -> dict[NodeId, Fraction]:
+    """What each node contributes to a cost on average; nodes that never contribute are left out.
+
+    Raises ArchError (A0510, A1601, A1602, A1604).
+    """
+    account.known(name, summed=True)
+    values = {number: costs[name] for number, costs in account.contributions.items() if name in costs}
+    known = _means_of(account, values.values())
+    return {number: known[value] for number, value in values.items()}
+
+
+def _means_of(account: Account, values: Iterable[Value]) -> dict[Value, Fraction]:
+    """The mean of each value; those that depend on the same choices are added up along one chain."""
+    found: dict[Value, Fraction] = {}
+    varied: dict[frozenset[Choice], list[Value]] = {}
+    for value in dict.fromkeys(values):
+        if varies(value):
+            varied.setdefault(frozenset(support(value)), []).append(value)
+        else:
+            found[value] = Fraction(value)
+    for together in varied.values():
+        chain = account.sums({str(i): {value: 1} for i, value in enumerate(together)})
+        found.update(zip(together, averages(chain), strict=True))
+    return found
+
+
+def averages(chain: Chain) -> list[Fraction]:
+    """The mean total of each cost of a chain. Raises ArchError (A0510) if no architecture satisfies the conditions."""
+    ahead = _ahead(chain)
+    if () not in ahead[0]:
+        raise fail("A0510", "no architecture satisfies the constraints")
+    totals = [0] * len(chain.constant)
+    behind: dict[State, int] = {(): 1}
+    for level, after in zip(chain.levels, ahead[1:], strict=True):
+        reached: dict[State, int] = {}
+        for state, count in behind.items():
+            for step in level[state]:
+                if step.after in after:
+                    reached[step.after] = reached.get(step.after, 0) + count
+                    for cost, own in enumerate(step.costs):
+                        if own:
+                            totals[cost] += count * after[step.after] * own
+        behind = reached
+    return [Fraction(total, ahead[0][()]) + own for total, own in zip(totals, chain.constant, strict=True)]
+
+
+def _ahead(chain: Chain) -> list[dict[State, int]]:
+    """For each level and state, how many ways lead on from it; states that lead nowhere are missing."""
+    found: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 1}]
+    for i, level in reversed(list(enumerate(chain.levels))):
+        for state, steps in level.items():
+            ways = sum(found[i + 1].get(step.after, 0) for step in steps)
+            if ways:
+                found[i][state] = ways
+    return found

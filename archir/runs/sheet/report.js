@@ -1,0 +1,49 @@
+'use strict';
+const tip = document.getElementById('tip');
+
+function show(event, text) {
+  tip.textContent = text;
+  tip.hidden = false;
+  const { width, height } = tip.getBoundingClientRect();
+  const left = event.clientX + 14 + width < innerWidth ? event.clientX + 14 : event.clientX - 14 - width;
+  tip.style.left = Math.max(4, left) + 'px';
+  tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - height - 4)) + 'px';
+}
+
+function watch(element, look, leave) {
+  for (const kind of ['pointermove', 'pointerdown']) element.addEventListener(kind, look);
+  element.addEventListener('pointerleave', () => { tip.hidden = true; leave(); });
+}
+
+function number(value, percent) {
+  if (value === null) return '–';
+  return percent ? (100 * value).toFixed(2) + '%' : String(Number(value.toPrecision(5)));
+}
+
+for (const figure of document.querySelectorAll('[data-chart]')) {
+  const chart = JSON.parse(figure.dataset.chart);
+  const svg = figure.querySelector('svg');
+  const cross = figure.querySelector('.cross');
+  watch(svg, event => {
+    const box = svg.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width * svg.viewBox.baseVal.width;
+    let near = 0;
+    chart.x.forEach((place, index) => { if (Math.abs(place - x) < Math.abs(chart.x[near] - x)) near = index; });
+    cross.setAttribute('transform', `translate(${chart.x[near]},0)`);
+    cross.setAttribute('visibility', 'visible');
+    const lines = Object.entries(chart.series).map(([name, values]) => `${name}: ${number(values[near], chart.percent)}`);
+    show(event, [`epoch ${chart.epochs[near]}`, ...lines].join('\n'));
+  }, () => cross.setAttribute('visibility', 'hidden'));
+}
+
+for (const figure of document.querySelectorAll('[data-heat]')) {
+  const heat = JSON.parse(figure.dataset.heat);
+  const image = figure.querySelector('img');
+  watch(image, event => {
+    const box = image.getBoundingClientRect();
+    const within = (part, whole, count) => Math.max(0, Math.min(count - 1, Math.floor(part / whole * count)));
+    const column = within(event.clientX - box.left, box.width, heat.epochs.length);
+    const row = within(event.clientY - box.top, box.height, heat.names.length);
+    show(event, `epoch ${heat.epochs[column]}\n${heat.names[row]}: ${(heat.permille[column][row] / 10).toFixed(1)}%`);
+  }, () => {});
+}

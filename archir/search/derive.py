@@ -1,0 +1,199 @@
+"""The architecture that architecture parameters stand for.
+
+What is derived depends on the form of a choice and the strength of its alternatives alone. One of several: the
+strongest. Several at once: the strongest ones, where an alternative that holds a further choice is as strong as its
+weight times the strongest alternative in there (Liu et al. 2019, DARTS, section 2.4). Constraints are kept by taking
+the next strongest instead, the strongest being taken first: "the two strongest, at least one of them a feature" (Li et
+al., Neural Operator Search, section 3.3) is a space's `where`, not a rule of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log, prod
+
+import numpy as np
+
+from archir.cases import Choice, Value, at, fix, support
+from archir.errors import fail
+from archir.ir.graph import Decision
+from archir.search.architecture import Architecture
+from archir.search.space import Space
+
+Strengths = Mapping[str, Sequence[float]]
+"""By path, how strong each alternative of a choice is, 0 or more. Choices that are missing have equal ones."""
+
+DRAWS = 20_000
+"""Architectures that are looked at where the strongest one breaks a bound on costs."""
+CLIMBS = 200
+"""Steps from the best of them to better neighbours, at most."""
+
+
+def derive(space: Space, strengths: Strengths, exclude: Collection[str] = ()) -> Architecture:
+    """The strongest architecture; alternatives with labels in `exclude` are not taken.
+
+    Where it breaks a bound on costs, it is the likeliest that was found among those that do not: the strengths of what
+    is chosen, multiplied. Raises ArchError (A2101) if the constraints leave nothing to derive.
+    """
+    found = _Derivation(space, strengths, frozenset(exclude)).result()
+    architecture = space.decode(
+        space.encode({c.path: c.label(found[c.path]) for c in space.choices if c.path in found})
+    )
+    return architecture if space.within(architecture) else _likeliest(space, strengths, frozenset(exclude))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """An alternative of a choice, maybe with the outcome of the only choice inside it."""
+
+    strength: float
+    alternative: int
+    inner: tuple[Choice, int] | None = None
+
+
+class _Derivation:
+    def __init__(self, space: Space, strengths: Strengths, exclude: frozenset[str]) -> None:
+        self.space, self.strengths, self.exclude = space, strengths, exclude
+        self.known: dict[str, int] = {}
+        self._known_candidates: dict[str, list[_Candidate]] = {}
+        self.left = [c.condition for c in space.graph.constraints if c.cost is None and c.condition is not True]
+
+    def result(self) -> dict[str, int]:
+        """Strongest first, of the choices that are known to be there."""
+        pending = {decision.choice.path: decision for decision in self.space.order}
+        while pending:
+            ready = [d for d in pending.values() if not any(c.path in pending for c in support(d.active))]
+            there = [d.choice for d in ready if at(d.active, self.known) is True and d.choice.path not in self.known]
+            for decision in ready:
+                if decision.choice not in there:
+                    del pending[decision.choice.path]
+            if there:
+                choice = max(there, key=self._best)
+                if choice.take is None:
+                    self._take_one(choice)
+                else:
+                    self._take_several(choice, choice.take)
+        return {d.choice.path: self.known[d.choice.path] for d in self.space.order if at(d.active, self.known) is True}
+
+    def _best(self, choice: Choice) -> float:
+        return max((candidate.strength for candidate in self._candidates(choice)), default=0)
+
+    def strength(self, choice: Choice, alternative: int) -> float:
+        """How strong an alternative is by itself; 0 for what is excluded."""
+        if str(choice.alternatives[alternative]) in self.exclude:
+            return 0.0
+        given = self.strengths.get(choice.path)
+        return float(given[alternative]) if given is not None else 1.0
+
+    def _take_one(self, choice: Choice) -> None:
+        ranked = sorted(range(choice.outcomes), key=lambda i: -self.strength(choice, i))
+        for outcome in (i for i in ranked if not self._excluded(choice, i)):
+            if self._possible({choice: outcome}):
+                return self._decide({choice: outcome})
+        raise self._nothing(choice)
+
+    def _take_several(self, choice: Choice, take: int) -> None:
+        """The strongest alternative first, with the others that go together with it."""
+        candidates = sorted(self._candidates(choice), key=lambda candidate: -candidate.strength)
+        taken: list[_Candidate] = []
+        while len(taken) < take:
+            used = {candidate.alternative for candidate in taken}
+            found = next((c for c in candidates if c.alternative not in used and self._fits(choice, [*taken, c])), None)
+            if found is None:
+                raise self._nothing(choice)
+            taken.append(found)
+        outcome = self._outcomes(choice, taken)[0]
+        self._decide({choice: outcome, **dict(c.inner for c in taken if c.inner is not None)})
+
+    def _candidates(self, choice: Choice) -> list[_Candidate]:
+        if choice.path not in self._known_candidates:
+            alternatives = range(len(choice.alternatives))
+            self._known_candidates[choice.path] = [c for i in alternatives for c in self._candidates_of(choice, i)]
+        return self._known_candidates[choice.path]
+
+    def _candidates_of(self, choice: Choice, alternative: int) -> Iterable[_Candidate]:
+        if self._excluded(choice, alternative):
+            return []
+        own = self.strength(choice, alternative)
+        inner = [decision.choice for decision in self._inside(choice, alternative)]
+        if len(inner) == 1 and inner[0].take is None:
+            (only,) = inner
+            options = [i for i in range(only.outcomes) if not self._excluded(only, i)]
+            return [_Candidate(own * self.strength(only, i), alternative, (only, i)) for i in options]
+        strongest = (max(self.strength(each, i) for i in range(len(each.alternatives))) for each in inner)
+        return [_Candidate(own * prod(strongest), alternative)]
+
+    def _inside(self, choice: Choice, alternative: int) -> list[Decision]:
+        """The choices that are there only if an alternative is taken, and are there whatever else is chosen."""
+        taken = [o for o, subset in enumerate(choice.subsets) if alternative in subset]
+        others = [o for o in range(choice.outcomes) if o not in taken]
+        return [
+            decision
+            for decision in self.space.order
+            if support(decision.active) == [choice]
+            and all(fix(decision.active, choice, o) is True for o in taken)
+            and not any(fix(decision.active, choice, o) is True for o in others)
+        ]
+
+    def _excluded(self, choice: Choice, alternative: int) -> bool:
+        return str(choice.alternatives[alternative]) in self.exclude
+
+    def _outcomes(self, choice: Choice, taken: Sequence[_Candidate]) -> list[int]:
+        wanted = {candidate.alternative for candidate in taken}
+        return [outcome for outcome, subset in enumerate(choice.subsets) if wanted <= set(subset)]
+
+    def _fits(self, choice: Choice, taken: Sequence[_Candidate]) -> bool:
+        inner = dict(candidate.inner for candidate in taken if candidate.inner is not None)
+        return any(self._possible({choice: outcome, **inner}) for outcome in self._outcomes(choice, taken))
+
+    def _possible(self, outcomes: Mapping[Choice, int]) -> bool:
+        """Whether no constraint is broken by this alone."""
+        return all(_under(condition, outcomes) is not False for condition in self.left)
+
+    def _decide(self, outcomes: Mapping[Choice, int]) -> None:
+        self.known |= {choice.path: outcome for choice, outcome in outcomes.items()}
+        self.left = [condition for c in self.left if (condition := _under(c, outcomes)) is not True]
+
+    def _nothing(self, choice: Choice) -> Exception:
+        names = ", ".join(sorted(self.exclude & {str(label) for label in choice.alternatives}))
+        hint = f"excluded: {names}" if names else "what was derived before rules out every alternative"
+        return fail("A2101", f"nothing can be derived for `{choice.path}`", choice.span, hint)
+
+
+def _under(condition: Value, outcomes: Mapping[Choice, int]) -> Value:
+    for choice in support(condition):
+        if choice in outcomes:
+            condition = fix(condition, choice, outcomes[choice])
+    return condition
+
+
+def _likeliest(space: Space, strengths: Strengths, exclude: frozenset[str]) -> Architecture:
+    """The best of many draws that keep all bounds, and of its neighbours as long as they are better."""
+
+    def likelihood(architecture: Architecture) -> float:
+        total = 0.0
+        for choice, outcome in zip(space.choices, architecture.codes, strict=True):
+            for position in choice.subsets[outcome] if outcome >= 0 else ():
+                given = strengths.get(choice.path)
+                strength = (
+                    0.0
+                    if str(choice.alternatives[position]) in exclude
+                    else float(given[position])
+                    if given is not None
+                    else 1.0
+                )
+                total += log(max(strength, 1e-30))
+        return total
+
+    codes = np.unique(space.sample_codes(DRAWS, np.random.default_rng(0)), axis=0)
+    best = max((space.decode(row) for row in codes), key=likelihood)
+    for _ in range(CLIMBS):
+        better = max(space.neighbors(best), key=likelihood, default=best)
+        if likelihood(better) <= likelihood(best):
+            break
+        best = better
+    labels = {str(label) for path in best for label in np.atleast_1d(np.array(best[path], object))}
+    if labels & exclude:
+        raise fail("A2101", "no architecture that was found keeps the bounds on costs and what is excluded")
+    return best

@@ -1,0 +1,11 @@
+"""Labelled images from many sources, without torchvision: `load` and `minibatch`.
+
+A file per source reads raw pixels and labels (`Source`); `choosing` says which of them are used, and for what; `Split`
+and `Data` are what networks see.
+"""
+
+from archir_torch.data.loading import load, minibatch
+from archir_torch.data.pixels import Pixels
+from archir_torch.data.split import Data, Split, record, verify
+
+__all__ = ["Data", "Pixels", "Split", "load", "minibatch", "record", "verify"]

@@ -1,0 +1,120 @@
+"""Images by their rows: a tensor, or something that makes them when they are asked for.
+
+Raw pixels are uint8, or float32 from 0 to 1; what networks see is float32, as large as their input and normalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Device = torch.device | str
+
+SMALL = 64 << 20
+"""Bytes up to which all images are kept as float32; of more, uint8 ones are made float32 when they are asked for."""
+_CHUNK = 1024
+_SAMPLE = 4096
+_LUMINANCE = (0.299, 0.587, 0.114)
+
+
+class Pixels(Protocol):
+    """Images [n, C, H, W]. A tensor is one."""
+
+    def __len__(self) -> int:
+        """n."""
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        """The images of some rows [k], in their order: [k, C, H, W]."""
+
+    def to(self, device: Device) -> Pixels:
+        """The same, given out on a device, which the rows are on, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Some rows of other pixels."""
+
+    pixels: Pixels
+    rows: Tensor
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.pixels[self.rows[rows]]
+
+    def to(self, device: Device) -> Chosen:
+        """The rows and the pixels on a device."""
+        return Chosen(self.pixels.to(device), self.rows.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Normalised:
+    """Raw pixels made float32, as large as a net's input [C, H, W], and normalised, when they are asked for."""
+
+    raw: Pixels
+    size: tuple[int, int, int]
+    mean: Tensor
+    std: Tensor
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return (fitted(self.raw[rows], self.size) - self.mean) / self.std
+
+    def to(self, device: Device) -> Normalised:
+        """The raw pixels, mean and deviation on a device."""
+        return replace(self, raw=self.raw.to(device), mean=self.mean.to(device), std=self.std.to(device))
+
+
+def chosen(pixels: Pixels, rows: Tensor) -> Pixels:
+    """Some rows of pixels: a tensor of a tensor."""
+    return pixels[rows] if isinstance(pixels, Tensor) else Chosen(pixels, rows)
+
+
+def normalised(raw: Pixels, size: tuple[int, int, int], mean: Tensor, std: Tensor) -> Pixels:
+    """Normalised images of a net's input size, at once if they are few or float32 anyway."""
+    made = Normalised(raw, size, mean, std)
+    channels, height, width = size
+    few = 4 * len(raw) * channels * height * width <= SMALL
+    if not isinstance(raw, Tensor) or not (few or raw.is_floating_point()):
+        return made
+    return made[torch.arange(len(raw))]
+
+
+def fitted(images: Tensor, size: tuple[int, int, int]) -> Tensor:
+    """Raw images as float32 ones from 0 to 1 with as many channels and pixels as the net takes."""
+    channels, height, width = size
+    images = images.float().div(255) if images.dtype == torch.uint8 else images.float()
+    if images.shape[1] == 1 and channels == 3:
+        images = images.expand(-1, 3, -1, -1)
+    elif images.shape[1] == 3 and channels == 1:
+        weights = torch.tensor(_LUMINANCE, device=images.device)[:, None, None]
+        images = (images * weights).sum(1, keepdim=True)
+    if images.shape[2:] != (height, width):
+        images = F.interpolate(images, (height, width), mode="bilinear", antialias=True, align_corners=False)
+    return images.contiguous()
+
+
+def statistics(raw: Pixels, size: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel [1, C, 1, 1] of images as large as a net's input.
+
+    Of images that are decoded when they are asked for, of a sample of 4,096 that is always the same.
+    """
+    rows = torch.arange(len(raw))
+    if not isinstance(raw, Tensor) and len(raw) > _SAMPLE:
+        rows = torch.randperm(len(raw), generator=torch.Generator().manual_seed(0))[:_SAMPLE].sort().values
+    total, squares = torch.zeros(2, 1, size[0], 1, 1, dtype=torch.float64)
+    for some in rows.split(_CHUNK):
+        images = fitted(raw[some], size).double()
+        total += images.sum((0, 2, 3), keepdim=True)
+        squares += images.square().sum((0, 2, 3), keepdim=True)
+    count = len(rows) * size[1] * size[2]
+    mean = total / count
+    variance = (squares - count * mean.square()).clamp(min=0) / max(1, count - 1)
+    return mean.float(), variance.sqrt().clamp(min=1e-6).float()

@@ -1,0 +1,133 @@
+"""Several processes that train one thing, started by `torchrun`: gloo on the CPU, NCCL on GPUs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from archir.errors import fail, listed
+
+BUCKET = 2**25
+"""Bytes that are averaged at once, at most, unless a single tensor is larger."""
+
+
+class World(NamedTuple):
+    """Which process this is, of how many."""
+
+    rank: int
+    size: int
+
+
+def world() -> World:
+    """This process among those that train together: 0 of 1 if it is alone."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return World(0, 1)
+    return World(dist.get_rank(), dist.get_world_size())
+
+
+def start(device: str) -> str:
+    """Join the processes that `torchrun` started, if it did; the device of this process: each has a GPU of its own.
+
+    Raises ArchError (A1702) if there are fewer GPUs than processes.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1 or dist.is_initialized():
+        return device
+    if device.split(":")[0] == "cuda":
+        local, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+        if local >= count:
+            raise fail("A1702", f"process {local} has no GPU: there are {count}", None, "lower --nproc-per-node")
+        device = f"cuda:{local}"
+        torch.cuda.set_device(device)
+    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    return device
+
+
+def stop() -> None:
+    """Leave the other processes, if there are any."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def broadcast(tensors: Iterable[Tensor]) -> None:
+    """All processes take what the first one has."""
+    if world().size > 1:
+        _in_buckets(tensors, lambda flat: dist.broadcast(flat, 0, async_op=True), 1)
+
+
+def average(tensors: Iterable[Tensor]) -> None:
+    """Every tensor becomes its mean over all processes."""
+    if world().size > 1:
+        _in_buckets(tensors, lambda flat: dist.all_reduce(flat, async_op=True), world().size)
+
+
+def add(tensors: Mapping[str, Tensor]) -> None:
+    """Every tensor becomes its sum over all processes, which have the same names."""
+    if world().size > 1:
+        _in_buckets([tensors[name] for name in sorted(tensors)], lambda flat: dist.all_reduce(flat, async_op=True), 1)
+
+
+def agreed(*values: bool) -> tuple[bool, ...]:
+    """For each of the values, whether any process has it true."""
+    if world().size == 1:
+        return values
+    said = torch.tensor(values, dtype=torch.uint8, device=_device())
+    dist.all_reduce(said, dist.ReduceOp.MAX)
+    return tuple(map(bool, said.tolist()))
+
+
+def check_same(tensors: Mapping[str, Tensor]) -> None:
+    """Raises ArchError (A1703) naming the tensors that are not the same in all processes."""
+    if world().size == 1 or not tensors:
+        return
+    sums = torch.stack([_fingerprint(tensor) for tensor in tensors.values()]).to(_device())
+    high, low = sums.clone(), sums.clone()
+    dist.all_reduce(high, dist.ReduceOp.MAX)
+    dist.all_reduce(low, dist.ReduceOp.MIN)
+    differ = [name for name, same in zip(tensors, (high == low).all(1).tolist(), strict=True) if not same]
+    if differ:
+        raise fail("A1703", f"{len(differ)} of {len(tensors)} tensors differ between processes: {listed(differ, 4)}")
+
+
+def _fingerprint(tensor: Tensor) -> Tensor:
+    """Two sums over the bits of a tensor, the second with a weight for each place."""
+    integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = tensor.detach().reshape(-1).contiguous().view(integers[tensor.element_size()]).long()
+    places = torch.arange(1, len(bits) + 1, device=bits.device)
+    return torch.stack([bits.sum(), (bits * places).sum()])
+
+
+def _device() -> torch.device:
+    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+
+
+def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work | None], divisor: int) -> None:
+    """Put tensors through a collective, many of them in one flat tensor, and write back what comes out."""
+    running = []
+    for bucket in _buckets(tensors):
+        flat = torch.cat([tensor.detach().reshape(-1) for tensor in bucket])
+        running.append((bucket, flat, reduce(flat)))
+    for bucket, flat, work in running:
+        if work is not None:
+            work.wait()
+        sizes = [tensor.numel() for tensor in bucket]
+        for tensor, part in zip(bucket, flat.div_(divisor).split(sizes), strict=True):
+            tensor.detach().copy_(part.view_as(tensor))
+
+
+def _buckets(tensors: Iterable[Tensor]) -> list[Sequence[Tensor]]:
+    """Tensors of one type together, in order."""
+    open_: dict[torch.dtype, list[Tensor]] = {}
+    full: list[Sequence[Tensor]] = []
+    for tensor in tensors:
+        bucket = open_.setdefault(tensor.dtype, [])
+        if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > BUCKET:
+            full.append(open_.pop(tensor.dtype))
+            bucket = open_.setdefault(tensor.dtype, [])
+        bucket.append(tensor)
+    return [*full, *open_.values()]

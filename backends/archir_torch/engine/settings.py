@@ -1,0 +1,104 @@
+"""How something is trained: settings of recipes and commands, checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from archir.errors import fail, suggest
+
+Many = Field(strict=False)
+"""TOML and JSON have lists where these settings have tuples."""
+
+
+class Settings(BaseModel):
+    """Settings that say nothing unknown and are of the types they should be: no text for a number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def parsed(kind: type[S], given: Mapping[str, Any]) -> S:
+    """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        lines = [_said(one["loc"], one["msg"], one["type"]) for one in error.errors()]
+        unknown = [str(one["loc"][-1]) for one in error.errors() if one["type"] == "extra_forbidden"]
+        hint = suggest(unknown[0], kind.model_fields) if unknown else None
+        raise fail("A1109", f"these settings cannot be: {'; '.join(lines)}", None, hint) from None
+
+
+def _said(place: tuple[int | str, ...], message: str, kind: str) -> str:
+    if kind == "extra_forbidden":
+        return f"there is no `{'.'.join(map(str, place))}`"
+    text = message.removeprefix("Value error, ")
+    return f"`{'.'.join(map(str, place))}`: {text[:1].lower()}{text[1:]}"
+
+
+class Optimizer(Settings):
+    """An optimizer and how its learning rate changes; times are in epochs.
+
+    The rate rises to `lr` in `warmup_epochs`, and from there it falls to `lr_min` along a cosine or a line, is
+    multiplied by `gamma` at each of the `milestones`, or stays. `schedule_by="epoch"` keeps it for a whole epoch.
+    """
+
+    kind: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = Field(default=0.025, gt=0)
+    momentum: float = Field(default=0.9, ge=0, lt=1)
+    nesterov: bool = False
+    betas: Annotated[tuple[float, float], Many] = (0.9, 0.999)
+    weight_decay: float = Field(default=0.0, ge=0)
+    decay_norms: bool = False
+    """Whether norms, biases and other vectors decay as well."""
+    clip: float | None = Field(default=None, gt=0)
+    """The largest norm of all gradients together."""
+    schedule: Literal["cosine", "linear", "step", "constant"] = "cosine"
+    schedule_by: Literal["step", "epoch"] = "step"
+    lr_min: float = Field(default=0.0, ge=0)
+    warmup_epochs: float = Field(default=0.0, ge=0)
+    milestones: Annotated[tuple[float, ...], Many] = ()
+    gamma: float = Field(default=0.1, gt=0)
+
+
+class Augment(Settings):
+    """What is done to the images of a batch; 0 and false leave it out. Zeros, the mean colour, come in from outside."""
+
+    shift: int = Field(default=0, ge=0)
+    """Pixels by which an image is shifted at most, up or down and left or right: a crop of the padded image."""
+    flip: bool = False
+    """Half of the images are mirrored, left to right."""
+    cutout: int = Field(default=0, ge=0)
+    """Side in pixels of a square of zeros (DeVries and Taylor 2017)."""
+    mixup: float = Field(default=0.0, ge=0)
+    """The alpha of mixup (Zhang et al. 2018)."""
+    cutmix: float = Field(default=0.0, ge=0)
+    """The alpha of CutMix (Yun et al. 2019). With both, each batch has one of the two, drawn evenly."""
+
+
+class Training(Settings):
+    """How long and how something is trained."""
+
+    epochs: int = Field(default=20, ge=1)
+    batch: int = Field(default=64, ge=1)
+    """Images in a step of one process."""
+    accumulate: int = Field(default=1, ge=1)
+    """Parts in which a process takes its batch, one after the other, to save memory."""
+    precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
+    """`auto` is bf16 on a GPU that has it, and float32 elsewhere."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    drop_path: Literal["constant", "linear"] = "constant"
+    """`linear`: the rates of `drop_path` grow from 0 to those of the net, epoch by epoch."""
+    ema: float | None = Field(default=None, gt=0, lt=1)
+    """How much of the moving average of the weights, which is what is evaluated, stays in a step."""
+    sync_norms: bool = True
+    """Whether the statistics of batch norms are those of the batches of all processes together."""
+    sharding: Literal["none", "full"] = "none"
+    """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
+    checkpoint_minutes: float | None = Field(default=None, ge=0)
+    """Checkpoints are written after each epoch, and after so many minutes inside one."""
+    seed: int = 0

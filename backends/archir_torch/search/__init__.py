@@ -1,0 +1,1 @@
+"""Searches that train: relaxed graphs, architecture parameters, strategies, recipes."""

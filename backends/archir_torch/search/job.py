@@ -1,0 +1,95 @@
+"""What a strategy is given, what it is, and what it comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from archir.errors import fail, suggest
+from archir.ir.graph import Graph
+from archir.search.architecture import Architecture
+from archir.search.space import Space
+from archir_torch.data import Data
+from archir_torch.engine.loop import Trainee
+from archir_torch.engine.settings import Settings, parsed
+from archir_torch.search.recipe import Phase
+
+
+@dataclass(frozen=True)
+class Job:
+    """A phase and what it works on. What was taken over from earlier phases is None where nothing was."""
+
+    phase: Phase
+    space: Space
+    data: Data
+    seed: int
+    device: str = "cpu"
+    folder: Path = Path()
+    """Where files that the phase names are looked for."""
+    alphas: Mapping[str, list[float]] | None = None
+    architecture: Mapping[str, Any] | None = None
+    weights: Mapping[str, Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a phase came to, as far as it did. `network` is what was trained and could be deployed, with its first
+    output alone; `weights` may be more than it has."""
+
+    architecture: Architecture | None = None
+    alphas: Mapping[str, list[float]] | None = None
+    history: Mapping[str, list[list[float]]] = field(default_factory=dict)
+    """By choice, the probabilities of its alternatives at the start and after each epoch."""
+    network: Graph | None = None
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+
+
+class Strategy(Trainee, Protocol):
+    """A strategy of a phase. One that does not train has no epochs."""
+
+    epochs: int
+    steps: int
+
+    def outcome(self) -> Outcome:
+        """What it came to."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A strategy's name, what its options are, and how it is made."""
+
+    options: type[Settings]
+    make: Callable[[Job, Any], Strategy]
+
+
+STRATEGIES: dict[str, Kind] = {}
+"""All strategies by name."""
+
+
+def strategy(name: str, options: type[Settings]) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
+    """Register a strategy: `make(job, options)` of these options."""
+
+    def register(make: Callable[[Job, Any], Strategy]) -> Any:
+        assert name not in STRATEGIES, f"two strategies are named {name}"
+        STRATEGIES[name] = Kind(options, make)
+        return make
+
+    return register
+
+
+def made(job: Job) -> Strategy:
+    """The strategy of a job. Raises ArchError (A2202, A1109)."""
+    kind = kind_of(job.phase)
+    return kind.make(job, parsed(kind.options, job.phase.options))
+
+
+def kind_of(phase: Phase) -> Kind:
+    """The kind of a phase's strategy. Raises ArchError (A2202)."""
+    if phase.strategy not in STRATEGIES:
+        hint = suggest(phase.strategy, STRATEGIES) or f"strategies are {', '.join(sorted(STRATEGIES))}"
+        raise fail("A2202", f"phase `{phase.name}`: there is no strategy `{phase.strategy}`", None, hint)
+    return STRATEGIES[phase.strategy]

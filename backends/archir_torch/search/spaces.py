@@ -1,0 +1,45 @@
+"""The spaces of a recipe, and the files they are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from archir.build.elaborate import elaborate
+from archir.build.files import Loader, read, split
+from archir.errors import fail
+from archir.search.space import Space
+
+
+def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
+    """The space of a net, from a folder. Raises ArchError."""
+    file, net = split(_below(path, folder))
+    text = read(Path(file))
+    where = Path(file).resolve().parent
+    return Space(elaborate(text, file, folder=where, root=folder, net=net, parameters=dict(parameters)))
+
+
+def files_of(path: str, folder: Path) -> dict[str, str]:
+    """The text of a space's file and of all that it imports, by their paths from the folder. Raises ArchError."""
+    file = Path(split(_below(path, folder))[0])
+    text = read(file)
+    loader = Loader(folder)
+    module = loader.load(text, str(file), file.resolve().parent)
+    found = {str(file.resolve().relative_to(folder.resolve())): text}
+    pending = list(module.imports)
+    while pending:
+        one = pending.pop()
+        if one.folder is not None:  # else it is of the library
+            name = str((one.folder / Path(one.path).name).relative_to(folder.resolve()))
+            if name not in found:
+                found[name] = read(folder / name)
+                pending += one.imports
+    return found
+
+
+def _below(path: str, folder: Path) -> str:
+    file, _ = split(str(folder / path))
+    if not Path(file).resolve().is_relative_to(folder.resolve()):
+        raise fail("A2206", f"the space `{path}` is not below the folder of the recipe")
+    return str(folder / path)

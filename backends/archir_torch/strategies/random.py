@@ -1,0 +1,51 @@
+"""The baseline: an architecture drawn at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from archir_torch.engine.seeds import mixed
+from archir_torch.engine.settings import Settings
+from archir_torch.engine.state import State
+from archir_torch.search.job import Job, Outcome, strategy
+
+
+class RandomOptions(Settings):
+    """None."""
+
+
+@strategy("random", RandomOptions)
+class Random:
+    """Uniform over the architectures that satisfy every constraint; nothing is trained."""
+
+    epochs = 0
+    steps = 1
+
+    def __init__(self, job: Job, options: RandomOptions) -> None:
+        self.job = job
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """Never called: there are no epochs."""
+        return {}
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """Nothing to measure."""
+        return {}
+
+    def state(self) -> State:
+        """Nothing."""
+        return State({}, {})
+
+    def restore(self, state: State) -> None:
+        """Nothing."""
+
+    def finished(self) -> str | None:
+        """At once."""
+        return None
+
+    def outcome(self) -> Outcome:
+        """What was drawn."""
+        return Outcome(architecture=self.job.space.sample(random.Random(mixed(self.job.seed, "random"))))

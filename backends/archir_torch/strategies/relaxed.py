@@ -1,0 +1,311 @@
+"""Differentiable search: weights and architecture parameters of a relaxed graph, trained in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from archir.passes.fold import fold
+from archir.passes.freeze import freeze
+from archir.passes.partial import partial
+from archir.passes.relax import Edges, relax
+from archir_torch.engine import distributed
+from archir_torch.engine.drop_path import DropPaths
+from archir_torch.engine.feed import Batch, Feed
+from archir_torch.engine.learner import Learner
+from archir_torch.engine.norms import synchronise
+from archir_torch.engine.seeds import generator, mixed
+from archir_torch.engine.settings import Many, Settings
+from archir_torch.engine.state import State
+from archir_torch.mixed import lower_mixed
+from archir_torch.search.alphas import Alphas, Drawn, Init, Sampling
+from archir_torch.search.curvature import dominant_eigenvalue, rising
+from archir_torch.search.expected import Expected
+from archir_torch.search.job import Job, Outcome
+from archir_torch.search.limits import crowded, derived
+from archir_torch.search.opened import opened, settled
+from archir_torch.search.task import Task
+from archir_torch.search.unrolled import unrolled_gradient
+
+
+class Entropy(Settings):
+    """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
+
+    first: float = 0.0
+    last: float
+
+
+class Penalty(Settings):
+    """A weight of a cost's exact mean under the architecture parameters in their loss.
+
+    With a `target`, how far the mean is above it, as a part of it; without one, the mean as a part of what it is where
+    all alternatives are as likely.
+    """
+
+    cost: str = "macs"
+    weight: float = Field(default=0.1, ge=0)
+    target: float | None = Field(default=None, gt=0)
+
+
+class Curvature(Settings):
+    """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.search.curvature`)."""
+
+    window: int = Field(default=5, ge=1)
+    back: int = Field(default=5, ge=1)
+    drop: float = Field(default=0.75, gt=0, lt=1)
+    iterations: int = Field(default=20, ge=1)
+
+
+class Options(Settings):
+    """What all differentiable strategies can be told."""
+
+    order: Literal[1, 2] = 1
+    """Second order: the gradient of architecture parameters goes through a step of the weights."""
+    edges: Edges = "all"
+    init: Init = "normal"
+    hold: float = Field(default=0.0, ge=0)
+    """Epochs in which weights alone are trained."""
+    temperature: Annotated[tuple[float, float], Many] = (1.0, 1.0)
+    """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
+    partial: int = Field(default=1, ge=1)
+    """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
+    entropy: Entropy | None = None
+    penalty: Penalty | None = None
+    curvature: Curvature | None = None
+
+
+class Relaxed:
+    """A trainee: in each step architecture parameters, then weights, each with batches of a half of the images."""
+
+    sampling: Sampling = "softmax"
+
+    def __init__(self, job: Job, options: Options) -> None:
+        self.job, self.options = job, options
+        phase, training = job.phase, job.phase.training
+        self.epochs = training.epochs
+        graph = job.space.graph
+        paths = opened(job.space, phase.open)
+        fixed = {} if job.architecture is None else settled(job.space, job.architecture, paths)
+        graph = freeze(graph, fixed) if fixed else graph
+        narrow = partial(graph, paths, options.partial)
+        self.task = Task(job, relax(narrow, paths & graph.decisions.keys(), options.edges))
+        self.network = lower_mixed(fold(self.task.graph), generator=generator(job.seed, "weights"))
+        self.network.to(job.device)
+        self.alphas = Alphas(
+            job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
+        ).to(job.device)
+        if job.alphas is not None:
+            self.alphas.load(job.alphas)
+        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
+        if job.weights is not None:
+            take_over(self.network, job.weights)
+        synchronise(self.module)
+        self._feeds(job)
+        self.steps = self.feed.steps
+        self.weights = Learner(
+            self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
+            accumulate=training.accumulate,
+        )  # fmt: skip
+        self.chooser = Learner({"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps)
+        self.paths = DropPaths(self.network)
+        self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
+        self.history = [self.alphas.logits.detach().cpu().clone()]
+        self.eigenvalues: list[float] = []
+        self.stopped: str | None = None
+        self.returned: int | None = None
+
+    def _feeds(self, job: Job) -> None:
+        rank, size = distributed.world()
+        settings = job.phase.data
+        assert settings is not None
+        first, second = job.data.halves(settings.weights, seed=job.seed)
+        augment = job.phase.augment or settings.augment
+
+        def feed(split: object, what: str) -> Feed:
+            return Feed(
+                split, job.phase.training.batch, seed=mixed(job.seed, what), augment=augment, device=job.device,  # type: ignore[arg-type]
+                rank=rank, world=size, classes=len(job.data.classes),
+            )  # fmt: skip
+
+        self.feed, self.other = feed(first, "weights"), feed(second, "alphas")
+        self.held_out = second
+
+    # a step
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """Architecture parameters, then weights."""
+        if self.job.phase.training.drop_path == "linear":
+            self.paths.scale(index // self.steps / self.epochs)
+        self.task.begin(index)
+        measured: dict[str, float | Tensor] = {}
+        batch = self.feed.batch(index)
+        if index >= self.options.hold * self.steps:
+            validation = self._choose(index, batch)
+            measured["validation_loss"] = validation
+        drawn = self._detached(self._draw(index, "weights"))
+        update = self.weights.update(lambda part: self._loss(part, drawn, index), index, batch)
+        return {"loss": update.loss, **measured}
+
+    def _choose(self, index: int, batch: Batch) -> Tensor:
+        """A step of the architecture parameters; the validation loss."""
+        other = self.other.batch(index)
+        if self.options.order == 2:
+            return self._choose_unrolled(index, batch, other)
+
+        def loss(part: Batch) -> Tensor:
+            return self._loss(part, self._draw(index, "alphas"), index) + self._regular(index)
+
+        return self.chooser.update(loss, index, other).loss
+
+    def _choose_unrolled(self, index: int, batch: Batch, other: Batch) -> Tensor:
+        settings = self.job.phase.weights
+        parameters = list(self.weights.parameters.values())
+        optimizer = self.weights.optimizer
+        decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
+        with self.weights.autocast():
+            gradients, value = unrolled_gradient(
+                lambda: self._loss(batch, self._draw(index, "alphas"), index),
+                lambda: self._loss(other, self._draw(index, "alphas"), index) + self._regular(index),
+                parameters,
+                [self.alphas.logits],
+                rate=self.weights.rate(index),
+                momentum=settings.momentum,
+                velocity=[optimizer.state.get(p, {}).get("momentum_buffer") for p in parameters],
+                decay=[decays[p] for p in parameters],
+            )
+        self.alphas.logits.grad = gradients[0]
+        self.chooser.apply(index)
+        return value
+
+    def _loss(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
+        return self.task.loss(self._call(drawn), batch, index)
+
+    def _call(self, drawn: Drawn) -> Callable[[Tensor], object]:
+        return lambda images: self.network(images, weights=drawn.weights, active=drawn.active)
+
+    def _draw(self, index: int, what: str) -> Drawn:
+        noise = generator(self.job.seed, "noise", what, index) if self.sampling != "softmax" else None
+        return self.alphas.draw(self.sampling, self._temperature(index), noise)
+
+    def _temperature(self, index: int) -> float:
+        first, last = self.options.temperature
+        return first + (last - first) * (index // self.steps) / max(1, self.epochs - 1)
+
+    @staticmethod
+    def _detached(drawn: Drawn) -> Drawn:
+        return Drawn({name: weight.detach() for name, weight in drawn.weights.items()}, drawn.active)
+
+    def _regular(self, index: int) -> Tensor:
+        """What is added to the loss of architecture parameters."""
+        total = torch.zeros((), device=self.job.device)
+        entropy, penalty = self.options.entropy, self.options.penalty
+        if entropy is not None:
+            part = (index // self.steps) / max(1, self.epochs - 1)
+            total = total + (entropy.first + (entropy.last - entropy.first) * part) * self.alphas.entropy()
+        if penalty is not None and self.expected is not None:
+            mean = self.expected(self.alphas.outcomes())
+            if penalty.target is not None:
+                above = (mean / penalty.target - 1).clamp_min(0)
+            else:
+                above = mean / float(self.expected({}))
+            total = total + penalty.weight * above.to(total)
+        return total
+
+    # an epoch
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """The mixture's measures on the half of the images that architecture parameters see."""
+        with self.weights.evaluating():
+            drawn = self.alphas.draw()
+            found = self.task.measured(self._call(drawn), self.held_out, epoch)
+        found["entropy"] = float(self.alphas.entropy().detach())
+        if self.expected is not None and self.options.penalty is not None:
+            with torch.no_grad():
+                found[f"expected_{self.options.penalty.cost}"] = float(self.expected(self.alphas.outcomes()))
+        self.history.append(self.alphas.logits.detach().cpu().clone())
+        self._watch_curvature(epoch, found)
+        limit = self.job.phase.derive.limit
+        if limit is not None and limit.stop and self.stopped is None:
+            unlimited = self.job.phase.derive.model_copy(update={"limit": None})
+            cells = crowded(derived(self.job.space, self.alphas.probabilities(), unlimited), limit)
+            if cells:
+                self.stopped = f"more than {limit.most} of {', '.join(limit.labels)} in {', '.join(sorted(cells))}"
+        return found
+
+    def _watch_curvature(self, epoch: int, found: dict[str, float]) -> None:
+        settings = self.options.curvature
+        if settings is None:
+            return
+        batch = self.other.batch(epoch * self.steps)
+        noise = generator(self.job.seed, "eigenvalue", epoch)
+        with _unchanged(self.module):
+            value = dominant_eigenvalue(
+                lambda: self._loss(batch, self.alphas.draw(), epoch * self.steps),
+                self.alphas.logits, noise, settings.iterations,
+            )  # fmt: skip
+        found["eigenvalue"] = value
+        self.eigenvalues.append(value)
+        back = rising(self.eigenvalues, settings.window, settings.back, settings.drop)
+        if back is not None and self.stopped is None:
+            self.stopped = f"the dominant eigenvalue rises: architecture parameters of epoch {back + 1} are taken"
+            self.returned = back + 1
+
+    def finished(self) -> str | None:
+        """Why the search is over early."""
+        return self.stopped
+
+    # state
+
+    def state(self) -> State:
+        """Weights, architecture parameters, their optimizers, and the history."""
+        history = State({"history": torch.stack(self.history)}, {
+            "eigenvalues": self.eigenvalues, "stopped": self.stopped, "returned": self.returned,
+        })  # fmt: skip
+        return State.joined(weights=self.weights.state(), alphas=self.chooser.state(), search=history)
+
+    def restore(self, state: State) -> None:
+        """Go on from a state."""
+        self.weights.restore(state.part("weights"))
+        self.chooser.restore(state.part("alphas"))
+        search = state.part("search")
+        self.history = list(search.tensors["history"])
+        self.eigenvalues, self.stopped = list(search.facts["eigenvalues"]), search.facts["stopped"]
+        self.returned = search.facts["returned"]
+
+    # the end
+
+    def outcome(self) -> Outcome:
+        """The architecture that is derived, and the architecture parameters."""
+        logits = self.history[self.returned if self.returned is not None else -1]
+        rows = [self.alphas.probabilities(one) for one in self.history]
+        return Outcome(
+            architecture=derived(self.job.space, self.alphas.probabilities(logits), self.job.phase.derive),
+            alphas=self.alphas.named(logits),
+            history={choice.path: [row[choice.path] for row in rows] for choice in self.alphas.choices},
+            weights={name: tensor.detach() for name, tensor in self.network.state_dict().items()},
+        )
+
+
+@contextmanager
+def _unchanged(module: nn.Module) -> Iterator[None]:
+    """Statistics of norms are afterwards what they were."""
+    kept = [buffer.clone() for buffer in module.buffers()]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for buffer, before in zip(module.buffers(), kept, strict=True):
+                buffer.copy_(before)
+
+
+def take_over(network: nn.Module, weights: Mapping[str, Tensor]) -> int:
+    """Copy the weights that a network has of the same name and shape; how many there were."""
+    own = network.state_dict()
+    fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
+    network.load_state_dict({**own, **fitting})
+    return len(fitting)

@@ -1,0 +1,103 @@
+"""Training one architecture: retraining what was derived, or a net without choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from archir.errors import fail
+from archir.passes.expose import expose
+from archir_torch.engine import distributed
+from archir_torch.engine.drop_path import DropPaths
+from archir_torch.engine.feed import Feed
+from archir_torch.engine.learner import Learner
+from archir_torch.engine.norms import synchronise
+from archir_torch.engine.seeds import generator, mixed
+from archir_torch.engine.settings import Settings
+from archir_torch.engine.state import State
+from archir_torch.module import lower
+from archir_torch.search.job import Job, Outcome, strategy
+from archir_torch.search.task import Task
+from archir_torch.strategies.relaxed import take_over
+
+
+class TrainOptions(Settings):
+    """What `train` can be told."""
+
+    evaluate_every: int = Field(default=1, ge=1)
+    """Epochs from one look at the held-out images to the next."""
+
+
+@strategy("train", TrainOptions)
+class Train:
+    """All training images are trained on; what is held out is measured on."""
+
+    def __init__(self, job: Job, options: TrainOptions) -> None:
+        self.job, self.options = job, options
+        phase, training = job.phase, job.phase.training
+        self.epochs = training.epochs
+        if job.architecture is None and job.space.choices:
+            hint = 'start.architecture = "..." names a phase that derives one'
+            raise fail(
+                "A2205", f"phase `{phase.name}` trains one architecture, but `{job.space.name}` has many", None, hint
+            )
+        self.architecture = job.space.architecture(job.architecture or {})
+        self.graph = job.space.specialize(self.architecture)
+        self.task = Task(job, self.graph)
+        self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)
+        self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
+        if job.weights is not None:
+            take_over(self.network, job.weights)
+        synchronise(self.module)
+        rank, size = distributed.world()
+        settings = phase.data
+        assert settings is not None
+        self.feed = Feed(
+            job.data.train, training.batch, seed=mixed(job.seed, "train"), augment=phase.augment or settings.augment,
+            device=job.device, rank=rank, world=size, classes=len(job.data.classes),
+        )  # fmt: skip
+        self.steps = self.feed.steps
+        self.learner = Learner(
+            self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
+            accumulate=training.accumulate, ema=training.ema,
+        )  # fmt: skip
+        self.paths = DropPaths(self.network)
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """An update."""
+        if self.job.phase.training.drop_path == "linear":
+            self.paths.scale(index // self.steps / self.epochs)
+        self.task.begin(index)
+        update = self.learner.update(
+            lambda part: self.task.loss(self.network, part, index), index, self.feed.batch(index)
+        )
+        return {"loss": update.loss}
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """A look at the held-out images."""
+        if (epoch + 1) % self.options.evaluate_every and epoch + 1 < self.epochs:
+            return {}
+        with self.learner.evaluating():
+            return self.task.measured(self.network, self.job.data.held_out, epoch)
+
+    def state(self) -> State:
+        """That of the learner."""
+        return self.learner.state()
+
+    def restore(self, state: State) -> None:
+        """Go on from a state."""
+        self.learner.restore(state)
+
+    def finished(self) -> str | None:
+        """Not before the last epoch."""
+        return None
+
+    def outcome(self) -> Outcome:
+        """The network."""
+        with self.learner.evaluating():
+            weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        name, number = next(iter(self.graph.outputs.items()))
+        deployed = expose(self.graph, {name: number})
+        return Outcome(architecture=self.architecture, network=deployed, weights=weights)

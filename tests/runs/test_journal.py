@@ -1,0 +1,156 @@
+"""The journal holds what was put into it, whatever that was, and notices what was changed."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archir.errors import ArchError
+from archir.runs import journal
+from archir.runs.folder import JOURNAL
+from archir.runs.journal import Journal, Kind, numbers
+from archir.runs.manifest import Anchor
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+KINDS: list[Kind] = ["phase", "epoch", "trial"]
+PUTS = st.tuples(
+    st.sampled_from(["search", "retrain"]), st.sampled_from(KINDS), st.sampled_from("0123"),
+    st.dictionaries(TEXT, VALUES, max_size=3),
+)  # fmt: skip
+
+
+@contextmanager
+def fresh() -> Iterator[Path]:
+    with TemporaryDirectory() as name:
+        (Path(name) / JOURNAL).write_bytes(journal.empty())
+        yield Path(name)
+
+
+@settings(max_examples=25)
+@given(st.lists(st.lists(PUTS, max_size=6), min_size=1, max_size=3))
+def test_what_was_put_last_counts(sessions: list[list[tuple[str, Kind, str, dict[str, Any]]]]) -> None:
+    wanted: dict[tuple[str, Kind], dict[str, Any]] = {}
+    anchor = Anchor()
+    with fresh() as folder:
+        for number, puts in enumerate(sessions):
+            made = journal.write(folder, anchor)
+            for phase, kind, key, content in puts:
+                made.put(phase, kind, key, content)
+                before = made.anchor
+                made.put(phase, kind, key, content)
+                assert made.anchor == before, "the same once more is no new row"
+                wanted.setdefault((phase, kind), {})[key] = numbers(content)
+            anchor = made.anchor
+            if number % 2:
+                assert made.seal()
+                assert [path.name for path in folder.iterdir()] == [JOURNAL]
+            else:
+                made.close()
+            found = journal.read(folder, anchor, bool(number % 2))
+            assert found.anchor == anchor
+            assert {place: found.rows(*place) for place in wanted} == wanted
+            assert set(found.phases()) == {phase for phase, _ in wanted}
+
+
+def test_rows_that_the_manifest_does_not_know_yet_are_kept() -> None:
+    with fresh() as folder:
+        made = journal.write(folder, Anchor())
+        made.put("search", "epoch", "0", {"loss": 1.0})
+        known = made.anchor
+        made.put("search", "epoch", "1", {"loss": 0.5})
+        made.close()
+        assert journal.read(folder, known, False).rows("search", "epoch").keys() == {"0", "1"}
+
+
+CHANGES = [
+    "UPDATE log SET content = '{\"loss\":9}' WHERE seq = 2",
+    "UPDATE log SET key = '7' WHERE seq = 2",
+    "UPDATE log SET phase = 'other' WHERE seq = 1",
+    "UPDATE log SET kind = 'trial' WHERE seq = 3",
+    "UPDATE log SET hash = 'x' WHERE seq = 3",
+    "UPDATE log SET seq = 9 WHERE seq = 3",
+    "UPDATE log SET content = x'ff00' WHERE seq = 1",
+    "DELETE FROM log WHERE seq = 1",
+    "DELETE FROM log WHERE seq = 3",
+    "DELETE FROM log",
+    "DROP VIEW trials",
+    "DROP TABLE log",
+    "CREATE TABLE more (x)",
+    "CREATE TRIGGER t AFTER INSERT ON log BEGIN DELETE FROM log; END",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("opens", [lambda f, a: journal.read(f, a, False), journal.write], ids=["read", "write"])
+def test_rows_that_were_changed_are_noticed(change: str, opens: Any) -> None:
+    with fresh() as folder:
+        anchor = three(folder)
+        connection = sqlite3.connect(folder / JOURNAL)
+        connection.execute(change)
+        connection.commit()
+        connection.close()
+        with pytest.raises(ArchError, match=r"A1806.*metrics\.sqlite was damaged.*\n  hint: put back a copy"):
+            opens(folder, anchor)
+
+
+def three(folder: Path) -> Anchor:
+    made = journal.write(folder, Anchor())
+    for epoch in range(3):
+        made.put("search", "epoch", str(epoch), {"loss": 1.0 / (epoch + 1), "note": "x" * 100})
+    made.close()
+    return made.anchor
+
+
+def test_flipped_bits_of_a_journal_that_was_not_ended_change_no_row(tmp_path: Path) -> None:
+    """A killed run's journal has no hash of its file: bits of rows are noticed, others mean nothing."""
+    with fresh() as folder:
+        anchor = three(folder)
+        wanted = journal.read(folder, anchor, False).rows("search", "epoch")
+        data = (folder / JOURNAL).read_bytes()
+        noticed = 0
+        for place in range(0, len(data), 13):
+            changed = Path(shutil.copytree(folder, tmp_path / f"{place}"))
+            (changed / JOURNAL).write_bytes(data[:place] + bytes([data[place] ^ 1 << place % 8]) + data[place + 1 :])
+            try:
+                assert journal.read(changed, anchor, False).rows("search", "epoch") == wanted
+            except ArchError:
+                noticed += 1
+            shutil.rmtree(changed)
+        assert noticed > 50
+
+
+def test_what_is_no_journal(tmp_path: Path) -> None:
+    for data in (b"", b"hello", b"SQLite format 3\0" + bytes(100)):
+        (tmp_path / JOURNAL).write_bytes(data)
+        with pytest.raises(ArchError, match="A1806"):
+            journal.read(tmp_path, Anchor(rows=1, head="x"), False)
+    with pytest.raises(ArchError, match="A1806"):
+        journal.read(tmp_path / "none", Anchor(rows=1, head="x"), False)
+
+
+def test_a_journal_that_is_read_meanwhile_stays_open() -> None:
+    with fresh() as folder:
+        made = journal.write(folder, Anchor())
+        made.put("search", "epoch", "0", {"loss": 1.0})
+        reader = sqlite3.connect(folder / JOURNAL, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM log").fetchone()
+        made.put("search", "epoch", "1", {"loss": 1.0})
+        assert isinstance(made, Journal)
+        assert not made.seal()
+        reader.close()
+        assert journal.read(folder, made.anchor, False).anchor.rows == 2

@@ -1,0 +1,228 @@
+"""The report's page: what is on it, that it is one file and always the same, and what is told about it in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
+
+from archir.runs import PhaseRows, Report, Weighing, page
+from archir.runs.curves import Chart, curves, epoch_ticks, label, scale
+from archir.runs.heat import png, sampled
+from tests.chromium import PROGRAM, Chromium
+
+HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
+
+
+def report(epochs: int = 12, choices: int = 3, name: str = "op") -> Report:
+    rows = [
+        {"epoch": e, "loss": 2.0 / (e + 1), "architecture loss": 3.0 / (e + 1), "accuracy": e / epochs,
+         "macs": 2e8 - e * 1e6, "note": name, "seconds": 1.5}
+        for e in range(epochs)
+    ]  # fmt: skip
+    weights = [[(e + 1) / (epochs + 1), 0.0, epochs / (epochs + 1) - e / (epochs + 1)] for e in range(epochs)]
+    weighings = [Weighing(f"{name}{i}", ["conv", name, "skip"], weights, (0,), "search") for i in range(choices)]
+    svg = '<svg xmlns="http://www.w3.org/2000/svg" width="400" height="90"><text y="40">net</text></svg>'
+    facts = {"Costs": {"parameters": 1_234_567, "share": 0.25, "fits": True}, name: {name: name, "none": None}}
+    return Report(name, f"about {name}", [PhaseRows("search", rows), PhaseRows("retrain", [])], weighings, svg, facts,
+                  f"[recipe]\nname = '{name}'\n", {"python": "3.11", "packages": {"torch": "2.11"}})  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes, and that they are closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in {"meta", "img", "br"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_it_is_one_file_and_always_the_same() -> None:
+    text = page(report())
+    assert text == page(report())
+    for tag, attributes in Tags(text).found:
+        assert tag not in {"link", "iframe", "object"}
+        source = attributes.get("src", "data:") or ""
+        assert source.startswith("data:")
+        assert (attributes.get("href") or "#").startswith("#")
+        assert not any(name.startswith("on") or name == "style" for name in attributes)
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org)", text)
+
+
+def test_what_is_on_it() -> None:
+    text = page(report())
+    found = re.findall(r"<h2>(.*?)</h2>", text)
+    assert found == [
+        "Phase search", "Phase retrain", "Architecture parameters", "Derived network", "Costs", "op", "Recipe",
+        "Environment", "Time",
+    ]  # fmt: skip
+    assert re.findall(r"<figcaption>(.*?)</figcaption>", text) == ["loss", "accuracy", "macs", "op0", "op1", "op2"]
+    for wanted in ("1,234,567", "No epoch was done", "torch 2.11", "in all 18.0 s", "<li class=chosen>conv</li>"):
+        assert wanted in text
+    assert "seconds" not in text
+    assert page(Report("nothing")).count("<section") == 0
+
+
+def test_times_stand_apart() -> None:
+    one, other = report(), report()
+    rows = [{**row, "seconds": 9.0} for row in other.phases[0].rows]
+    other = replace(other, phases=[PhaseRows("search", rows), other.phases[1]])
+    first, second = page(one), page(other)
+    assert first != second
+    assert first.partition('<section id="time">')[0] == second.partition('<section id="time">')[0]
+
+
+def test_names_of_any_kind() -> None:
+    text = page(report(name=HOSTILE))
+    tags = [tag for tag, _ in Tags(text).found]
+    assert tags.count("script") == 1
+    assert "b" not in tags
+
+
+NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.floats(-1, 1)
+
+
+@given(NUMBERS, NUMBERS)
+def test_scales_hold_their_values(one: float, other: float) -> None:
+    low, high, step = scale(min(one, other), max(one, other))
+    slack = 1e-6 * max(abs(low), abs(high), step)
+    assert low - slack <= min(one, other) <= max(one, other) <= high + slack
+    assert 2 <= (high - low) / step <= 9
+
+
+@given(st.integers(1, 50), st.integers(0, 5000))
+def test_epochs_are_marked(first: int, more: int) -> None:
+    ticks = epoch_ticks(first, first + more)
+    assert ticks[0] == first
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) <= 9
+    assert ticks[-1] <= first + more
+
+
+def test_labels() -> None:
+    assert [label(v, 0.5) for v in (0.0, 0.5, 2.0)] == ["0", "0.5", "2.0"]
+    assert [label(v, 0.025) for v in (0.0, 0.025, 0.1)] == ["0", "0.025", "0.100"]
+    assert [label(v, 0.2, percent=True) for v in (0.0, 0.2, 1.0)] == ["0%", "20%", "100%"]
+    assert label(0.9825, 0.0025, percent=True) == "98.25%"
+    assert [label(v, 2e7) for v in (2e8, 3.2e8)] == ["200M", "320M"]
+    assert label(-1.5, 0.5) == "-1.5"
+
+
+def test_gaps_and_single_epochs_are_drawn() -> None:
+    gaps = curves(Chart("loss", [1, 2, 3, 4], {"loss": [1.0, None, 0.0, 2.0]}))
+    [path] = re.findall(r'class="curve c0" d="([^"]*)"', gaps)
+    assert re.sub(r"[\d.,]+", "", path) == "MML"
+    assert gaps.count("<circle") == 3
+    assert "<circle" in curves(Chart("loss", [1], {"loss": [0.5]}))
+
+
+def pixels(image: bytes) -> list[list[tuple[int, ...]]]:
+    """The rows of an RGBA image without filters, its checksums verified."""
+    assert image[:8] == b"\x89PNG\r\n\x1a\n"
+    place, parts = 8, {}
+    while place < len(image):
+        (size,) = struct.unpack(">I", image[place : place + 4])
+        chunk = image[place + 4 : place + 8 + size]
+        assert struct.unpack(">I", image[place + 8 + size : place + 12 + size]) == (zlib.crc32(chunk),)
+        parts[chunk[:4]] = chunk[4:]
+        place += 12 + size
+    wide, high = struct.unpack(">II", parts[b"IHDR"][:8])
+    data = zlib.decompress(parts[b"IDAT"])
+    rows = [data[row * (4 * wide + 1) + 1 : (row + 1) * (4 * wide + 1)] for row in range(high)]
+    return [[tuple(row[4 * x : 4 * x + 4]) for x in range(wide)] for row in rows]
+
+
+def test_heat_is_opacity() -> None:
+    found = pixels(png([[0.0, 1.0], [0.25, 0.75], [1.0, 0.0]]))
+    assert [[pixel[3] for pixel in row] for row in found] == [[0, 64, 255], [255, 191, 0]]
+
+
+def test_of_many_epochs_some_are_shown() -> None:
+    assert sampled(5) == [0, 1, 2, 3, 4]
+    many = sampled(5000)
+    assert (many[0], many[-1], len(many), len(set(many))) == (0, 4999, 300, 300)
+
+
+# in a browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    chromium = Chromium(tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.close()
+
+
+def place(browser: Chromium, what: str) -> list[float]:
+    """Left, top, width and height of an element."""
+    box = f"document.querySelector('{what}').getBoundingClientRect()"
+    found: list[float] = browser.run(f"(b => [b.x, b.y, b.width, b.height])({box})")
+    return found
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
+@pytest.mark.xdist_group("chromium")
+class TestInBrowser:
+    def opened(self, browser: Chromium, folder: Path, of: Report, dark: bool = False, wide: int = 1300) -> None:
+        file = folder / "report.html"
+        file.write_text(page(of), encoding="utf-8")
+        size: dict[str, Any] = {"width": wide, "height": 900, "deviceScaleFactor": 1, "mobile": wide < 600}
+        browser.send("Emulation.setDeviceMetricsOverride", **size)
+        browser.open(file, dark)
+
+    @pytest.mark.parametrize("wide", [360, 1300])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_it_fits(self, browser: Chromium, tmp_path: Path, wide: int, dark: bool) -> None:
+        self.opened(browser, tmp_path, report(name="a_rather_long_name_of_an_alternative" * 2), dark, wide)
+        assert browser.run("document.documentElement.scrollWidth") <= wide
+        paper = browser.run("getComputedStyle(document.body).backgroundColor")
+        assert paper == ("rgb(15, 18, 22)" if dark else "rgb(255, 255, 255)")
+        assert browser.run("[...document.images].every(one => one.complete && one.naturalWidth > 0)")
+        assert not browser.said
+
+    def test_pointing_at_a_curve(self, browser: Chromium, tmp_path: Path) -> None:
+        self.opened(browser, tmp_path, report())
+        box = place(browser, ".chart svg")
+        browser.mouse("mouseMoved", box[0] + box[2] * 0.99, box[1] + box[3] / 2)
+        told = browser.run("document.getElementById('tip').innerText")
+        assert told.splitlines() == ["epoch 12", "loss: 0.16667", "architecture loss: 0.25"]
+        browser.mouse("mouseMoved", 2, 2)
+        browser.until("document.getElementById('tip').hidden")
+        assert not browser.said
+
+    def test_pointing_at_a_heat_map(self, browser: Chromium, tmp_path: Path) -> None:
+        self.opened(browser, tmp_path, report(name=HOSTILE))
+        browser.run("document.querySelector('.heat img').scrollIntoView()")
+        box = place(browser, ".heat img")
+        browser.mouse("mouseMoved", box[0] + 1, box[1] + box[3] / 2)
+        assert browser.run("document.getElementById('tip').innerText") == f"epoch 1\n{HOSTILE}: 0.0%"
+        browser.mouse("mouseMoved", box[0] + box[2] - 1, box[1] + 1)
+        assert browser.run("document.getElementById('tip').innerText") == "epoch 12\nconv: 92.3%"
+        data = json.loads(browser.run("document.querySelector('.heat').dataset.heat"))
+        assert data["names"] == ["conv", HOSTILE, "skip"]
+        assert not browser.said

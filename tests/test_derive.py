@@ -1,0 +1,124 @@
+"""Architectures from strengths: the published rules come out of the form of the choices."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+
+import archir
+from archir.errors import ArchError
+from archir.search.architecture import Architecture
+from archir.search.derive import derive
+from archir.search.space import Space
+from tests.conftest import EXAMPLES
+
+Strengths = dict[str, list[float]]
+
+
+def drawn(space: Space, seed: int) -> Strengths:
+    """Random probabilities for every choice of one among several, a row summing to 1."""
+    rng = np.random.default_rng(seed)
+    return {c.path: rng.dirichlet(np.ones(len(c.alternatives))).tolist() for c in space.choices if c.take is None}
+
+
+def test_one_of_several_is_the_strongest() -> None:
+    space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
+    strengths = drawn(space, 0)
+    derived = derive(space, strengths)
+    for choice in space.choices:
+        assert derived[choice.path] == choice.alternatives[int(np.argmax(strengths[choice.path]))]
+
+
+def test_zero_is_never_kept_where_it_is_excluded() -> None:
+    """AutoLA: the argmax over all but zero (facts c, g7)."""
+    space = archir.load(EXAMPLES / "autola" / "autola.arch", zero=True, affine=False, depth=8)
+    strengths = {path: [0.9, *[0.1 / 8] * 3, 0.1 / 4, *[0.1 / 8] * 4] for path in drawn(space, 0)}
+    assert set(derive(space, strengths, ["zero"]).values()) == {"spatial_d1"}
+    assert set(derive(space, strengths).values()) == {"zero"}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_darts_keeps_the_two_strongest_inputs_of_a_node(seed: int) -> None:
+    """Written again as in the paper, section 2.4: an edge is as strong as its strongest operation that is not none."""
+    space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=4, cells=3, affine=False, zero=True, size=8)
+    strengths = drawn(space, seed)
+    derived = derive(space, strengths, ["none_connect"])
+    for cell, node in product(("normal", "reduction"), range(4)):
+        edges = {i: strengths[f"{cell}.searched.edge[{node}][{i}].op"][1:] for i in range(node + 2)}
+        kept = sorted(sorted(edges, key=lambda i: -max(edges[i]))[:2])
+        assert derived[f"{cell}.searched.inputs[{node}]"] == kept
+        for i in kept:
+            choice = next(c for c in space.choices if c.path == f"{cell}.searched.edge[{node}][{i}].op")
+            assert derived[choice.path] == choice.alternatives[1 + int(np.argmax(edges[i]))]
+
+
+def test_nos_keeps_a_feature_among_a_nodes_inputs() -> None:
+    """Written again as the fact sheet resolves it (g3): the two strongest edges; if neither is a feature, the weaker
+    gives way to the strongest feature operation of any edge but the stronger's."""
+    space = archir.load(EXAMPLES / "nos" / "nos.arch:nos", channels=16, cells=3, affine=False, size=8)
+    for seed in range(20):
+        assert_nos_rule(space, drawn(space, seed))
+
+
+def assert_nos_rule(space: Space, strengths: Strengths) -> None:
+    for path, row in strengths.items():
+        if "edge" in path:  # gates and kernels are strong, so that the rule has something to do
+            strengths[path] = [value * (1 if i < 7 else 5) for i, value in enumerate(row)]
+    derived = derive(space, strengths)
+    for cell, node in product(("normal", "reduction"), range(4)):
+        prefix = f"{cell}.searched.heterogeneous[{node}]"
+        pairs = [(strengths[f"{prefix}.edge[{i}].op"][o], i, o) for i in range(node + 2) for o in range(11)]
+        pairs.sort(reverse=True)
+        _, first, op = pairs[0]
+        second = next((i, o) for _, i, o in pairs if i != first and (op < 7 or o < 7))
+        wanted = dict(sorted([(first, op), second]))
+        labels = next(c for c in space.choices if c.path == f"{prefix}.edge[0].op").alternatives
+        assert derived[f"{prefix}.inputs"] == list(wanted)
+        assert {i: derived[f"{prefix}.edge[{i}].op"] for i in wanted} == {i: labels[o] for i, o in wanted.items()}
+        assert derived[f"{prefix}.op"] == labels[int(np.argmax(strengths[f"{prefix}.op"]))]
+
+
+def test_edges_with_weights_of_their_own() -> None:
+    """PC-DARTS: an edge is as strong as its weight times its strongest operation (Xu et al. 2020, section 3.3)."""
+    space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=4, cells=3, size=8)
+    strengths = {path: [1 / 7] * 7 for path in drawn(space, 0)}
+    strengths["normal.searched.inputs[2]"] = [0.1, 0.4, 0.1, 0.4]
+    assert derive(space, strengths)["normal.searched.inputs[2]"] == [1, 3]
+
+
+def test_requirements_on_choices_are_kept() -> None:
+    space = archir.loads("""
+net n() {
+    input x: f32[8]
+    a = choose a(2, 4, 8)
+    b = choose b(2, 4, 8)
+    require a + b <= 10
+    output y = x |> linear(a) |> linear(b) |> linear(2)
+}""")
+    strong = {"a": [0.1, 0.2, 0.7], "b": [0.1, 0.1, 0.8]}
+    assert dict(derive(space, strong)) == {"a": 2, "b": 8}
+    assert dict(derive(space, {"a": [0.1, 0.1, 0.8], "b": [0.1, 0.2, 0.7]})) == {"a": 8, "b": 2}
+
+
+def test_bounds_on_costs_are_kept() -> None:
+    space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch").where("macs <= 20M")
+    rng = random.Random(0)
+    strengths = {c.path: [rng.random() for _ in c.alternatives] for c in space.choices}
+    derived = derive(space, strengths)
+    assert space.within(derived)
+    choices = {choice.path: choice for choice in space.choices}
+
+    def likelihood(architecture: Architecture) -> float:
+        codes = ((path, choices[path].alternatives.index(str(label))) for path, label in architecture.items())
+        return sum(np.log(strengths[path][code]) for path, code in codes)
+
+    assert all(likelihood(other) <= likelihood(derived) for other in space.neighbors(derived))
+
+
+def test_nothing_is_left() -> None:
+    space = archir.loads("net n() {\n    input x: f32[4]\n    output y = choose op { a: linear(x, 4), b: x }\n}")
+    with pytest.raises(ArchError, match="A2101"):
+        derive(space, {}, ["a", "b"])

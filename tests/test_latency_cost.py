@@ -1,0 +1,330 @@
+"""Latency as a cost like any other: in tables, counts and draws, in `require` and `--where`, against brute force."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scipy.stats import chisquare
+
+import archir
+from archir.cli import main
+from archir.costs.latency import Correction, LatencyTable
+from archir.costs.workloads import workloads
+from archir.errors import ArchError
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.search.space import Space
+from tests.test_latency import SMALL, table_of
+from tests.test_spaces import SPACES, space_of
+
+LINE = Correction(scale=1.37, offset=-250.4, networks=9)
+COST = 'latency("t.json")'
+CUT = {
+    "values": SMALL["values"],
+    "depth": SMALL["depth"],
+    "conditional": SMALL["conditional"],
+    "subsets": SMALL["subsets"],
+    "kinds": SMALL["kinds"],
+    "cells": SMALL["cells"],
+    "without choices": "net n {\n input image: f32[4, 6, 6]\n output y = image |> conv(4) |> relu\n}",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def measured(space: Space, file: str | Path = "t.json", correction: Correction | None = LINE) -> LatencyTable:
+    """A made-up table that knows a space, written to a file. Hardly two operations take as long."""
+    table = table_of(workloads(space.graph), correction)
+    for key, entry in table.entries.items():
+        entry.median = crc32(key.encode()) % 99991
+    table.write(file)
+    return table
+
+
+def everything(space: Space, table: LatencyTable) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """All architectures, and the latencies of their networks, which are built one at a time."""
+    found = list(space.enumerate())
+    times = [table.estimate(space.specialize(architecture)) for architecture in found]
+    return np.array([architecture.codes for architecture in found], np.int16), np.array(times)
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, list(arguments), env={"COLUMNS": "120"})
+    assert result.exit_code == code, result.output
+    return result
+
+
+# against brute force
+
+
+@pytest.mark.parametrize("correction", [None, LINE], ids=["as measured", "corrected"])
+@pytest.mark.parametrize("name", CUT)
+def test_costs_extremes_and_counts_are_those_of_the_networks(
+    name: str, correction: Correction | None, folder: Path
+) -> None:
+    space = archir.loads(CUT[name])
+    codes, times = everything(space, measured(space, correction=correction))
+    assert space.cost(codes, [COST])[COST].tolist() == times.tolist()
+    assert COST not in space.cost(codes)
+    least, greatest = space.account.extremes(COST)
+    assert (least.value, greatest.value) == (times.min(), times.max())
+    for position, level in enumerate(space.account.marginals(COST)):
+        for outcome, pair in level.items():
+            some = times[codes[:, position] == outcome]
+            assert pair == (some.min(), some.max())
+    limit = int(np.median(times))
+    exact = int((times <= limit).sum())
+    assert space.account.count(COST, 0, limit) == (exact, exact)
+    assert space.where(f"{COST} <= {limit}").count() == (exact, exact)
+    assert space.where(f"{limit / 1e6:.6f}ms >= {COST}").count() == (exact, exact)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_tables_of_the_published_spaces(name: str, folder: Path) -> None:
+    space = space_of(name, **SPACES[name].small)
+    table = measured(space)
+    codes = space.sample_codes(20, np.random.default_rng(0))
+    wanted = [table.estimate(space.specialize(space.decode(row))) for row in codes]
+    assert space.cost(codes, [COST])[COST].tolist() == wanted
+
+
+@pytest.mark.parametrize("name", ["depth", "conditional"])
+def test_draws_within_a_bound_are_uniform(name: str, folder: Path) -> None:
+    space = archir.loads(CUT[name])
+    codes, times = everything(space, measured(space))
+    limit = int(np.median(times))
+    wanted = {tuple(row) for row in codes[times <= limit].tolist()}
+    assert 1 < len(wanted) < len(codes)
+    narrowed = space.where(f"{COST} <= {limit}ns")
+    drawn = Counter(tuple(row) for row in narrowed.sample_codes(200 * len(wanted), np.random.default_rng(0)).tolist())
+    assert set(drawn) == wanted
+    assert chisquare(list(drawn.values())).pvalue > 0.001
+    assert {narrowed.sample(seed).codes for seed in range(20)} <= wanted
+
+
+def test_beside_another_bound(folder: Path) -> None:
+    space = archir.loads(CUT["depth"])
+    codes, times = everything(space, measured(space))
+    macs = space.cost(codes, ["macs"])["macs"]
+    most = int(np.median(times)), int(np.median(macs))
+    exact = int(((times <= most[0]) & (macs <= most[1])).sum())
+    assert 0 < exact < (times <= most[0]).sum()
+    assert space.where(f"{COST} <= {most[0]} and macs <= {most[1]}").count() == (exact, exact)
+
+
+# in a net
+
+
+def written(folder: Path, require: str, head: str = "net n {") -> Path:
+    text = CUT["depth"].strip().removesuffix("}").replace("net n {", head)
+    (folder / "n.arch").write_text(f"{text} {require}\n}}\n")
+    return folder / "n.arch"
+
+
+def test_a_requirement_finds_its_table_beside_the_net(tmp_path: Path, folder: Path) -> None:
+    (folder / "nets" / "tables").mkdir(parents=True)
+    free = archir.loads(CUT["depth"])
+    codes, times = everything(free, measured(free, folder / "nets" / "tables" / "t.json"))
+    limit = int(np.median(times))
+    file = written(folder / "nets", f'require latency("tables/t.json") <= {limit}')
+    space = archir.load(file)
+    exact = int((times <= limit).sum())
+    assert 0 < exact < len(codes)
+    assert space.count() == (exact, exact)
+    assert archir.check(file) == []
+    assert f"{exact} of them have" in run("count", str(file)).output
+    costs = space.cost([space.sample(seed) for seed in range(10)])
+    assert max(costs['latency("tables/t.json")']) <= limit
+    with pytest.raises(ArchError, match="A1008"):
+        space.architecture(free.decode(codes[times.argmax()]))
+
+
+def test_a_parameter_may_name_the_table(folder: Path) -> None:
+    free = archir.loads(CUT["depth"])
+    _, times = everything(free, measured(free))
+    limit = int(times.min())
+    file = written(folder, f"require latency(table) <= {limit}", 'net n(table = "none.json") {')
+    (found,) = archir.check(file)
+    assert found.code == "A1501"
+    assert archir.load(file, table="t.json").count() == ((times == limit).sum(),) * 2
+
+
+def test_check_proves_that_a_requirement_can_be_kept(folder: Path) -> None:
+    free = archir.loads(CUT["depth"])
+    _, times = everything(free, measured(free))
+    (found,) = archir.check(written(folder, f"require {COST} <= 1us"))
+    assert found.code == "A1603"
+    assert found.span is not None
+    assert found.span.text == f"{COST} <= 1us"
+    assert found.hint == f"the nearest there is: {COST} = {times.min():,} ns"
+
+
+@pytest.mark.parametrize("require", [f"require {COST} <= 9ms", f"if d > 1 {{\n require {COST} <= 9ms\n}}"])
+def test_tables_that_do_not_do_are_refused_at_the_requirement(require: str, folder: Path) -> None:
+    file = written(folder, require)
+
+    def refused(code: str) -> None:
+        (found,) = archir.check(file)
+        assert found.code == code
+        assert found.span is not None
+        assert (found.span.source.name, found.span.text) == (str(file), f"{COST} <= 9ms")
+        assert str(folder) not in found.message
+
+    refused("A1501")
+    (folder / "t.json").write_text("{")
+    refused("A1501")
+    table = table_of(workloads(archir.loads(CUT["depth"]).graph))
+    old = json.loads(table.model_dump_json()) | {"schema_version": 0}
+    (folder / "t.json").write_text(json.dumps(old))
+    refused("A1501")
+    table.entries.popitem()
+    table.write(folder / "t.json")
+    refused("A1502")
+
+
+def test_a_table_is_measured_for_a_net_that_requires_it(folder: Path) -> None:
+    file = written(folder, f"require {COST} <= 1000ms")
+    run("bench", "--table", "t.json", "--threads", "1", str(file))
+    run("bench", "--validate", "t.json", str(file), "-n", "2")
+    assert archir.check(file) == []
+
+
+@pytest.mark.parametrize("path", ["../t.json", "/etc/t.json", "x/../../t.json"])
+def test_a_requirement_stays_in_the_folder_of_the_net(path: str, folder: Path) -> None:
+    (found,) = archir.check(written(folder, f'require latency("{path}") <= 1ms'))
+    assert found.code == "A0803"
+
+
+def test_the_root_may_be_wider(folder: Path) -> None:
+    (folder / "nets").mkdir()
+    measured(archir.loads(CUT["depth"]))
+    file = written(folder / "nets", 'require latency("../t.json") <= 1ms')
+    assert [found.code for found in archir.check(file)] == ["A0803"]
+    assert archir.check(file, root=folder) == []
+
+
+def test_a_text_that_is_no_file_has_no_tables() -> None:
+    with pytest.raises(ArchError, match="A0802"):
+        archir.loads(CUT["depth"].strip().removesuffix("}") + f"require {COST} <= 1ms\n}}")
+
+
+@pytest.mark.parametrize(
+    ("bound", "code"),
+    [
+        ("latency <= 1ms", "A0509"),
+        ("latency(3) <= 1ms", "A0509"),
+        ("latency() <= 1ms", "A0509"),
+        ('latency("a.json", "b.json") <= 1ms', "A0509"),
+        ('latency(file="t.json") <= 1ms', "A0509"),
+        (f"{COST} + 1 <= 1ms", "A0509"),
+        (f"{COST} <= 0.5ns", "A0305"),
+        (f"{COST} <= macs", "A0509"),
+        (f"{COST}", "A0509"),
+        (f"{COST} <= 1ms or macs <= 1M", "A0509"),
+        ("latency(nothing) <= 1ms", "A0201"),
+        ('latency("none.json") <= 1ms', "A1501"),
+        ('latency("a\0b") <= 1ms', "A0801"),
+    ],
+)
+def test_wrong_bounds(bound: str, code: str, folder: Path) -> None:
+    measured(archir.loads(CUT["depth"]))
+    with pytest.raises(ArchError) as caught:
+        archir.loads(CUT["depth"]).where(bound).prove()
+    (found,) = caught.value.diagnostics
+    assert found.code == code
+    assert found.span is not None
+    assert found.span.source.text == bound
+
+
+def test_a_variable_may_be_called_latency() -> None:
+    space = archir.loads(
+        "net n {\n input x: f32[4, 6, 6]\n latency = choose latency(1, 2, 3)\n require latency > 1\n"
+        " require macs <= latency * 1000\n output y = x |> conv(latency, 1)\n}"
+    )
+    assert space.satisfying == 2
+    assert space.count() == (2, 2)
+
+
+# tables in two places
+
+
+def test_where_looks_in_the_current_folder_and_anywhere(tmp_path: Path, folder: Path) -> None:
+    space = archir.loads(CUT["depth"])
+    (folder / "here").mkdir()
+    (folder / "there").mkdir()
+    measured(space, folder / "there" / "t.json")
+    for path in ("there/t.json", str(folder / "there" / "t.json"), "here/../there/t.json"):
+        assert space.where(f'latency("{path}") <= 1s'.replace("1s", "1000ms")).count()[0] == space.size
+
+
+def test_one_name_cannot_mean_two_tables(folder: Path) -> None:
+    (folder / "nets").mkdir()
+    free = archir.loads(CUT["depth"])
+    measured(free, folder / "nets" / "t.json", None)
+    _, times = everything(free, measured(free, folder / "t.json"))
+    space = archir.load(written(folder / "nets", f"require {COST} <= 9ms"))
+    with pytest.raises(ArchError, match="A1507"):
+        space.where(f"{COST} <= 9ms").prove()
+    limit = int(np.median(times))
+    assert space.where(f'latency("./t.json") <= {limit}').count()[0] == (times <= limit).sum()
+    assert space.where('latency("nets/t.json") <= 9ms').count()[0] == space.size
+
+
+def test_graphs_are_printed_and_read_with_the_cost(folder: Path) -> None:
+    free = archir.loads(CUT["depth"])
+    _, times = everything(free, measured(free))
+    limit = int(np.median(times))
+    space = archir.load(written(folder, f"require {COST} <= {limit}"))
+    again = Space(parse_graph(print_graph(space.graph)))
+    assert again.count() == space.count() == ((times <= limit).sum(),) * 2
+
+
+# the command line
+
+
+def test_the_command_line(folder: Path) -> None:
+    free = archir.loads(CUT["depth"])
+    codes, times = everything(free, measured(free))
+    (folder / "n.arch").write_text(CUT["depth"])
+    extremes = json.loads(run("cost", "n.arch", "--latency", "t.json", "--json").output)["extremes"]
+    assert extremes[COST] == [times.min(), times.max()]
+    drawn = json.loads(run("cost", "n.arch", "--latency", "t.json", "-n", "50", "--json").output)["costs"]
+    assert set(drawn[COST]) <= set(times.tolist())
+    assert f"{times.max():,}" in run("cost", "n.arch", "--distribution", COST).output
+    assert f"{times.min():,}" in run("cost", "n.arch", "--alternatives", COST).output
+    limit = int(np.median(times))
+    exact = int((times <= limit).sum())
+    assert f"{exact} of them have" in run("count", "n.arch", "--where", f"{COST} <= {limit}").output
+    row = codes[times.argmin()]
+    (folder / "a.json").write_text(free.decode(row).to_json(free.graph.parameters))
+    one = run("cost", "n.arch", "--arch", "a.json", "--latency", "t.json")
+    assert f"{times.min():,}" in one.output
+    facts = json.loads(run("cost", "n.arch", "--arch", "a.json", "--latency", "t.json", "--json").output)
+    assert facts[COST] == times.min()
+    assert facts["macs"] == space_macs(free, row)
+    assert "A1501" in run("cost", "n.arch", "--latency", "none.json", code=1).stderr
+
+
+def space_macs(space: Space, row: np.ndarray[Any, Any]) -> int:
+    return archir.cost(space.specialize(space.decode(row))).macs
+
+
+def test_latencies_beyond_64_bits_are_refused(folder: Path) -> None:
+    space = archir.loads(CUT["depth"])
+    table = measured(space, correction=Correction(scale=1e6, offset=0, networks=2))
+    for entry in table.entries.values():
+        entry.median = 1e15
+    table.write("t.json")
+    with pytest.raises(ArchError, match="A1601"):
+        space.account.extremes(COST)

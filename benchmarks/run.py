@@ -1,6 +1,7 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
-python benchmarks/run.py [--device cuda] [--quick] [--only training,export,spaces,nine,counters,attention,latency]
+python benchmarks/run.py [--device cuda] [--quick]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step]
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 import latency
 import local_attention
 import networks
+import search_step
 import spaces
 from measure import Table, machine
 
@@ -21,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is kept")
-    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency")
+    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency,search_step")
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),
@@ -31,6 +33,7 @@ def main() -> None:
         "counters": lambda: spaces.counters(given.quick),
         "attention": lambda: local_attention.run(given.device, given.quick),
         "latency": lambda: latency.run(given.device, given.quick),
+        "search_step": lambda: search_step.run(given.device, given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -58,7 +58,8 @@ def unpack(path: Path, folder: Path) -> None:
     for snippet in snippets(path):
         if snippet.file is not None:
             (folder / snippet.file).write_text(snippet.text, "utf-8")
-    for position, snippet in enumerate(snippets(path, "toml")):
+    projects = [snippet for snippet in snippets(path, "toml") if snippet.file is None]
+    for position, snippet in enumerate(projects):
         _install(tomllib.loads(snippet.text)["project"]["entry-points"], folder / f"document_{position}-1.0.dist-info")
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import archir
 from archir.cli.main import main
 from archir.costs import account, distribution
+from archir.costs.rooms import Limit, Rooms
 from archir.errors import ArchError
 from archir.search.space import Space
 from tests.test_spaces import SPACES, space_of
@@ -141,7 +145,7 @@ def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pyte
     codes, totals = everything(space, "macs")
     limit = int(np.quantile(totals, 0.5))
     monkeypatch.setattr(distribution, "FINE", 2)
-    monkeypatch.setattr(account, "COARSE", 2)
+    monkeypatch.setattr(account, "FEW", 2)
     narrowed = space.where(f"macs <= {limit}")
     least, most = narrowed.count()
     exact = int((totals <= limit).sum())
@@ -151,35 +155,134 @@ def test_rounded_totals_bracket_the_count_and_draws_stay_exact(monkeypatch: pyte
     assert chisquare(list(drawn.values())).pvalue > 0.001
 
 
-def test_several_bounds() -> None:
-    space = cut("kernels and widths")
+def both(space: Space, quantiles: tuple[float, float], signs: str = "<=") -> tuple[Space, set[tuple[int, ...]]]:
+    """A space under bounds on two costs, and the architectures that keep them."""
     codes, macs = everything(space, "macs")
     params = space.cost(codes, ["params"])["params"]
-    most = int(np.median(macs)), int(np.median(params))
-    exact = int(((macs <= most[0]) & (params <= most[1])).sum())
-    narrowed = space.where(f"macs <= {most[0]} and params <= {most[1]}")
-    least, greatest = narrowed.count()
-    assert least <= exact <= greatest
-    drawn = Counter(tuple(row) for row in narrowed.sample_codes(100 * exact, np.random.default_rng(0)).tolist())
-    assert len(drawn) == exact
-    assert chisquare(list(drawn.values())).pvalue > 0.001
+    limits = [int(np.quantile(one, q)) for one, q in zip((macs, params), quantiles, strict=True)]
+    fine = (macs <= limits[0]) & ((params <= limits[1]) if signs == "<=" else (params >= limits[1]))
+    narrowed = space.where(f"macs <= {limits[0]} and params {signs} {limits[1]}")
+    return narrowed, {tuple(row) for row in codes[fine].tolist()}
 
 
 @pytest.mark.parametrize(
-    "name", ["full_attention", "trionet", "autola", "glit", "autoformer", "darts", "nas_bench_201"]
+    ("name", "signs", "quantiles"),
+    [
+        ("kernels and widths", "<=", (0.5, 0.5)),
+        ("kernels and widths", ">=", (0.6, 0.3)),
+        ("depth", "<=", (0.7, 0.5)),
+        ("subsets", ">=", (0.9, 0.3)),
+        ("shared weights", "<=", (0.6, 0.6)),
+    ],
 )
+def test_several_bounds(name: str, signs: str, quantiles: tuple[float, float]) -> None:
+    narrowed, wanted = both(cut(name), quantiles, signs)
+    assert narrowed.count() == (len(wanted), len(wanted))
+    drawn = Counter(tuple(row) for row in narrowed.sample_codes(200 * len(wanted), np.random.default_rng(0)).tolist())
+    assert set(drawn) == wanted
+    assert chisquare(list(drawn.values())).pvalue > 0.001
+
+
+def test_several_bounds_that_are_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts bracket the exact one; draws are uniform among the architectures that keep the bounds, and only those."""
+    monkeypatch.setattr(account, "FEW", 4)
+    monkeypatch.setattr(account, "MANY", 4)
+    narrowed, wanted = both(cut("kernels and widths"), (0.6, 0.6))
+    least, most = narrowed.count()
+    assert 0 < least <= len(wanted) <= most < narrowed.satisfying
+    assert least < most
+    drawn = Counter(tuple(row) for row in narrowed.sample_codes(200 * len(wanted), np.random.default_rng(0)).tolist())
+    assert set(drawn) == wanted
+    assert chisquare(list(drawn.values())).pvalue > 0.001
+
+
+@given(
+    first=st.integers(0, 20_000), second=st.integers(0, 700), third=st.integers(0, 20_000),
+    entries=st.sampled_from([3, 30, 3000]),
+)  # fmt: skip
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_laws_of_counts_under_several_bounds(first: int, second: int, third: int, entries: int) -> None:
+    """Rounded or not: counts bracket what is listed, and what a cost is split into adds up."""
+    space, costs = listed()
+    macs, params = costs["macs"], costs["params"]
+
+    def counted(low: int, high: int, most: int) -> tuple[int, int]:
+        limits = [Limit(0, 1, high), Limit(0, -1, -low), Limit(1, 1, most)]
+        fine = int(((macs >= low) & (macs <= high) & (params <= most)).sum())
+        least, greatest = (
+            Rooms(space.account.strides("macs", "params"), limits, entries, up).count for up in (False, True)
+        )
+        assert least <= fine <= greatest
+        if entries == 3000:
+            assert least == greatest
+        return least, greatest
+
+    low, high = min(first, third), max(first, third)
+    whole, below, above = counted(0, high, second), counted(0, low, second), counted(low + 1, high, second)
+    assert below[0] + above[0] <= whole[1]
+    assert whole[0] <= below[1] + above[1]
+
+
+@cache
+def listed() -> tuple[Space, dict[str, np.ndarray[Any, Any]]]:
+    space = cut("kernels and widths")
+    codes = np.array([architecture.codes for architecture in space.enumerate()], np.int16)
+    return space, space.cost(codes, ["macs", "params"])
+
+
+def test_bounds_that_nothing_keeps_together() -> None:
+    space = space_of("nas_bench_201")
+    with pytest.raises(ArchError, match=r"A1603.*macs <= 10M and params >= 1M(.|\n)*each of these alone leaves some"):
+        space.where("macs <= 10M and params >= 1M").sample(0)
+
+
+@pytest.mark.parametrize("name", NINE)
 def test_fractions_agree_with_a_monte_carlo_estimate(name: str) -> None:
-    """Below a budget, and above it: together all; within four standard errors of a million draws. The other two spaces
-    have too many different totals to be counted exactly."""
+    """Below a budget, and above it: together all; within four standard errors of a million draws."""
     space = space_of(name)
     codes = space.sample_codes(1_000_000, np.random.default_rng(0))
     macs = space.cost(codes, ["macs"])["macs"]
     budget = int(np.quantile(macs, 0.3))
-    below, above = space.account.count("macs", 0, budget), space.account.count("macs", budget + 1, 2**62)
+    spread = space.account.distribution("macs", 0, 2**62)
+    below, above = spread.count(0, budget), spread.count(budget + 1, 2**62)
     assert below[0] == below[1]
     assert below[0] + above[0] == space.satisfying
-    fraction, estimate = below[0] / space.satisfying, float((macs <= budget).mean())
-    assert abs(fraction - estimate) <= 4 * (estimate * (1 - estimate) / len(macs)) ** 0.5
+    agrees(below[0] / space.satisfying, macs <= budget)
+
+
+def agrees(fraction: float, drawn: np.ndarray[Any, Any]) -> None:
+    estimate = float(drawn.mean())
+    assert abs(fraction - estimate) <= 4 * (estimate * (1 - estimate) / len(drawn)) ** 0.5
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cost", ["params", "activation_bytes"])
+@pytest.mark.parametrize("name", NINE)
+def test_counts_and_their_complements_make_the_size(name: str, cost: str) -> None:
+    space = space_of(name)
+    least, greatest = (one.value for one in space.account.extremes(cost))
+    spread = space.account.distribution(cost, least, greatest)
+    middle = (least + greatest) // 2
+    below, above = spread.count(least, middle), spread.count(middle + 1, greatest)
+    assert below[0] == below[1]
+    assert below[0] + above[0] == space.satisfying
+
+
+@pytest.mark.parametrize(("name", "width"), [("mobilenet_v3_ofa", 0.2), ("autoformer", 0.0), ("nas_bench_201", 0.0)])
+def test_joint_fractions_agree_with_a_monte_carlo_estimate(name: str, width: float) -> None:
+    """The interval, up to `width` of what it is about, has the fraction in it; draws keep both bounds."""
+    space = space_of(name)
+    costs = space.cost(space.sample_codes(1_000_000, np.random.default_rng(0)))
+    macs, params = (int(np.quantile(costs[one], 0.4)) for one in ("macs", "params"))
+    narrowed = space.where(f"macs <= {macs} and params <= {params}")
+    least, most = narrowed.count()
+    assert most - least <= width * most
+    fine = (costs["macs"] <= macs) & (costs["params"] <= params)
+    fraction = min(max(float(fine.mean()), least / space.size), most / space.size)
+    agrees(fraction, fine)
+    drawn = narrowed.cost(narrowed.sample_codes(1000, np.random.default_rng(0)))
+    assert max(drawn["macs"]) <= macs
+    assert max(drawn["params"]) <= params
 
 
 def test_a_bound_under_a_condition_is_counted_beside_a_plain_one_on_the_same_cost() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -76,7 +77,8 @@ class TrainingProgress:
 class SearchProgress:
     """Shows phase, epoch, loss, accuracy and the time that is left. Used in a `with` statement."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
         self._bar: Any = None
         self._task: Any = None
         self._phase, self._epochs, self._steps, self._accuracy = "", 0, 1, "-"
@@ -93,8 +95,11 @@ class SearchProgress:
             self._bar = None
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
-        """A phase begins."""
+        """A phase begins; before the first, the folder is shown."""
         self._end()
+        if self._folder is not None:
+            click.echo(f"run: {self._folder}", err=True)
+            self._folder = None
         self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
         if not sys.stderr.isatty():
             return

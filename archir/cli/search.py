@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +52,11 @@ def search_command(
     overrides = _overrides(settings) | ({"data.source": repr(data)} if data is not None else {})
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
-    if leads and not as_json:
-        click.echo(f"run: {folder}", err=True)
     summary = None if resume is None or fall_back else _stored(resume)
     if summary is not None:
-        click.echo("it is finished: nothing is left to do", err=True)
+        click.echo(f"{folder} is finished: nothing is left to do", err=True)
     else:
-        with SearchProgress() as watch:
+        with SearchProgress(folder if leads else None) as watch:
             summary = backends.get("torch").search(
                 recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
                 watch=watch,
@@ -90,7 +88,8 @@ def _free(recipe: Path) -> Path:
     """A folder that is not there yet, named after the recipe and its folder."""
     parent = recipe.resolve().parent.name
     base = RUNS / (f"{parent}-{recipe.stem}" if parent else recipe.stem)
-    return next(path for path in (base, *(Path(f"{base}-{i}") for i in count(2))) if not path.exists())
+    names = chain([base], (Path(f"{base}-{i}") for i in count(2)))
+    return next(path for path in names if not path.exists())
 
 
 def _show(summary: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from archir.cli.output import big, emit, table
+from archir.costs.account import SHOWN
 from archir.costs.scopes import Range, by_scope, whole
 
 if TYPE_CHECKING:
@@ -76,7 +77,8 @@ def distribution(space: Space, name: str, as_json: bool) -> None:
     quantiles = dict(zip([*FRACTIONS, "greatest"], values, strict=True))
     edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
     counts = [
-        account.distribution(name, least, greatest).count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)
+        account.distribution(name, least, greatest, SHOWN).count(edges[i] + (i > 0), edges[i + 1])[1]
+        for i in range(BARS)
     ]
     if as_json:
         emit({"net": space.name, "cost": name, "quantiles": quantiles, "edges": edges, "counts": counts})

@@ -11,7 +11,9 @@ from archir.build.locals import latency_file
 from archir.cases import Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
-from archir.costs.distribution import COARSE, Distribution
+from archir.costs.distribution import Distribution
+from archir.costs.rooms import Limit, Rooms
+from archir.costs.strides import Strides
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import fail, suggest
@@ -19,6 +21,10 @@ from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
+FEW, MANY = 50_000, 200_000
+"""Rooms under bounds that are told apart, to draw quickly or to count closely."""
+SHOWN = 300_000
+"""Totals that are told apart where a distribution is shown."""
 
 
 class Account:
@@ -41,7 +47,9 @@ class Account:
         self._further: dict[str, tuple[Numbers, Groups]] = {}
         self._tables: dict[str, Table] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
-        self._chains: dict[str, Chain] = {}
+        self._chains: dict[tuple[str, ...], Chain] = {}
+        self._strides: dict[tuple[str, ...], Strides] = {}
+        self._followed: dict[tuple[tuple[tuple[str, tuple[int, int]], ...], int, bool], Rooms] = {}
         self._distributions: dict[tuple[str, int, int, int | None], Distribution] = {}
 
     @property
@@ -112,7 +120,7 @@ class Account:
 
     @cached_property
     def _peaks(self) -> Table:
-        return maxima(PEAK, self._symbolic.peaks(), self._index)
+        return maxima(PEAK, self._symbolic.alive(), self._index)
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
@@ -140,14 +148,28 @@ class Account:
                 "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
             )
 
-    def chain(self, name: str) -> Chain:
-        """The choices as a chain, with one cost. Raises ArchError (A1602, A1604)."""
-        self.known(name, summed=True)
-        if name not in self._chains:
-            constant, groups, column = self._grouped(name)
-            mattering = {choices: table[..., [column]] for choices, table in groups.items() if table[..., column].any()}
-            self._chains[name] = Chain(self.order, self.conditions, mattering, constant[[column]].tolist())
-        return self._chains[name]
+    def chain(self, *names: str) -> Chain:
+        """The choices as a chain, with some costs. Raises ArchError (A1602, A1604)."""
+        for name in names:
+            self.known(name, summed=True)
+        if names not in self._chains:
+            groups: Groups = {}
+            constants = []
+            for place, name in enumerate(names):
+                constant, tables, column = self._grouped(name)
+                constants.append(int(constant[column]))
+                for choices, table in tables.items():
+                    if table[..., column].any():
+                        empty = np.zeros((*table.shape[:-1], len(names)), np.int64)
+                        groups.setdefault(choices, empty)[..., place] = table[..., column]
+            self._chains[names] = Chain(self.order, self.conditions, groups, constants)
+        return self._chains[names]
+
+    def strides(self, *names: str) -> Strides:
+        """The chain with some costs, a few choices at a time."""
+        if names not in self._strides:
+            self._strides[names] = Strides(self.chain(*names))
+        return self._strides[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
         """An architecture of the least, and one of the greatest cost. Raises ArchError (A0510) if there is none."""
@@ -166,7 +188,7 @@ class Account:
         if question not in self._distributions:
             least, greatest = self.extremes(name)
             bounds = max(low, least.value), min(high, greatest.value)
-            self._distributions[question] = Distribution(self.chain(name), *bounds, entries)
+            self._distributions[question] = Distribution(self.strides(name), *bounds, entries)
         return self._distributions[question]
 
     def count(self, name: str, low: int, high: int) -> tuple[int, int]:
@@ -174,9 +196,36 @@ class Account:
         has more different totals than are told apart."""
         return self.distribution(name, low, high).count(low, high)
 
-    def draw(self, name: str, low: int, high: int, n: int, rng: np.random.Generator) -> Codes:
-        """`n` architectures, uniformly among a few more than cost from `low` to `high`, none of those left out."""
-        return self.distribution(name, low, high, COARSE).sample(n, rng, low, high)
+    def count_within(self, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+        """At least and at most how many architectures cost within all these ranges; the same, and exact, for one range
+        as `count` is, and for several unless what they leave is rounded."""
+        if len(ranges) == 1:
+            ((name, (low, high)),) = ranges.items()
+            return self.count(name, low, high)
+        above = self._rooms(ranges, MANY)
+        return (self._rooms(ranges, MANY, up=False).count if above.rounded else above.count), above.count
+
+    def draw(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
+        """`n` architectures, uniformly among a few more than cost within all these ranges, none of those left out."""
+        return self._rooms(ranges, FEW).sample(n, rng)
+
+    def _rooms(self, ranges: Mapping[str, tuple[int, int]], entries: int, up: bool = True) -> Rooms:
+        question = (tuple(ranges.items()), entries, up)
+        if question not in self._followed:
+            limits = []
+            for i, (name, (low, high)) in enumerate(ranges.items()):
+                limits.append(Limit(i, 1, high))
+                if low > self.extremes(name)[0].value:
+                    limits.append(Limit(i, -1, -low))
+            self._followed[question] = Rooms(self.strides(*ranges), limits, entries, up)
+        return self._followed[question]
+
+    def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether there are architectures that cost within all these ranges; where what they leave is rounded, there
+        may be none all the same."""
+        return all(self.some(name, *pair) for name, pair in ranges.items()) and (
+            len(ranges) == 1 or self._rooms(ranges, FEW).count > 0
+        )
 
     def some(self, name: str, low: int, high: int) -> bool:
         """Whether there are architectures that cost from `low` to `high`."""
@@ -199,6 +248,6 @@ class Account:
         return min(around, key=lambda value: max(low - value, value - high))
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
-        """The least costs that these fractions of all architectures do not exceed; rounded where counts are."""
+        """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
         least, greatest = (one.value for one in self.extremes(name))
-        return self.distribution(name, least, greatest).quantiles(fractions)
+        return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)

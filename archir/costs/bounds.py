@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from archir.costs.chain import Chain, State
 
@@ -15,13 +17,26 @@ class Extreme:
     codes: tuple[int, ...]
 
 
+class Move(Protocol):
+    """What is added to each cost, and the state after it."""
+
+    @property
+    def costs(self) -> tuple[int, ...]:
+        """What is added, cost by cost."""
+
+    @property
+    def after(self) -> State:
+        """Where it leads."""
+
+
+Levels = Sequence[Mapping[State, Sequence[Move]]]
 Marginals = list[dict[int, tuple[int, int]]]
 """For each choice, the least and the greatest total with each of its outcomes."""
 
 
 def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
     """The least (sign 1) or greatest (-1) total of a cost; None if no architecture satisfies the conditions."""
-    best = ahead(chain, cost, sign)
+    best = ahead(chain.levels, cost, sign)
     if () not in best[0]:
         return None
     state: State = ()
@@ -47,7 +62,7 @@ def marginals(chain: Chain, cost: int) -> Marginals:
 
 def _totals(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
     """For each choice, the least (sign 1) or greatest total with each of its outcomes."""
-    after, before = ahead(chain, cost, sign), behind(chain, cost, sign)
+    after, before = ahead(chain.levels, cost, sign), behind(chain.levels, cost, sign)
     found: list[dict[int, int]] = [{} for _ in chain.levels]
     for i, level in enumerate(chain.levels):
         for state, steps in level.items():
@@ -60,22 +75,22 @@ def _totals(chain: Chain, cost: int, sign: int) -> list[dict[int, int]]:
     return [{outcome: sign * total + constant for outcome, total in level.items()} for level in found]
 
 
-def ahead(chain: Chain, cost: int, sign: int) -> list[dict[State, int]]:
+def ahead(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
     """For each level and state, the least that is still to come; states that lead nowhere are missing."""
-    found: list[dict[State, int]] = [{} for _ in chain.levels] + [{(): 0}]
-    for i in reversed(range(len(chain.levels))):
+    found: list[dict[State, int]] = [{} for _ in levels] + [{(): 0}]
+    for i in reversed(range(len(levels))):
         after = found[i + 1]
-        for state, steps in chain.levels[i].items():
+        for state, steps in levels[i].items():
             values = [sign * step.costs[cost] + after[step.after] for step in steps if step.after in after]
             if values:
                 found[i][state] = min(values)
     return found
 
 
-def behind(chain: Chain, cost: int, sign: int) -> list[dict[State, int]]:
+def behind(levels: Levels, cost: int, sign: int) -> list[dict[State, int]]:
     """For each level and state, the least that led to it."""
-    found: list[dict[State, int]] = [{(): 0}, *({} for _ in chain.levels)]
-    for i, level in enumerate(chain.levels):
+    found: list[dict[State, int]] = [{(): 0}, *({} for _ in levels)]
+    for i, level in enumerate(levels):
         for state, steps in level.items():
             if state in found[i]:
                 for step in steps:

@@ -1,11 +1,15 @@
-"""How many architectures have each total: exact counts, as arrays."""
+"""How many architectures have each total: exact counts, as arrays.
+
+Counts are in limbs of 36 bits, the least significant first, or in a single one where 62 bits are enough.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +17,9 @@ from numpy.typing import NDArray
 Keys = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
-BITS = 40
-"""Of a limb: counts are exact, in several limbs, least significant first."""
-MOST_DENSE = 16_000_000
+BITS, SINGLE = 36, 62
+MOST_DENSE = 40_000_000
+"""Cells in which totals are added up; where it would take more, they are sorted."""
 
 
 class TooManyTotalsError(Exception):
@@ -30,22 +34,21 @@ class Spread:
     counts: Counts
 
     @cached_property
-    def floats(self) -> NDArray[np.float64]:
-        """The counts, rounded to 53 bits."""
-        found: NDArray[np.float64] = self.counts @ 2.0 ** (BITS * np.arange(self.counts.shape[1]))
+    def sums(self) -> Counts:
+        """How many architectures have one of the first 0, 1, 2, ... totals."""
+        found = np.zeros((len(self.keys) + 1, self.counts.shape[1]), np.int64)
+        np.cumsum(self.counts, axis=0, out=found[1:])
         return found
 
     @cached_property
-    def sums(self) -> NDArray[np.float64]:
-        """How many architectures have one of the first 0, 1, 2, ... totals, rounded to 53 bits."""
-        return np.concatenate([[0.0], np.cumsum(self.floats)])
+    def size(self) -> int:
+        """How many architectures there are in all."""
+        return exact(self.counts.sum(axis=0))
 
-    def exact(self) -> NDArray[np.object_]:
-        """The counts as Python integers."""
-        total = np.zeros(len(self.keys), object)
-        for limb in reversed(range(self.counts.shape[1])):
-            total = total * 2**BITS + self.counts[:, limb].astype(object)
-        return total
+    @cached_property
+    def unit(self) -> int:
+        """What the differences between totals are multiples of."""
+        return int(np.gcd.reduce(self.keys - self.keys[:1]))
 
     def between(self, least: int, most: int) -> Spread:
         """The part whose totals are from `least` to `most`."""
@@ -55,76 +58,107 @@ class Spread:
         return Spread(self.keys[first:last], self.counts[first:last])
 
 
-class Poly:
-    """A distribution as shifted, multiplied copies of others."""
+ONE = Spread(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
+"""The total 0, once."""
 
-    def __init__(self, terms: Mapping[Spread, Mapping[int, int]]) -> None:
-        self.terms = terms
 
-    @property
-    def size(self) -> int:
-        """How many copies."""
-        return sum(len(shifts) for shifts in self.terms.values())
+class Part(NamedTuple):
+    """A spread, what is added to its totals, and what its counts are multiplied with."""
 
-    def at(self, keys: Keys) -> NDArray[np.float64]:
-        """How many architectures have each of these totals, rounded to 53 bits."""
-        found = np.zeros(len(keys))
-        for base, shifts in self.terms.items():
-            numbers = base.floats
-            for shift, times in shifts.items():
-                wanted = keys - shift
-                place = np.searchsorted(base.keys, wanted)
-                place[place == len(base.keys)] = 0
-                found += times * np.where(base.keys[place] == wanted, numbers[place], 0.0)
-        return found
+    base: Spread
+    shift: int
+    times: int
 
-    def written(self, least: int, most: int, entries: int) -> Spread:
-        """As one distribution, of the totals from `least` to `most`. Raises TooManyTotals."""
-        parts = [
-            (cropped, shift, times)
-            for base, shifts in self.terms.items()
-            for shift, times in shifts.items()
-            if len((cropped := base.between(least - shift, most - shift)).keys)
-        ]
-        if not parts:
-            return next(iter(self.terms)).between(1, 0)
-        if len(parts) == 1 and parts[0][1:] == (0, 1):
-            return parts[0][0]
-        low = min(int(base.keys[0]) + shift for base, shift, _ in parts)
-        high = max(int(base.keys[-1]) + shift for base, shift, _ in parts)
-        firsts = (int(base.keys[0]) + shift - low for base, shift, _ in parts)
-        unit = gcd(*firsts, *(_unit(base) for base, _, _ in parts)) or 1
-        cells = (high - low) // unit + 1
-        limbs = parts[0][0].counts.shape[1]
-        if cells <= MOST_DENSE and cells <= 64 * sum(len(base.keys) for base, _, _ in parts):
-            dense = np.zeros((cells, limbs), np.int64)
-            for base, shift, times in parts:
-                dense[(base.keys + (shift - low)) // unit] += base.counts * times
-                _carry(dense)
-            (filled,) = np.nonzero(dense.any(axis=1))
-            if len(filled) > entries:
-                raise TooManyTotalsError
-            return Spread(filled * unit + low, dense[filled])
+
+def lattice(parts: Sequence[Part]) -> tuple[int, int, int]:
+    """The least total, what totals lie apart, and how many there are at most."""
+    low = min(int(part.base.keys[0]) + part.shift for part in parts)
+    high = max(int(part.base.keys[-1]) + part.shift for part in parts)
+    firsts = (int(part.base.keys[0]) + part.shift - low for part in parts)
+    unit = gcd(*firsts, *(part.base.unit for part in parts)) or 1
+    return low, unit, (high - low) // unit + 1
+
+
+def merged(parts: Sequence[Part], entries: int) -> Spread:
+    """All parts together. Raises TooManyTotalsError if there are more than so many totals."""
+    size = sum(part.base.size * part.times for part in parts)
+    limbs = limbs_for(size)
+    low, unit, cells = lattice(parts)
+    rows = sum(len(part.base.keys) for part in parts)
+    if cells <= min(MOST_DENSE, 64 * rows):
+        dense = np.zeros((cells, limbs), np.int64)
+        for base, shift, times in parts:
+            dense[(base.keys + (shift - low)) // unit] += widened(base.counts, limbs) * times
+            carry(dense)
+        (filled,) = np.nonzero(dense.any(axis=1))
+        keys, counts = filled * unit + low, dense[filled]
+    elif rows > 4 * entries:
+        raise TooManyTotalsError
+    else:
         keys = np.concatenate([base.keys + shift for base, shift, _ in parts])
-        counts = np.concatenate([base.counts * times for base, _, times in parts])
-        if len(keys) > 4 * entries + 4096:
-            raise TooManyTotalsError
-        _carry(counts)
+        counts = np.concatenate([widened(base.counts, limbs) * times for base, _, times in parts])
+        carry(counts)
         order = np.argsort(keys, kind="stable")
         keys, counts = keys[order], counts[order]
         starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-        merged = np.add.reduceat(counts, starts, axis=0)
-        _carry(merged)
-        if len(starts) > entries:
-            raise TooManyTotalsError
-        return Spread(keys[starts], merged)
+        keys, counts = keys[starts], np.add.reduceat(counts, starts, axis=0)
+        carry(counts)
+    if len(keys) > entries:
+        raise TooManyTotalsError
+    return Spread(keys, counts)
 
 
-def _carry(counts: Counts) -> None:
+def exact(limbs: Counts) -> int:
+    """The number that limbs make."""
+    return sum(int(limb) << BITS * i for i, limb in enumerate(limbs))
+
+
+def limbs_for(size: int) -> int:
+    """How many limbs hold numbers of up to `size`."""
+    return 1 if size.bit_length() <= SINGLE else size.bit_length() // BITS + 1
+
+
+def widened(counts: Counts, limbs: int) -> Counts:
+    """Counts in more limbs."""
+    if counts.shape[1] == limbs:
+        return counts
+    wide = np.zeros((len(counts), limbs), np.int64)
+    wide[:, : counts.shape[1]] = counts
+    carry(wide)
+    return wide
+
+
+def carry(counts: Counts) -> None:
+    """Leave 36 bits in each limb but the last."""
     for limb in range(counts.shape[1] - 1):
         counts[:, limb + 1] += counts[:, limb] >> BITS
         counts[:, limb] &= 2**BITS - 1
 
 
-def _unit(spread: Spread) -> int:
-    return int(np.gcd.reduce(spread.keys - spread.keys[0])) if len(spread.keys) > 1 else 0
+DIGIT, ROWS = 16, 2**20
+"""So many products of digits of 16 bits add up to less than 2^53, and are exact in floating point."""
+
+
+def product(one: Counts, other: Counts) -> int:
+    """The sum of the products of counts, row by row."""
+    total = 0
+    for start in range(0, len(one), ROWS):
+        digits, places = _digits(one[start : start + ROWS])
+        others, other_places = _digits(other[start : start + ROWS])
+        found = digits @ others.T
+        for i, place in enumerate(places):
+            total += sum(int(found[i, j]) << place + other_places[j] for j in range(len(other_places)))
+    return total
+
+
+def _digits(counts: Counts) -> tuple[NDArray[np.float64], list[int]]:
+    """Counts as rows of digits, and the bit at which each begins; limbs may be anything below 2^63."""
+    places = [
+        (limb, bit)
+        for limb in range(counts.shape[1])
+        for bit in range(0, int(counts[:, limb].max()).bit_length(), DIGIT)
+    ]
+    digits = np.empty((len(places), len(counts)))
+    for row, (limb, bit) in zip(digits, places, strict=True):
+        row[:] = counts[:, limb] >> bit & 2**DIGIT - 1
+    return digits, [BITS * limb + bit for limb, bit in places]

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from archir.cases import Value, both, either, if_else, lift, negate, same, when
+from archir.cases import Value, both, either, if_else, lift, negate, when
 from archir.ir.graph import Graph, NodeId, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
@@ -32,7 +32,7 @@ class Rule:
 
 
 class Symbolic:
-    """The costs of a graph: `summed[name]` adds up to a total, `peaks` holds what is alive at each step."""
+    """The costs of a graph: `summed` adds up to totals, `alive` to what is alive at each step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -100,27 +100,28 @@ class Symbolic:
             )
         return self._known[question]
 
-    def peaks(self) -> Iterator[Value]:
-        """For each node, the bytes that are alive while it runs; 0 where it does not."""
+    def alive(self) -> Iterator[Terms]:
+        """For each node, what is alive while it runs; where it does not, what is since the one before it."""
         readers = self._readers()
-        alive: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
-        total: Value = 0
+        found: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
+        terms: Terms = Counter()
         for number in self._running():
             own = self._bytes(number)
-            total = lift(_add, total, own)
-            yield if_else(self.needed[number], total, 0)
-            alive[number] = own, own
+            terms[own] += 1
+            terms[0] = 0
+            yield +terms
+            found[number] = own, own
             for other in dict.fromkeys(
                 [number, *(x for operand in self.graph.operands(number) for x, _ in self._sources(operand))]
             ):
-                size, now = alive[other]
+                size, now = found[other]
                 later = readers[other]
                 while later and later[-1][0] <= number:
                     later.pop()
                 then = if_else(later[-1][1] if later else False, size, 0)
-                if not same(now, then):
-                    total = lift(_change, total, now, then)
-                alive[other] = size, then
+                terms[now] -= 1
+                terms[then] += 1
+                found[other] = size, then
 
     def _bytes(self, number: NodeId) -> Value:
         x = self.types[number]
@@ -155,14 +156,6 @@ class Symbolic:
             for source, condition in self._sources(operand):
                 found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
         return list(found.items())
-
-
-def _add(one: int, other: int) -> int:
-    return one + other
-
-
-def _change(total: int, before: int, after: int) -> int:
-    return total - before + after
 
 
 def _times(one: int, other: int) -> int:

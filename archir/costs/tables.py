@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, support, varies
+from archir.cases import Choice, Value, leaves, support, varies
 from archir.errors import fail
 
 Codes = NDArray[np.int16]
@@ -94,18 +94,52 @@ def sums(names: tuple[str, ...], constant: Numbers, groups: Groups, order: Mappi
     return Table(names, constant, _factors(groups, order, np.add))
 
 
-def maxima(name: str, values: Iterable[Value], order: Mapping[str, int]) -> Table:
-    """A table of one cost that is the maximum of values. Raises ArchError (A1601)."""
-    distinct = list(dict.fromkeys(values))
-    constant = max((value for value in distinct if not varies(value)), default=0)
+def maxima(name: str, sums: Iterable[Mapping[Value, int]], order: Mapping[str, int]) -> Table:
+    """A table of one cost: the greatest of sums of values, each as often as it counts.
+
+    Only those are tabulated that are ever more than all architectures have anyway. Raises ArchError (A1601) where too
+    many choices matter at once.
+    """
+    ends: dict[Value, tuple[int, int]] = {}
+    bounded: list[tuple[frozenset[tuple[Value, int]], int, int]] = []
+    for terms in dict.fromkeys(frozenset(terms.items()) for terms in sums):
+        for value, _ in terms:
+            if value not in ends:
+                known = list(leaves(value))
+                ends[value] = min(known), max(known)
+        least, most = (sum(ends[value][i] * times for value, times in terms) for i in (0, 1))
+        bounded.append((terms, least, most))
+    constant = max((least for _, least, _ in bounded), default=0)
     groups: Groups = {}
-    for value in distinct:
-        if varies(value):
-            choices, table = _table(value, order)
-            if table.max() > constant:
-                table = table[..., None]
-                groups[choices] = np.maximum(groups[choices], table) if choices in groups else table
-    return Table((name,), np.array([constant], np.int64), _factors(groups, order, np.maximum), np.maximum)
+    tables: dict[Value, tuple[tuple[Choice, ...], Numbers]] = {}
+    for terms, _, most in bounded:
+        if most > constant:
+            for value, _ in terms:
+                if value not in tables:
+                    tables[value] = _table(value, order) if varies(value) else ((), np.array(value, np.int64))
+            choices, table = _total([(*tables[value], times) for value, times in terms], order)
+            groups[choices] = np.maximum(groups[choices], table) if choices in groups else table
+    mattering = {choices: table[..., None] for choices, table in groups.items() if table.max() > constant}
+    return Table((name,), np.array([constant], np.int64), _factors(mattering, order, np.maximum), np.maximum)
+
+
+def _total(
+    terms: Iterable[tuple[tuple[Choice, ...], Numbers, int]], order: Mapping[str, int]
+) -> tuple[tuple[Choice, ...], Numbers]:
+    """The sum of tables, each as often as it counts. Those of few choices are added up first."""
+    choices: tuple[Choice, ...] = ()
+    total: Numbers = np.array(0, np.int64)
+    for more, table, times in sorted(terms, key=lambda term: len(term[0])):
+        union = tuple(sorted({*choices, *more}, key=lambda choice: order[choice.path]))
+        check_cells(union)
+        total = _axes(total, choices, union) + _axes(table, more, union) * times
+        choices = union
+    return choices, total
+
+
+def _axes(table: Numbers, choices: Sequence[Choice], union: Sequence[Choice]) -> Numbers:
+    """A table with axes of one cell for more choices."""
+    return table.reshape([choice.outcomes if choice in choices else 1 for choice in union])
 
 
 Groups = dict[tuple[Choice, ...], Numbers]
@@ -141,24 +175,32 @@ def _spread(table: Numbers, choices: Sequence[Choice], union: Sequence[Choice]) 
     return spread
 
 
-def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
-    """The table of a value over choices, which it depends on no others than, in the diagrams' order or any."""
+def check_cells(choices: Sequence[Choice]) -> None:
+    """Raise ArchError (A1601) if a table over choices would be too large."""
     cells = prod(choice.outcomes for choice in choices)
     if cells > MOST_TABLE:
         raise fail("A1601", f"a cost depends on {len(choices)} choices at once, which is a table of {cells:,} cells")
+
+
+def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
+    """The table of a value over choices, which it depends on no others than, in the diagrams' order or any."""
+    check_cells(choices)
     ordered = sorted(choices, key=lambda choice: choice.order)
     known: dict[tuple[int, int], Numbers] = {}
 
     def fill(value: Value, level: int) -> Numbers:
         question = (id(value), level)
         if question not in known:
-            if level == len(ordered) and abs(value) >= MOST_SUM:
+            leaves = value.branches if varies(value) else (value,)
+            if any(not varies(leaf) and abs(leaf) >= MOST_SUM for leaf in leaves):
                 raise fail("A1601", "a cost of this space does not fit into 64 bits")
-            if level == len(ordered):
-                known[question] = np.array(value, np.int64)
+            if not varies(value):
+                known[question] = np.full([choice.outcomes for choice in ordered[level:]], value, np.int64)
+            elif not any(map(varies, value.branches)) and value.choice is ordered[-1] and level == len(ordered) - 1:
+                known[question] = np.array(value.branches, np.int64)
             else:
                 choice = ordered[level]
-                tested = varies(value) and value.choice is choice
+                tested = value.choice is choice
                 branches = [
                     fill(value.branches[outcome] if tested else value, level + 1)
                     for outcome in range(choice.outcomes if tested else 1)

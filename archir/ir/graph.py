@@ -57,6 +57,17 @@ class Constraint:
     """The file that a cost is looked up in, if there is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Together:
+    """The scopes of the nodes that one stands for, under which their weights are kept.
+
+    Each has its part of the node's weights, in this order along their first axis; if `same`, each has them all.
+    """
+
+    scopes: tuple[str, ...]
+    same: bool = False
+
+
 class Graph:
     """A directed acyclic graph of nodes, with named inputs and outputs and the choices it depends on.
 
@@ -73,6 +84,8 @@ class Graph:
         """Scope to the name of the block or cell that was called there."""
         self.parameters: dict[str, Any] = {}
         """The net's parameters as they were given."""
+        self.together: dict[str, Together] = {}
+        """Scope of a node that stands for several to theirs."""
         self._inputs: dict[str, NodeId] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
         self._next = 0
@@ -122,6 +135,7 @@ class Graph:
         other.constraints = list(self.constraints)
         other.blocks = self.blocks
         other.parameters = dict(self.parameters)
+        other.together = dict(self.together)
         return other
 
 

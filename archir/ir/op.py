@@ -90,6 +90,10 @@ class Op:
         """
         return 1
 
+    def narrowed(self, part: int) -> Op:
+        """The same for one in `part` of the channels. RuleError if these do not divide."""
+        return self
+
     @property
     def varied(self) -> dict[str, Value]:
         """The attributes that depend on choices."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
@@ -54,6 +54,13 @@ class Conv(Op):
         """Zeros at the left, right, top and bottom."""
         before, after = pads_of(self.padding, self.kernel, self.stride, self.dilation)
         return before, after, before, after
+
+    def narrowed(self, part: int) -> Conv:
+        """Fewer channels, and as many in a group as before."""
+        groups = self.groups if self.groups == 1 else self.groups // part
+        fits = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
+        require(fits, f"{self.channels} channels in {self.groups} groups do not divide by {part}")
+        return replace(self, channels=self.channels // part, groups=groups)
 
     def infer(self, x: TensorType) -> TensorType:
         """f32[channels, H', W']."""

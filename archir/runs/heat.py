@@ -16,8 +16,15 @@ _MOST = 300
 """Columns of a heat map; of more epochs, some are left out."""
 
 
-def heat(weighing: Weighing) -> str:
-    """A choice's figure: alternatives, probabilities by epoch, and the last ones in numbers."""
+def extent(weighings: Sequence[Weighing]) -> tuple[float, float]:
+    """The least and the greatest of all probabilities: what colours go from and to, so that little is seen, too."""
+    values = [float(p) for one in weighings for row in one.probabilities for p in row]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    return (low, high) if high > low else (0.0, 1.0)
+
+
+def heat(weighing: Weighing, low: float = 0.0, high: float = 1.0) -> str:
+    """A choice's figure: alternatives, probabilities by epoch from `low` to `high`, and the last ones in numbers."""
     epochs = sampled(len(weighing.probabilities))
     columns = [[min(1.0, max(0.0, float(p))) for p in weighing.probabilities[epoch]] for epoch in epochs]
     last = columns[-1] if columns else [0.0] * len(weighing.alternatives)
@@ -32,7 +39,8 @@ def heat(weighing: Weighing) -> str:
         "names": list(weighing.alternatives),
         "permille": [[round(1000 * p) for p in column] for column in columns],
     }
-    image = b64encode(png(columns)).decode() if columns else ""
+    shades = [[min(1.0, max(0.0, (p - low) / (high - low))) for p in column] for column in columns]
+    image = b64encode(png(shades)).decode() if columns else ""
     return (
         f'<figure class="heat" data-heat="{escape(json.dumps(data, separators=(",", ":")))}">'
         f"<figcaption>{escape(weighing.choice)}</figcaption><ol>{names}</ol>"

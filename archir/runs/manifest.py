@@ -19,7 +19,8 @@ FORMAT = 1
 def inside(name: str) -> str:
     """A file's name below the run's folder, with slashes; anything else is a ValueError."""
     path = PurePosixPath(name)
-    if name != str(path) or path.is_absolute() or {"..", "."} & set(path.parts) or "\\" in name or ":" in name:
+    own = name == NAME or name.startswith(".")
+    if own or name != str(path) or path.is_absolute() or {"..", "."} & set(path.parts) or "\\" in name or ":" in name:
         raise ValueError(f"{name!r} is no name of a file in a run")
     return name
 

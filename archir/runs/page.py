@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from archir.runs.curves import Chart, Value, curves
-from archir.runs.heat import heat
+from archir.runs.heat import extent, heat
 from archir.runs.report import PhaseRows, Report, Weighing
 
 _TIMES = {"seconds"}
@@ -110,11 +110,16 @@ def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
 
 def _weighings(weighings: Sequence[Weighing]) -> str:
     """Heat maps by phase; a bullet marks what was derived."""
-    parts = ['<p class="scale">probability 0 <i></i> 1, epochs to the right</p>']
+    parts = []
     for phase in dict.fromkeys(one.phase for one in weighings):
         if phase:
             parts.append(f"<h3>{escape(phase)}</h3>")
-        maps = "".join(heat(one) for one in weighings if one.phase == phase)
+        ours = [one for one in weighings if one.phase == phase]
+        low, high = extent(ours)
+        parts.append(
+            f'<p class="scale">probability {100 * low:.3g}% <i></i> {100 * high:.3g}%, epochs to the right</p>'
+        )
+        maps = "".join(heat(one, low, high) for one in ours)
         parts.append(f'<div class="heats" tabindex="0">{maps}</div>')
     return "".join(parts)
 

@@ -274,16 +274,12 @@ class Space:
         return np.concatenate(kept)[:n]
 
     def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
-        """How architectures are drawn that keep the narrowest of the bounds at least; uniformly, if asked for."""
+        """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
         ranges = self.ranges
         self.prove()
         if policy == "choices" or not ranges:
             return lambda n, rng: self._draw_codes(n, rng, policy)
-        name, *others = ranges
-        if others:
-            name = min(ranges, key=lambda name: self.account.count(name, *ranges[name])[1])
-        low, high = ranges[name]
-        return lambda n, rng: self.account.draw(name, low, high, n, rng)
+        return lambda n, rng: self.account.draw(ranges, n, rng)
 
     def _keeping(self, codes: Codes) -> NDArray[np.bool_]:
         """Which rows of outcomes keep every bound on costs."""
@@ -364,20 +360,23 @@ class Space:
                 unit = "" if latency_file(name) is None else " ns"
                 hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
                 raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
+        if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
+            bounds = [bound for bound in self._bounds if bound.cost in self.ranges]
+            text = " and ".join(bound.text for bound in bounds)
+            raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
 
     def count(self) -> tuple[int, int]:
-        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless a
-        cost has more different totals than are told apart, or several costs are bounded."""
-        counts = [self.account.count(name, *pair) for name, pair in self.ranges.items()]
+        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
+        costs have more different totals than are told apart, or bounds are not plain."""
         everything = self.satisfying
         ranged = all(self._ranged(bound) for bound in self._bounds)
-        if ranged and len(counts) <= 1:
-            return counts[0] if counts else (everything, everything)
-        if everything <= MOST_COUNTED:
+        if not ranged and everything <= MOST_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
-        outside = sum(everything - least for least, _ in counts)
-        return max(0, everything - outside) if ranged else 0, min((most for _, most in counts), default=everything)
+        if not self.ranges:
+            return everything if ranged else 0, everything
+        least, most = self.account.count_within(self.ranges)
+        return least if ranged else 0, most
 
     def _ranged(self, bound: Constraint) -> bool:
         """Whether a bound is a range of a cost that adds up, whatever is chosen."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -19,8 +20,10 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Mix
 from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
+from archir.ops.shape import Slice
 from archir.passes.expand import expand
-from archir_torch.module import Layer, Network, Step
+from archir_torch.merged import Shared, Stacked, in_parts, part_of
+from archir_torch.module import Home, Layer, Network, Path, Step, parts_of
 from archir_torch.rules import RULES
 
 Weights = Mapping[str, Tensor]
@@ -35,7 +38,10 @@ class MixedNetwork(Network):
     """A network with mixtures: `forward(*inputs, weights=...)`. With `active`, only what has a weight is run."""
 
     def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
-        self._norms: dict[NodeId, tuple[nn.Module, str]] = {}
+        self.layout: torch.memory_format | None = None
+        """How inputs that are maps are laid out before anything reads them; the rest follows. None: as they come."""
+        self._norms: dict[NodeId, Home] = {}
+        self._homes: dict[Path, Home] = {}
         graph = expand(graph)
         self._types = infer(graph)
         super().__init__(graph, generator)
@@ -57,8 +63,18 @@ class MixedNetwork(Network):
         assert isinstance(found, Shares)
         return found
 
-    def _step(self, graph: Graph, number: NodeId, home: tuple[nn.Module, str] | None) -> Step:
+    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, Home]:
+        self._homes = super()._place(layers)
+        return self._homes
+
+    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
         op = graph[number].op
+        together = graph.together.get(graph[number].scope)
+        if home is not None and together is not None:
+            homes = [self._homes[parts_of(scope)] for scope in together.scopes]
+            return Step(in_parts(graph, number, Shared(homes) if together.same else Stacked(homes)))
+        if isinstance(op, Slice) and (part := part_of(graph, number)) is not None:
+            return Step(itemgetter(part))
         if isinstance(op, Mix):
             operands = graph.operands(number)
             shape = self._types[operands[0]].shape
@@ -75,6 +91,8 @@ class MixedNetwork(Network):
             raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
         shares = self._shares(weights or {}) if self.names else ()
         batch = inputs[0].shape[0] if inputs else 1
+        if self.layout is not None:
+            inputs = tuple(x.contiguous(memory_format=self.layout) if x.dim() == 4 else x for x in inputs)
         values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
         for step in self._steps if active is None else self._needed(active):
             if isinstance(step, MixStep):
@@ -139,9 +157,7 @@ class MixStep(Step):
 
     __slots__ = ("factors", "norms", "shape", "shares")
 
-    def __init__(
-        self, factors: Sequence[Factors], norms: Sequence[tuple[nn.Module, str] | None], shape: tuple[int, ...]
-    ) -> None:
+    def __init__(self, factors: Sequence[Factors], norms: Sequence[Home | None], shape: tuple[int, ...]) -> None:
         super().__init__(None)
         self.factors, self.norms, self.shape = factors, norms, shape
         self.shares: tuple[int, ...] = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic
-from archir.ir.graph import Graph, NodeId, state_name
+from archir.ir.graph import Graph, NodeId, Together, state_name
 from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
@@ -27,6 +28,8 @@ from archir_torch.rules import RULES
 
 Path = tuple[str, ...]
 """Where a layer is: the components of its scope."""
+Home = tuple[nn.Module, str]
+"""The module that holds a layer, and its name there."""
 
 _OVERWRITABLE = {"add", "batch_norm", "conv", "linear", "sub"}
 """Operations whose gradient does not need their own result: what reads it alone may overwrite it."""
@@ -96,28 +99,28 @@ class Network(nn.Module):
         self._slots = len(slots)
         self._steps: list[Step] = []
         self._renamed: dict[str, str] = {}
-        layers = _layers(graph, infer(graph), generator)
-        homes = self._place(dict(layers.values()))
+        paths, layers = _layers(graph, infer(graph), generator)
+        homes = self._place(layers)
         for number in graph:
             if not isinstance(graph[number].op, Input):
-                home = homes[layers[number][0]] if number in layers else None
+                home = homes[paths[number]] if number in paths else None
                 step = self._step(graph, number, home)
                 step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
                 self._steps.append(step)
         _free_early(self._steps, self._outputs)
 
-    def _step(self, graph: Graph, number: NodeId, home: tuple[nn.Module, str] | None) -> Step:
+    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
         """What is done for a node; `home` says where its layer is, if it has one."""
         step = Step(None, *home) if home is not None else Step(_function(graph, number))
         step.wants_batch = RULES[type(graph[number].op)].takes("batch")
         return step
 
-    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, tuple[nn.Module, str]]:
+    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, Home]:
         """Put layers where their paths say; for each the module it is in and its name there.
 
         A module cannot hold another as `half` or `training`: it is kept as `half_`, and is `half` in state dicts.
         """
-        homes: dict[Path, tuple[nn.Module, str]] = {}
+        homes: dict[Path, Home] = {}
         for path, layer in layers.items():
             home: nn.Module = self
             actual: list[str] = []
@@ -157,10 +160,15 @@ class Network(nn.Module):
         return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}
 
 
-def _layers(graph: Graph, types: Types, generator: torch.Generator | None) -> dict[NodeId, tuple[Path, Layer]]:
-    """The layers of nodes that have weights or depend on the module's mode, and their paths. Equal scopes share one."""
+def _layers(
+    graph: Graph, types: Types, generator: torch.Generator | None
+) -> tuple[dict[NodeId, Path], dict[Path, Layer]]:
+    """The layers of nodes that have weights or depend on the module's mode, and their paths. Equal scopes share one.
+
+    A node that stands for several has a layer for each of them; its path is that of the first.
+    """
     layers: dict[Path, Layer] = {}
-    found: dict[NodeId, tuple[Path, Layer]] = {}
+    found: dict[NodeId, Path] = {}
     for number in graph:
         node = graph[number]
         if isinstance(node.op, Input | Mix):
@@ -169,15 +177,24 @@ def _layers(graph: Graph, types: Types, generator: torch.Generator | None) -> di
         weights = node.op.weights(*(types[operand] for operand in graph.operands(number)))
         if not weights and not rule.takes("training"):
             continue
-        path = _parts(node.scope)
+        path = parts_of(node.scope)
         if not weights and (not path or path in layers):  # nothing is kept under its name: any free one will do
             path = (*path, f"{node.op.name}_{number}")
-        if path not in layers:
-            layers[path] = Layer(rule.function, rule.attributes(node.op), rule.takes("training"))
-            for name, weight in weights.items():
-                layers[path].hold(name, weight, generator)
-        found[number] = path, layers[path]
-    return found
+        together = graph.together.get(node.scope)
+        for each in [parts_of(scope) for scope in together.scopes] if together else [path]:
+            if each not in layers:
+                layers[each] = Layer(rule.function, rule.attributes(node.op), rule.takes("training"))
+                for name, weight in weights.items():
+                    layers[each].hold(name, _part(weight, together), generator)
+        found[number] = path
+    return found, layers
+
+
+def _part(weight: Weight, together: Together | None) -> Weight:
+    """The weight of each of the nodes that one stands for."""
+    if together is None or together.same:
+        return weight
+    return replace(weight, shape=(weight.shape[0] // len(together.scopes), *weight.shape[1:]))
 
 
 def _function(graph: Graph, number: NodeId) -> Callable[..., Tensor]:
@@ -204,7 +221,8 @@ def _may_overwrite(graph: Graph, number: NodeId) -> bool:
     return graph[operand].op.name in _OVERWRITABLE
 
 
-def _parts(scope: str) -> Path:
+def parts_of(scope: str) -> Path:
+    """The components of a scope."""
     return tuple(re.findall(r"[^.\[\]]+", scope))
 
 

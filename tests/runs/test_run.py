@@ -170,7 +170,9 @@ def test_names_of_phases(name: str, tmp_path: Path) -> None:
         run.phase(name)
 
 
-@pytest.mark.parametrize("name", ["../x", "/x", "a//b", "a/../../x", "a\\b", "c:x", "", "./x"])
+@pytest.mark.parametrize(
+    "name", ["../x", "/x", "a//b", "a/../../x", "a\\b", "c:x", "", "./x", ".lock", "manifest.json"]
+)
 def test_files_stay_inside(name: str, tmp_path: Path) -> None:
     with begun(tmp_path / "run") as run, pytest.raises(ValueError, match="is no name of a file in a run"):
         run.write({name: b""})

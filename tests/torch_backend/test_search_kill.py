@@ -136,7 +136,7 @@ def test_a_finished_run_is_left_alone(whole: Path) -> None:
     with go(whole, whole) as process:
         _, said = process.communicate()
     assert process.returncode == 0
-    assert "it is finished: nothing is left to do" in said
+    assert "is finished: nothing is left to do" in said
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in whole.rglob("*") if path.is_file()}
     assert before.keys() == after.keys()
     changed = [path.name for path in before if before[path] != after[path] and path.name != ".lock"]

@@ -20,8 +20,12 @@ class DropPaths:
         function = RULES[DropPath].function
         layers = [layer for layer in module.modules() if isinstance(layer, Layer) and layer.function is function]
         self._rates = [(layer, float(layer.attributes["rate"])) for layer in layers]
+        self._part = 1.0
 
     def scale(self, part: float) -> None:
         """From now on rates are this part of the network's."""
+        if part == self._part:
+            return
+        self._part = part
         for layer, rate in self._rates:
             layer.attributes["rate"] = rate * part

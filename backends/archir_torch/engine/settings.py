@@ -22,7 +22,7 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=BaseModel)
 
 
-def parsed(kind: type[S], given: Mapping[str, Any]) -> S:
+def parsed(kind: type[S], given: Mapping[str, Any], whose: str = "") -> S:
     """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
     try:
         return kind.model_validate(dict(given))
@@ -30,7 +30,7 @@ def parsed(kind: type[S], given: Mapping[str, Any]) -> S:
         lines = [_said(one["loc"], one["msg"], one["type"]) for one in error.errors()]
         unknown = [str(one["loc"][-1]) for one in error.errors() if one["type"] == "extra_forbidden"]
         hint = suggest(unknown[0], kind.model_fields) if unknown else None
-        raise fail("A1109", f"these settings cannot be: {'; '.join(lines)}", None, hint) from None
+        raise fail("A1109", f"{whose}these settings cannot be: {'; '.join(lines)}", None, hint) from None
 
 
 def _said(place: tuple[int | str, ...], message: str, kind: str) -> str:

@@ -134,6 +134,15 @@ def parse(text: str, name: str = "<recipe>") -> Recipe:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise fail("A2201", f"this is no TOML: {_message(error)}", _place(text, name, error)) from None
+    return made(given)
+
+
+def made(given: Mapping[str, Any]) -> Recipe:
+    """The recipe of what TOML says. Raises ArchError (A1109) with everything that is wrong, by the phases' names."""
+    phases = given.get("phase")
+    for phase in phases if isinstance(phases, list) else []:
+        if isinstance(phase, dict):
+            parsed(Phase, phase, f"phase `{phase.get('name', '?')}`: ")
     return parsed(Recipe, given)
 
 

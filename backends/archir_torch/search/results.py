@@ -12,21 +12,20 @@ from safetensors.torch import save as save_tensors
 from torch import nn
 
 from archir import backends
+from archir.build.source import to_source
 from archir.ir.graph import Graph
 from archir.ir.serial import to_json
 from archir.passes.cost import cost
+from archir.pictures import picture
+from archir.runs import PhaseRows, Report, Weighing, page
 from archir_torch.search.job import Outcome
 
 if TYPE_CHECKING:
     from archir_torch.search.run import Search
 
-BEST, WEIGHTS, NETWORK, MODEL, SUMMARY = (
-    "best.json",
-    "weights.safetensors",
-    "network.json",
-    "model.onnx",
-    "summary.json",
-)
+BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
+NETWORK, MODEL = "network.json", "model.onnx"
+SUMMARY, REPORT = "summary.json", "report.html"
 
 
 def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
@@ -44,13 +43,52 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         assert outcome.network is not None
         total = cost(outcome.network)
         summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(found, name)}
+        files[SOURCE] = to_source(outcome.network)
         files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
         files[WEIGHTS] = save_tensors(module_of(outcome)[1].state_dict())
         if found.recipe.export:
             files[MODEL], summary["onnx"] = _exported(found, outcome)
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
+    files[REPORT] = page(_report(found, outcomes, summary))
     found.run.write(files)
     return summary
+
+
+def _report(found: Search, outcomes: Mapping[str, Outcome], summary: Mapping[str, Any]) -> Report:
+    """What the page shows: curves, architecture parameters over time, the last network."""
+    network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
+    facts: dict[str, Mapping[str, Any]] = {}
+    if network is not None:
+        facts["Network"] = {name: f"{number:,}" for name, number in vars(cost(network)).items()}
+    if "onnx" in summary:
+        facts["ONNX, compared with torch"] = {name: f"{number:.2g}" for name, number in summary["onnx"].items()}
+    if "architecture" in summary:
+        facts["Architecture"] = {path: _text(label) for path, label in summary["architecture"]["choices"].items()}
+    return Report(
+        title=found.run.title,
+        phases=[PhaseRows(name, found.run.phase(name).rows()) for name in outcomes if found.run.phase(name).rows()],
+        weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
+        picture=picture(network, "svg") if network is not None else "",
+        facts=facts,
+        recipe=found.run.content("recipe.toml").decode(),
+        environment=json.loads(found.run.content("environment.json")),
+    )
+
+
+def _weighings(phase: str, outcome: Outcome) -> list[Weighing]:
+    choices = {choice.path: choice for choice in outcome.architecture.choices} if outcome.architecture else {}
+    found = []
+    for path, rows in outcome.history.items():
+        if path in choices:
+            assert outcome.architecture is not None
+            outcomes = outcome.architecture.outcomes
+            chosen = choices[path].subsets[outcomes[path]] if path in outcomes else ()
+            found.append(Weighing(path, [str(label) for label in choices[path].alternatives], rows, chosen, phase))
+    return found
+
+
+def _text(label: Any) -> str:
+    return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
 def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:

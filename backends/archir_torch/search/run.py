@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from archir_torch.keeper import PhaseKeeper
 from archir_torch.search import results
 from archir_torch.search.job import Job, Outcome, kind_of, made
 from archir_torch.search.recipe import DataSettings, Phase, Recipe, parse, read, with_overrides
+from archir_torch.search.recipe import made as made_recipe
 from archir_torch.search.spaces import files_of, load_space
 
 RECIPE, OVERRIDES, SPACE, SPLITS = "recipe.toml", "overrides.json", "space", "splits.json"
@@ -36,12 +37,13 @@ RECIPE, OVERRIDES, SPACE, SPLITS = "recipe.toml", "overrides.json", "space", "sp
 
 @dataclass(frozen=True)
 class Search:
-    """A recipe in the folder of a run. `folder` is where its spaces are."""
+    """A recipe in the folder of a run. `folder` is where its spaces are; `loaded` the images that are at hand."""
 
     recipe: Recipe
     run: Run
     folder: Path
     device: str
+    loaded: dict[Any, Data] = field(default_factory=dict)
 
 
 def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -> Search:
@@ -54,6 +56,8 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
         parsed(kind.options, phase.options)
         spaces |= files_of(phase.space or recipe.space, path.parent)
         space_of(recipe, phase, path.parent)
+    first = recipe.phase[0]
+    loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent))
     inputs = {
         RECIPE: text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -61,7 +65,7 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
     }
     facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
-    return Search(recipe, run, folder / SPACE, device)
+    return Search(recipe, run, folder / SPACE, device, loaded)
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
@@ -85,7 +89,7 @@ def _overridden(text: str, overrides: Mapping[str, str]) -> Recipe:
     import tomllib
 
     parse(text)
-    return parsed(Recipe, with_overrides(tomllib.loads(text), overrides))
+    return made_recipe(with_overrides(tomllib.loads(text), overrides))
 
 
 def space_of(recipe: Recipe, phase: Phase, folder: Path) -> Space:
@@ -222,11 +226,22 @@ def _taught(found: Search, settings: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Data:
-    """The images, which must be those that the run began with."""
+def _loaded(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
+    """The images of settings, as large as a space's input, beside or instead of those at hand."""
     (number,) = space.graph.inputs.values()
     shape = infer(space.graph)[number].shape
-    data = load(settings.source, shape, seed=found.recipe.seed, limit=settings.limit, classes=settings.classes)
+    key = settings.source, shape, settings.limit, settings.classes
+    if key not in loaded:
+        loaded.clear()
+        loaded[key] = load(
+            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes
+        )  # fmt: skip
+    return loaded
+
+
+def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Data:
+    """The images, which must be those that the run began with."""
+    (data,) = _loaded(found.loaded, found.recipe, settings, space).values()
     splits = {"train": data.train, "held_out": data.held_out}
     path = f"phases/{name}/{SPLITS}"
     if path in found.run.files.manifest.files:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from archir.passes.fold import fold
 from archir.passes.freeze import freeze
+from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
@@ -91,7 +92,8 @@ class Relaxed:
         paths = opened(job.space, phase.open)
         fixed = {} if job.architecture is None else settled(job.space, job.architecture, paths)
         graph = freeze(graph, fixed) if fixed else graph
-        self.task = Task(job, relax(graph, paths & graph.decisions.keys(), options.edges))
+        narrow = partial(graph, paths, options.partial)
+        self.task = Task(job, relax(narrow, paths & graph.decisions.keys(), options.edges))
         self.network = lower_mixed(fold(self.task.graph), generator=generator(job.seed, "weights"))
         self.network.to(job.device)
         self.alphas = Alphas(
@@ -137,8 +139,8 @@ class Relaxed:
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """Architecture parameters, then weights."""
-        if index % self.steps == 0 and self.job.phase.training.drop_path == "linear":
-            self.paths.scale(index / self.steps / self.epochs)
+        if self.job.phase.training.drop_path == "linear":
+            self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)

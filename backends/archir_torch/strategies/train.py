@@ -67,8 +67,8 @@ class Train:
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """An update."""
-        if index % self.steps == 0 and self.job.phase.training.drop_path == "linear":
-            self.paths.scale(index / self.steps / self.epochs)
+        if self.job.phase.training.drop_path == "linear":
+            self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
         update = self.learner.update(
             lambda part: self.task.loss(self.network, part, index), index, self.feed.batch(index)

@@ -1,0 +1,225 @@
+"""One step of a differentiable search, the network of DARTS by hand against the relaxed graph of `darts.arch`.
+
+A step is what Liu et al. (2019, section 2.3, first order) do: the gradient of the loss on held-out images moves the
+architecture's parameters (Adam), that on training images the weights (SGD, clipped).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.nn.functional as F
+from handwritten_darts import EDGES, OPERATIONS, DartsSearch, alphas_in_graph, weights_in_graph
+from measure import Table
+from torch import Tensor, nn
+
+import archir
+from archir.ir.graph import Graph
+from archir.passes.cse import cse
+from archir.passes.relax import relax
+from archir_torch.mixed import MixedNetwork, lower_mixed
+from archir_torch.tuning import Plan, planned, tuned
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+Loss = Callable[[Tensor, Tensor, list[Tensor]], Tensor]
+"""The loss of images and labels, given the architecture's parameters [14, 8] of normal and reduction cells."""
+
+
+class Search:
+    """A network with both optimizers. `sparing`: gradients are taken, and kept ready, of what is moved only."""
+
+    def __init__(self, module: nn.Module, loss: Loss, device: str, sparing: bool) -> None:
+        self.module, self.loss, self.sparing = module.train(), loss, sparing
+        numbers = torch.Generator().manual_seed(1)
+        self.alphas = [
+            (1e-3 * torch.randn(len(EDGES), len(OPERATIONS), generator=numbers)).to(device).requires_grad_()
+            for _ in range(2)
+        ]
+        self.weights = list(module.parameters())
+        self.adam = torch.optim.Adam(self.alphas, 3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
+        self.sgd = torch.optim.SGD(self.weights, 0.025, momentum=0.9, weight_decay=3e-4)
+
+    def step(self, held_out: tuple[Tensor, Tensor], training: tuple[Tensor, Tensor]) -> None:
+        """Both updates."""
+        self._update(self.adam, self.alphas, self.weights, held_out)
+        self._update(self.sgd, self.weights, self.alphas, training, clip=5.0)
+
+    def _update(
+        self,
+        optimizer: torch.optim.Optimizer,
+        moved: list[Tensor],
+        still: list[Tensor],
+        batch: tuple[Tensor, Tensor],
+        clip: float | None = None,
+    ) -> None:
+        optimizer.zero_grad()
+        with _Still(still if self.sparing else []):
+            self.loss(*batch, self.alphas).backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(moved, clip)
+        optimizer.step()
+
+    def saved(self, batch: tuple[Tensor, Tensor]) -> int:
+        """Bytes that the weights' forward pass keeps for its gradient: every storage once, parameters left out."""
+        own = {tensor.untyped_storage().data_ptr() for tensor in [*self.weights, *self.module.buffers()]}
+        found: dict[int, int] = {}
+        kept: list[Tensor] = []
+
+        def pack(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            if storage.data_ptr() not in own:
+                found[storage.data_ptr()] = storage.nbytes()
+                kept.append(tensor)  # so that no later tensor gets the address
+            return tensor
+
+        with _Still(self.alphas if self.sparing else []):
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+                loss = self.loss(*batch, self.alphas)
+            del loss
+        return sum(found.values())
+
+
+class _Still:
+    """Tensors that need no gradient for a while."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.tensors = tensors
+
+    def __enter__(self) -> None:
+        for tensor in self.tensors:
+            tensor.requires_grad_(False)
+
+    def __exit__(self, *_: object) -> None:
+        for tensor in self.tensors:
+            tensor.requires_grad_(True)
+
+
+def by_hand(device: str, *, sparing: bool = False, channels_last: bool = False, compiled: bool = False) -> Search:
+    network = DartsSearch().to(device)
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    run = torch.compile(network) if compiled else network
+
+    def loss(images: Tensor, labels: Tensor, alphas: list[Tensor]) -> Tensor:
+        images = images.contiguous(memory_format=layout)
+        return F.cross_entropy(run(images, *(alpha.softmax(-1) for alpha in alphas)), labels)
+
+    return Search(network.to(memory_format=layout), loss, device, sparing)
+
+
+def from_graph(network: MixedNetwork, device: str, *, sparing: bool = True, compiled: bool = False) -> Search:
+    network = network.to(device)
+    run = torch.compile(network) if compiled else network
+
+    def loss(images: Tensor, labels: Tensor, alphas: list[Tensor]) -> Tensor:
+        weights = alphas_in_graph(*(alpha.softmax(-1) for alpha in alphas))
+        return F.cross_entropy(run(images, weights=weights), labels)
+
+    return Search(network, loss, device, sparing)
+
+
+def graph() -> Graph:
+    """The 8-cell, 16-channel space, relaxed."""
+    path = f"{EXAMPLES / 'darts' / 'darts.arch'}:darts"
+    return relax(archir.load(path, channels=16, cells=8, affine=False, zero=True).graph)
+
+
+def agreement(relaxed: Graph) -> float:
+    """How far gradients of the two networks are apart in float64, as a part of the largest gradient's norm."""
+    hand, ours = DartsSearch().double(), planned(relaxed, Plan(True, True, True)).double()
+    named, own = weights_in_graph(hand), dict(ours.named_parameters())
+    ours.load_state_dict(named, strict=False)
+    x = torch.randn(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    y = torch.tensor([3, 7])
+    alphas = [torch.randn(14, 8, dtype=torch.float64).requires_grad_() for _ in range(2)]
+    mixed = [alpha.softmax(-1) for alpha in alphas]
+    losses = F.cross_entropy(hand(x, *mixed), y), F.cross_entropy(ours(x, weights=alphas_in_graph(*mixed)), y)
+    one = torch.autograd.grad(losses[0], [*alphas, *named.values()], retain_graph=True)
+    other = torch.autograd.grad(losses[1], [*alphas, *(own[name] for name in named)])
+    largest = max(float(gradient.norm()) for gradient in one)
+    return max(float((a - b).norm()) for a, b in zip(one, other, strict=True)) / largest
+
+
+def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[], Search]]:
+    """What is compared: passes one after the other, the measured plan, and the plan with one thing off."""
+
+    def ours(plan: Plan, **given: bool) -> Callable[[], Search]:
+        return lambda: from_graph(planned(relaxed, plan), device, **given)
+
+    def passed(run: Callable[[Graph], Graph]) -> Callable[[], Search]:
+        return lambda: from_graph(lower_mixed(run(relaxed)), device, sparing=False)
+
+    rows: dict[str, Callable[[], Search]] = {
+        "by hand": lambda: by_hand(device),
+        "by hand, channels last": lambda: by_hand(device, channels_last=True),
+        "by hand, channels last, gradients where needed": lambda: by_hand(device, channels_last=True, sparing=True),
+        "archir: norms folded": passed(lambda relaxed: relaxed),
+        "  + cse": passed(cse),
+        "  + norms shared": ours(Plan(), sparing=False),
+        "  + gradients where needed": ours(Plan()),
+        "  + channels last": ours(Plan(channels_last=True)),
+        "  + depthwise gradients": ours(Plan(channels_last=True, depthwise=True)),
+        "  + batch": ours(Plan(channels_last=True, depthwise=True, batch=True)),
+    }
+    rows[f"as measured: {best}"] = ours(best)
+    return rows
+
+
+def run(device: str, quick: bool) -> Table:
+    torch.manual_seed(0)
+    size = (8 if quick else 32) if device == "cpu" else 64
+    rounds = 3 if quick or device == "cpu" else 11
+    relaxed = graph()
+    batches = [
+        (torch.randn(size, 3, 32, 32, device=device), torch.randint(10, (size,), device=device)) for _ in range(2)
+    ]
+    _, best = tuned(relaxed, [batches[1][0]], say=lambda text: print(f"  {text}", flush=True))
+    apart = agreement(relaxed)
+    title = (
+        f"a search step (architecture and weights) of the 8-cell, 16-channel network of DARTS, batch {size}; "
+        f"gradients agree to {apart:.0e} in float64"
+    )
+    memory = "saved, MiB" if device == "cpu" else "peak, MiB"
+    table = Table(title, ["network", "ms", "times as fast", memory])
+    searches = {name: make() for name, make in candidates(relaxed, device, best).items()}
+    times = _turns(searches, batches, rounds, device)
+    reference = times["by hand"]
+    for name, search in searches.items():
+        ratio = median(theirs / ours for ours, theirs in zip(times[name], reference, strict=True))
+        megabytes = _memory(search, batches, device)
+        table.add(name, f"{median(times[name]):.0f}", f"{ratio:.2f}", f"{megabytes:.0f}")
+    return table
+
+
+def _turns(
+    searches: Mapping[str, Search], batches: list[tuple[Tensor, Tensor]], rounds: int, device: str
+) -> dict[str, list[float]]:
+    """Milliseconds of each, which take turns; one round does not count. Ratios are those within a round."""
+    times: dict[str, list[float]] = {name: [] for name in searches}
+    for turn in range(rounds + 1):
+        order = list(searches.items())
+        for name, search in order if turn % 2 else reversed(order):
+            _wait(device)
+            begin = time.perf_counter()
+            search.step(*batches)
+            _wait(device)
+            if turn:
+                times[name].append(1000 * (time.perf_counter() - begin))
+    return times
+
+
+def _memory(search: Search, batches: list[tuple[Tensor, Tensor]], device: str) -> float:
+    """MiB: on a CPU those kept for gradients, elsewhere the most that were in use."""
+    if device == "cpu":
+        return search.saved(batches[1]) / 2**20
+    torch.cuda.reset_peak_memory_stats()
+    search.step(*batches)
+    return torch.cuda.max_memory_allocated() / 2**20
+
+
+def _wait(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.synchronize()

@@ -1,0 +1,91 @@
+"""Choices that see a part of the channels (Xu et al. 2020, PC-DARTS)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import archir
+from archir.errors import ArchError
+from archir.ir.verify import verify
+from archir.passes.partial import partial
+from archir.passes.relax import relax
+from archir_torch.mixed import lower_mixed
+from tests.conftest import EXAMPLES
+
+PROGRAM = """
+net n() {
+    input x: f32[8, 6, 6]
+    output y = choose op {
+        skip: x
+        wide: x |> relu |> conv(8, kernel=3, groups=8) |> conv(8, kernel=1) |> batch_norm(affine=false)
+        nothing: zero(x)
+    }
+}"""
+
+
+def test_a_mixture_of_a_part_of_the_channels_is_as_written_by_hand() -> None:
+    """A MixedOp of PC-DARTS: the mixture of x[:C/4], the rest beside it, channels shuffled."""
+    graph = relax(partial(archir.loads(PROGRAM).graph, ["op"], 4))
+    verify(graph)
+    network = lower_mixed(graph)
+    state = {name: tensor.double() for name, tensor in network.state_dict().items()}
+    network = network.double()
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 8, 6, 6, dtype=torch.double, generator=generator, requires_grad=True)
+    alphas = torch.randn(3, dtype=torch.double, generator=generator, requires_grad=True)
+
+    def by_hand(x: Tensor, weights: Tensor) -> Tensor:
+        part = x[:, :2]
+        depthwise, pointwise = (tensor for name, tensor in state.items() if name.endswith("weight"))
+        y = F.conv2d(F.conv2d(part.relu(), depthwise, padding=1, groups=2), pointwise)
+        y = (y - y.mean((0, 2, 3), keepdim=True)) / (y.var((0, 2, 3), keepdim=True, unbiased=False) + 1e-5).sqrt()
+        mixed = weights[0] * part + weights[1] * y + weights[2] * 0
+        whole = torch.cat([mixed, x[:, 2:]], 1)
+        return whole.reshape(3, 4, 2, 6, 6).transpose(1, 2).reshape(3, 8, 6, 6)
+
+    wanted = by_hand(x, alphas.softmax(0))
+    found = network(x, weights={"op": alphas.softmax(0)})
+    torch.testing.assert_close(found, wanted)
+    direction = torch.randn(wanted.shape, dtype=torch.double, generator=generator)
+    for one, other in zip(
+        torch.autograd.grad(found, [x, alphas], direction),
+        torch.autograd.grad(wanted, [x, alphas], direction),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+def test_darts_has_a_sixteenth_of_the_weights_inside() -> None:
+    """All edges of the published search network, the strided ones too."""
+    space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=16, cells=8, affine=False, zero=True, size=16)
+    narrow = partial(space.graph, [c.path for c in space.choices], 4)
+    verify(narrow)
+    network = lower_mixed(relax(narrow, edges="weighted"))
+    whole = lower_mixed(relax(space.graph, edges="weighted"))
+    name = "stacked_cells.normal.0.searched.edge.0.0.sep_conv_3x3.sep_conv.separable_unit.conv_2.weight"
+    assert whole.state_dict()[name].shape == (16, 16, 1, 1)
+    assert network.state_dict()[name].shape == (4, 4, 1, 1)
+    weights = {name: torch.ones(length) / length for name, length in network.names.items()}
+    assert network(torch.randn(2, 3, 16, 16), weights=weights).shape == (2, 10)
+
+
+def test_other_choices_are_refused() -> None:
+    space = archir.loads("""
+net n() {
+    input x: f32[8, 6, 6]
+    y = conv(x, 8)
+    output z = choose op { one: x, two: y } + y
+}""")
+    with pytest.raises(ArchError, match="`op` cannot work on a part of the channels: something else reads"):
+        partial(space.graph, ["op"], 4)
+    space = archir.load(EXAMPLES / "autola" / "autola.arch", depth=8)
+    with pytest.raises(ArchError, match="A2004"):
+        partial(space.graph, [c.path for c in space.choices], 3)
+
+
+def test_one_part_is_all() -> None:
+    space = archir.loads(PROGRAM)
+    assert archir.print_graph(partial(space.graph, ["op"], 1)) == archir.print_graph(space.graph)

@@ -1,0 +1,123 @@
+"""Recipes of the examples: what is published can be built, what is small runs to its end."""
+
+from __future__ import annotations
+
+import json
+import random
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.torch import save_file
+
+import archir
+from archir.runs import Run
+from archir_torch.data import load
+from archir_torch.module import lower
+from archir_torch.search.job import Job, made
+from archir_torch.search.recipe import Recipe, read
+from archir_torch.search.run import begin, space_of
+from tests.conftest import EXAMPLES
+
+PAPERS = sorted(EXAMPLES.glob("*/paper.toml"))
+DIGITS = sorted(EXAMPLES.glob("*/digits.toml"))
+SYSTEMS = ["autola", "darts", "full_attention", "nos"]
+
+
+def system(path: Path) -> str:
+    return path.parent.name
+
+
+def test_every_system_has_both_recipes() -> None:
+    assert set(SYSTEMS) <= set(map(system, PAPERS))
+    assert set(SYSTEMS) <= set(map(system, DIGITS))
+
+
+@pytest.mark.parametrize("path", PAPERS, ids=system)
+def test_a_published_recipe_can_begin(path: Path, tmp_path: Path) -> None:
+    found = begin(path, tmp_path / "run", {}, "cpu")
+    found.run.close()
+    assert [phase.name for phase in found.recipe.phase][-1] == "retrain"
+
+
+PARTS = [(path, phase["name"]) for path in PAPERS for phase in tomllib.loads(path.read_text("utf-8"))["phase"]]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Noise of a hundred classes, or of ten: two images of each to train on, and one held out."""
+    folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
+    for classes in (10, 100):
+        labels = np.repeat(np.arange(classes), 4)
+        pixels = rng.integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
+        np.savez(folder / f"{classes}.npz", images=pixels, labels=labels)
+    return folder
+
+
+@pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
+def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, images: Path, tmp_path: Path) -> None:
+    recipe, _ = read(path)
+    phase = next(phase for phase in recipe.phase if phase.name == name)
+    space = space_of(recipe, phase, path.parent)
+    data = phase.data or recipe.data
+    shape = (3, 32, 32)
+    also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
+    job = Job(
+        phase=phase.model_copy(update={"data": data, "also": also}),
+        space=space,
+        data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
+        seed=0,
+        folder=path.parent,
+        architecture=dict(space.sample(random.Random(0))) if phase.start.architecture else None,
+    )
+    strategy = made(job)
+    assert strategy.epochs == phase.training.epochs
+    assert strategy.steps >= 1
+
+
+def taught(recipe: Recipe, settings: Mapping[str, Any], folder: Path, into: Path) -> dict[str, Any]:
+    """An objective with a teacher that was not trained."""
+    given = dict(settings)
+    teacher = next(phase for phase in recipe.phase if phase.name == given.pop("phase"))
+    parameters = {**recipe.parameters, **teacher.parameters}
+    save_file(lower(space_of(recipe, teacher, folder).graph).state_dict(), into / "teacher.safetensors")
+    return given | {
+        "teacher": teacher.space, "parameters": parameters, "weights": str(into / "teacher.safetensors"),
+    }  # fmt: skip
+
+
+def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> None:
+    """A run has everything that a search leaves, and its network is one of the space's."""
+    run = Run.open(folder)  # verified
+    phases = read(recipe)[0].phase
+    assert list(summary["phases"]) == [phase.name for phase in phases]
+    assert json.loads(run.content("summary.json")) == summary
+    space = space_of(read(recipe)[0], phases[-1], recipe.parent)
+    architecture = space.architecture(json.loads(run.content("best.json"))["choices"])
+    assert dict(architecture) == summary["architecture"]["choices"]
+    assert archir.cost(space.specialize(architecture)).params == summary["network"]["params"]
+    assert summary["onnx"]["relative"] <= 1e-4
+    assert len(run.content("model.onnx")) > 4 * summary["network"]["params"]
+    assert b"</html>" in run.content("report.html")
+
+
+@pytest.mark.parametrize("path", DIGITS, ids=system)
+def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
+    """All phases, of an epoch each, on a part of the digits."""
+    phases = read(path)[0].phase
+    overrides = {f"{phase.name}.training.epochs": "1" for phase in phases} | {"data.limit": "120"}
+    summary = archir.run(path, tmp_path / "run", overrides=overrides, device="cpu")
+    assert_complete(tmp_path / "run", path, summary)
+    assert all(row["epochs"] == 1 for row in summary["phases"].values())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("path", DIGITS, ids=system)
+def test_a_small_recipe_finds_a_good_network(path: Path, tmp_path: Path) -> None:
+    summary = archir.run(path, tmp_path / "run", device="cpu")
+    assert_complete(tmp_path / "run", path, summary)
+    assert summary["network"]["accuracy"] >= 0.95

@@ -1,0 +1,38 @@
+"""Networks written as `.arch` files, and read back."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import archir
+from archir.build.source import to_source
+from archir.errors import RuleError
+from tests.ir.test_relax import SPACES, space_of
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_an_architecture_written_as_a_net_is_the_same_network(name: str) -> None:
+    space = space_of(name)
+    rng = random.Random(0)
+    for _ in range(2):
+        graph = space.specialize(space.sample(rng))
+        again = archir.loads(to_source(graph))
+        assert archir.canonical_hash(again.graph) == archir.canonical_hash(graph)
+        assert archir.cost(again.specialize(again.sample())) == archir.cost(graph)
+        assert list(again.graph.outputs) == list(graph.outputs)
+
+
+def test_attributes_are_written_where_they_are_not_the_usual_ones() -> None:
+    graph = archir.loads("net n() {\n    input x: f32[4, 8, 8]\n    output y = conv(x, 8, kernel=5) |> relu\n}").graph
+    assert to_source(graph) == (
+        "net n {\n    input x: f32[4, 8, 8]\n    conv_out = conv(x, channels=8, kernel=5)\n"
+        "    relu_out = relu(conv_out)\n    output y = relu_out\n}\n"
+    )
+
+
+def test_choices_are_refused() -> None:
+    space = archir.loads("net n() {\n    input x: f32[4]\n    output y = choose op { a: linear(x, 4), b: x }\n}")
+    with pytest.raises(RuleError, match="not made"):
+        to_source(space.graph)

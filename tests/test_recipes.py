@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import tomllib
 from collections.abc import Mapping
@@ -36,13 +37,6 @@ def test_every_system_has_both_recipes() -> None:
     assert set(SYSTEMS) <= set(map(system, DIGITS))
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=system)
-def test_a_published_recipe_can_begin(path: Path, tmp_path: Path) -> None:
-    found = begin(path, tmp_path / "run", {}, "cpu")
-    found.run.close()
-    assert [phase.name for phase in found.recipe.phase][-1] == "retrain"
-
-
 PARTS = [(path, phase["name"]) for path in PAPERS for phase in tomllib.loads(path.read_text("utf-8"))["phase"]]
 
 
@@ -57,6 +51,16 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("path", PAPERS, ids=system)
+def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) -> None:
+    recipe, _ = read(path)
+    sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
+    overrides = {key: repr(str(images / f"{data.classes or 10}.npz")) for key, data in sources.items()}
+    found = begin(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
+    found.run.close()
+    assert [phase.name for phase in found.recipe.phase][-1] == "retrain"
+
+
 @pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
 def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, images: Path, tmp_path: Path) -> None:
     recipe, _ = read(path)
@@ -66,7 +70,9 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     job = Job(
-        phase=phase.model_copy(update={"data": data, "also": also}),
+        phase=phase.model_copy(update={"data": data, "also": also, "options": {**phase.options, "tune": False}})
+        if phase.strategy != "train"
+        else phase.model_copy(update={"data": data}),
         space=space,
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
         seed=0,
@@ -121,3 +127,21 @@ def test_a_small_recipe_finds_a_good_network(path: Path, tmp_path: Path) -> None
     summary = archir.run(path, tmp_path / "run", device="cpu")
     assert_complete(tmp_path / "run", path, summary)
     assert summary["network"]["accuracy"] >= 0.95
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", ["autola", "darts"])
+def test_a_slice_of_a_published_recipe(name: str, tmp_path: Path) -> None:
+    """A few steps of every phase at published sizes: on CIFAR-10 where $ARCHIR_CIFAR10 says it is, else on digits."""
+    path = EXAMPLES / name / "paper.toml"
+    source = os.environ.get("ARCHIR_CIFAR10", "digits")
+    overrides = {"data.source": repr(source), "data.limit": "64", "search.options.tune": "false"}
+    overrides |= {
+        f"{phase.name}.training.{key}": value for phase in read(path)[0].phase for key, value in SLICE.items()
+    }
+    summary = archir.run(path, tmp_path / "run", overrides=overrides, device="cpu")
+    assert_complete(tmp_path / "run", path, summary)
+
+
+SLICE = {"epochs": "1", "batch": "16"}

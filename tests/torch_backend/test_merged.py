@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -17,9 +19,12 @@ from archir.passes.cse import cse
 from archir.passes.relax import relax
 from archir.passes.share import share
 from archir_torch.mixed import MixedNetwork, lower_mixed
+from archir_torch.search.job import made
+from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.tuning import Plan, planned, tuned
 from archir_torch.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
+from tests.torch_backend.searches import job
 
 SPACES = {
     "darts": ("darts/darts.arch:darts", {"channels": 4, "cells": 3, "affine": False, "zero": True, "size": 8}),
@@ -166,3 +171,18 @@ def test_measuring_a_plan_leaves_no_trace_and_a_given_plan_is_taken() -> None:
     _, settled = tuned(graph, [x], rounds=1, layout="channels_last", batch=False)
     assert settled.channels_last
     assert not settled.batch
+
+
+def test_a_search_keeps_the_plan_that_it_measured() -> None:
+    """A phase that goes on later runs as it began, whatever would be measured then."""
+    asked: list[str] = []
+
+    def decided(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        asked.append(name)
+        assert set(decide()) == {"channels_last", "depthwise", "batch"}
+        return {"channels_last": True, "depthwise": False, "batch": False}
+
+    search = cast(Relaxed, made(replace(job(options={"tune": True}), decided=decided)))
+    assert asked == ["plan"]
+    assert search.network.layout is torch.channels_last
+    assert cast(Relaxed, made(job())).network.layout is None

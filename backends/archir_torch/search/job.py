@@ -18,6 +18,13 @@ from archir_torch.engine.loop import Trainee
 from archir_torch.engine.settings import Settings, parsed
 from archir_torch.search.recipe import Phase
 
+Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
+"""What was decided under a name when the phase began; else what the function decides now, which is kept."""
+
+
+def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    return decide()
+
 
 @dataclass(frozen=True)
 class Job:
@@ -33,6 +40,7 @@ class Job:
     alphas: Mapping[str, list[float]] | None = None
     architecture: Mapping[str, Any] | None = None
     weights: Mapping[str, Tensor] | None = None
+    decided: Decided = _now
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,19 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         alphas=earlier["alphas"].alphas if "alphas" in earlier else None,
         architecture=dict(architecture) if architecture is not None else None,
         weights=earlier["weights"].weights if "weights" in earlier else None,
+        decided=lambda name, decide: _decided(found, f"phases/{phase.name}/{name}.json", decide),
     )
+
+
+def _decided(found: Search, path: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What the first process decided, which the run keeps."""
+    text = ""
+    if distributed.world().rank == 0:
+        if path not in found.run.files.manifest.files:
+            found.run.write({path: json.dumps(dict(decide()), indent=1) + "\n"})
+        text = found.run.content(path).decode()
+    known: Mapping[str, Any] = json.loads(distributed.told(text))
+    return known
 
 
 def _taught(found: Search, settings: Mapping[str, Any]) -> dict[str, Any]:

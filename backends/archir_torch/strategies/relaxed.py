@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.freeze import freeze
 from archir.passes.partial import partial
@@ -22,7 +24,7 @@ from archir_torch.engine.norms import synchronise
 from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Many, Settings
 from archir_torch.engine.state import State
-from archir_torch.mixed import lower_mixed
+from archir_torch.mixed import MixedNetwork
 from archir_torch.search.alphas import Alphas, Drawn, Init, Sampling
 from archir_torch.search.curvature import dominant_eigenvalue, rising
 from archir_torch.search.expected import Expected
@@ -31,6 +33,7 @@ from archir_torch.search.limits import crowded, derived
 from archir_torch.search.opened import opened, settled
 from archir_torch.search.task import Task
 from archir_torch.search.unrolled import unrolled_gradient
+from archir_torch.tuning import Plan, planned, tuned
 
 
 class Entropy(Settings):
@@ -74,6 +77,9 @@ class Options(Settings):
     """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
     partial: int = Field(default=1, ge=1)
     """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
+    tune: bool = False
+    """Whether the fastest way to run the network is measured when the phase begins; the run keeps what was found.
+    Ways differ in rounding, so two searches with one seed come to the same numbers only if they run alike."""
     entropy: Entropy | None = None
     penalty: Penalty | None = None
     curvature: Curvature | None = None
@@ -94,8 +100,9 @@ class Relaxed:
         graph = freeze(graph, fixed) if fixed else graph
         narrow = partial(graph, paths, options.partial)
         self.task = Task(job, relax(narrow, paths & graph.decisions.keys(), options.edges))
-        self.network = lower_mixed(fold(self.task.graph), generator=generator(job.seed, "weights"))
-        self.network.to(job.device)
+        self._feeds(job)
+        self.steps = self.feed.steps
+        self.network = self._network(fold(self.task.graph))
         self.alphas = Alphas(
             job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
         ).to(job.device)
@@ -105,8 +112,6 @@ class Relaxed:
         if job.weights is not None:
             take_over(self.network, job.weights)
         synchronise(self.module)
-        self._feeds(job)
-        self.steps = self.feed.steps
         self.weights = Learner(
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate,
@@ -118,6 +123,17 @@ class Relaxed:
         self.eigenvalues: list[float] = []
         self.stopped: str | None = None
         self.returned: int | None = None
+
+    def _network(self, graph: Graph) -> MixedNetwork:
+        """The mixtures as a module, run in the fastest way if that is to be measured."""
+        dense = self.sampling != "single"
+
+        def fastest() -> Mapping[str, bool]:
+            images = self.task.objective.inputs(self.feed.batch(0), 0)
+            return asdict(tuned(graph, [images], dense=dense)[1])
+
+        plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
+        return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
 
     def _feeds(self, job: Job) -> None:
         rank, size = distributed.world()

@@ -14,10 +14,11 @@ from torch.func import functional_call
 
 from archir.build.elaborate import elaborate
 from archir.cases import Choice, at
+from archir.errors import ArchError
 from archir.passes.relax import relax
 from archir.search.space import Space
 from archir_torch.engine.loop import run
-from archir_torch.engine.settings import Optimizer
+from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.mixed import lower_mixed
 from archir_torch.search.alphas import Alphas
 from archir_torch.search.curvature import dominant_eigenvalue, rising
@@ -461,3 +462,8 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     target = (free + least) / 2
     near = cost(searched({"penalty": {"weight": 30.0, "target": target}}, epochs=8))
     assert heavy < near < target, "below the target, the penalty is nothing"
+
+
+def test_weights_of_phases_are_not_divided() -> None:
+    with pytest.raises(ArchError, match="A1109"):
+        strategy(training=Training(epochs=1, sharding="full"))

@@ -92,6 +92,9 @@ def strategy(name: str, options: type[Settings]) -> Callable[[Callable[[Job, Any
 def made(job: Job) -> Strategy:
     """The strategy of a job. Raises ArchError (A2202, A1109)."""
     kind = kind_of(job.phase)
+    if job.phase.training.sharding != "none":
+        text = f"phase `{job.phase.name}`: `training.sharding` is for programs of your own; phases keep weights whole"
+        raise fail("A1109", text)
     return kind.make(job, parsed(kind.options, job.phase.options))
 
 

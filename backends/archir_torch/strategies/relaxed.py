@@ -111,7 +111,8 @@ class Relaxed:
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
             take_over(self.network, job.weights)
-        synchronise(self.module)
+        if training.sync_norms:
+            synchronise(self.module)
         self.weights = Learner(
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate,

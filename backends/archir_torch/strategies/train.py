@@ -50,7 +50,8 @@ class Train:
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
             take_over(self.network, job.weights)
-        synchronise(self.module)
+        if training.sync_norms:
+            synchronise(self.module)
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None

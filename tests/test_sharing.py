@@ -63,7 +63,7 @@ def spans(*pairs: tuple[int, int]) -> list[int]:
     ],
 )
 def test_multi_head_sharing_of_trionet(width: int, heads: int, wanted: list[int]) -> None:
-    """64 channels at most, of which each head has its first ones (Pi et al. 2021, section 3.3, algorithm 1)."""
+    """64 channels at most, of which each head has its first ones (Pi et al. 2021, section 3.5, algorithm 1)."""
     space = heads_space([16, 32, 64], [4, 8])
     parts = placed(space, {"width": width, "heads": heads})
     for scope in ("conv", "conv_2", "conv_3"):

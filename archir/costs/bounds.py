@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.costs.chain import Chain, State
+from archir.costs.chain import Chain, State, Step
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,32 @@ Marginals = list[dict[int, tuple[int, int]]]
 """For each choice, the least and the greatest total with each of its outcomes."""
 
 
-def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
-    """The least (sign 1) or greatest (-1) total of a cost; None if no architecture satisfies the conditions."""
-    best = ahead(chain.levels, cost, sign)
+def extreme(chain: Chain, cost: int, sign: int, fixed: Mapping[int, int] | None = None) -> Extreme | None:
+    """The least (sign 1) or greatest (-1) total of a cost; None if no architecture satisfies the conditions.
+
+    `fixed` has the outcomes of some choices, by position, for where they are active. Of architectures that cost the
+    same, the least has the first outcomes, the greatest the last.
+    """
+    levels: list[dict[State, list[Step]]] = chain.levels
+    if fixed:
+        levels = [_only(level, fixed[i]) if i in fixed else level for i, level in enumerate(chain.levels)]
+    best = ahead(levels, cost, sign)
     if () not in best[0]:
         return None
     state: State = ()
     codes = []
-    for i, level in enumerate(chain.levels):
+    for i, level in enumerate(levels):
         value = best[i][state]
-        for step in level[state]:
+        for step in level[state] if sign == 1 else reversed(level[state]):
             if step.after in best[i + 1] and sign * step.costs[cost] + best[i + 1][step.after] == value:
                 codes.append(step.outcome)
                 state = step.after
                 break
     return Extreme(sign * best[0][()] + chain.constant[cost], tuple(codes))
+
+
+def _only(level: Mapping[State, Sequence[Step]], outcome: int) -> dict[State, list[Step]]:
+    return {state: [step for step in steps if step.outcome in (outcome, -1)] for state, steps in level.items()}
 
 
 def marginals(chain: Chain, cost: int) -> Marginals:

@@ -2,7 +2,7 @@
 
 Channels that are added, normalised or chosen among are the same ones: they form a *stream*. An architecture has the
 first channels of a stream; those of a stream that an attention splits into heads lie head by head, so that a channel
-belongs to the same head whatever the width (Pi et al. 2021, TrioNet, section 3.3: Multi-Head Sharing).
+belongs to the same head whatever the width (Pi et al. 2021, TrioNet, section 3.5: Multi-Head Sharing).
 """
 
 from __future__ import annotations

@@ -153,6 +153,11 @@ class Space:
 
         yield from walk(0, [], {})
 
+    def completed(self, made: Mapping[str, int], rng: random.Random, policy: Policy = "architectures") -> list[int]:
+        """Codes of an architecture with these outcomes where they are possible; what is not made is drawn."""
+        keep = [made.get(choice.path, -1) for choice in self.choices]
+        return self._complete([-2] * len(self.order), rng, policy, keep)
+
     def _complete(
         self,
         draft: Sequence[int],

@@ -98,6 +98,10 @@ class Hierarchy(nn.Module):
         super().__init__()
         self._renamed: dict[str, str] = {}
 
+    def actual(self, name: str) -> str:
+        """What a weight of a state dict is called among the module's own."""
+        return next((one for one, wanted in self._renamed.items() if wanted == name), name)
+
     def _place(self, layers: Mapping[Path, Named]) -> dict[Path, Home]:
         """Put layers where their paths say; for each the module it is in and its name there.
 

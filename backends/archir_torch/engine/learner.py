@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -73,21 +73,29 @@ class Learner:
         """The precision in which the network runs."""
         return torch.autocast(self._device, self._dtype, enabled=self._dtype is not None)
 
-    def update(self, loss: Tensor | Callable[..., Tensor], step: int, batch: Batch | None = None) -> Update:
-        """Lower a loss: a tensor, a function without arguments, or one of a batch, which is called for its parts."""
+    def update(
+        self, loss: Tensor | Callable[..., Tensor] | Sequence[Callable[..., Tensor]], step: int,
+        batch: Batch | None = None,
+    ) -> Update:  # fmt: skip
+        """Lower a loss: a tensor, a function without arguments, or one of a batch, which is called for its parts.
+
+        Of several functions of a batch the sum is lowered; one after the other, so that memory is that of one.
+        """
         self.optimizer.zero_grad(set_to_none=True)
         if isinstance(loss, Tensor):
             total = self._backward(loss, 1.0)
         elif batch is None:
+            assert callable(loss)
             with self.autocast():
                 value = loss()
             total = self._backward(value, 1.0)
         else:
             losses = []
             for part in batch.parts(self._accumulate):
-                with self.autocast():
-                    value = loss(part)
-                losses.append(self._backward(value, part.weight))
+                for one in [loss] if callable(loss) else loss:
+                    with self.autocast():
+                        value = one(part)
+                    losses.append(self._backward(value, part.weight))
             total = torch.stack(losses).sum() if len(losses) > 1 else losses[0]
         return Update(total, self.apply(step))
 

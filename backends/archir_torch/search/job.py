@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from torch import Tensor
 
@@ -18,6 +18,8 @@ from archir_torch.engine.loop import Trainee
 from archir_torch.engine.settings import Settings, parsed
 from archir_torch.search.recipe import Phase
 
+Sharing = Literal["heads", "leading"]
+"""How smaller weights lie in those of a supernet (see `archir.passes.sharing`)."""
 Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
 """What was decided under a name when the phase began; else what the function decides now, which is kept."""
 
@@ -40,6 +42,8 @@ class Job:
     alphas: Mapping[str, list[float]] | None = None
     architecture: Mapping[str, Any] | None = None
     weights: Mapping[str, Tensor] | None = None
+    sharing: Sharing | None = None
+    """How the weights are shared, if they are those of a supernet."""
     decided: Decided = _now
 
 
@@ -54,6 +58,8 @@ class Outcome:
     """By choice, the probabilities of its alternatives at the start and after each epoch."""
     network: Graph | None = None
     weights: Mapping[str, Tensor] = field(default_factory=dict)
+    sharing: Sharing | None = None
+    """How the weights are shared, if they are those of a supernet."""
 
 
 class Strategy(Trainee, Protocol):

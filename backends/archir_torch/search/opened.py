@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from archir.errors import ArchError, Diagnostic, suggest
+from archir.cases import Choice
+from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.passes.freeze import freeze
+from archir.search.architecture import Architecture
+from archir.search.partial import largest, smallest
 from archir.search.space import Space
+
+_EXTREMES = {"largest": largest, "smallest": smallest}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A space of which some choices are made: `space` has the others, `made` the outcomes of these by path."""
+
+    whole: Space
+    space: Space
+    made: Mapping[str, int]
+
+    def completed(self, architecture: Architecture) -> Architecture:
+        """An architecture of `space` as one of the whole."""
+        outcomes = {**self.made, **architecture.outcomes}
+        return self.whole.decode(self.whole.completed(outcomes, random.Random(0)))
+
+    @property
+    def strengths(self) -> dict[str, list[float]]:
+        """By path of a choice that is made, 1 for the alternatives that were taken and 0 for others."""
+        picked = {c.path: (c, c.subsets[self.made[c.path]]) for c in self.whole.choices if c.path in self.made}
+        return {p: [float(i in taken) for i in range(len(c.alternatives))] for p, (c, taken) in picked.items()}
+
+    def restricted(self, architecture: Architecture) -> Architecture:
+        """An architecture of the whole as one of `space`."""
+        return self.space.decode(self.space.completed(architecture.outcomes, random.Random(0)))
 
 
 def opened(space: Space, patterns: Sequence[str]) -> set[str]:
@@ -39,14 +71,55 @@ def settled(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> 
     found: dict[str, int] = {}
     problems = []
     for choice in space.choices:
-        if choice.path in open_:
-            continue
-        outcome = choice.outcome(labels[choice.path]) if choice.path in labels else None
-        if outcome is not None:
-            found[choice.path] = outcome
-        elif choice.path in labels:
-            text = f"`{choice.path}` has no alternative {labels[choice.path]!r}"
-            problems.append(Diagnostic("A2204", text, choice.span))
+        if choice.path in labels and choice.path not in open_:
+            outcome = choice.outcome(labels[choice.path])
+            if outcome is None:
+                problems.append(_unknown(choice, labels[choice.path]))
+            else:
+                found[choice.path] = outcome
     if problems:
         raise ArchError(*problems)
     return found
+
+
+def fixed(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
+    """The outcomes of choices that patterns name and that are not open. Raises ArchError (A2203, A2204)."""
+    found: dict[str, int] = {}
+    problems = []
+    for pattern, label in labels.items():
+        named = opened(space, [pattern])
+        for choice in space.choices:
+            if choice.path not in named - set(open_):
+                continue
+            outcome = choice.outcome(label)
+            if outcome is None and label in _EXTREMES:
+                outcome = _EXTREMES[label](space, found).outcomes.get(choice.path, 0)
+            if outcome is None:
+                problems.append(_unknown(choice, label))
+            else:
+                found[choice.path] = outcome
+    if problems:
+        raise ArchError(*problems)
+    return found
+
+
+def settle(
+    space: Space, open_: Sequence[str], labels: Mapping[str, Any], architecture: Mapping[str, Any] | None
+) -> Opened:
+    """A space in which patterns say what is open; the rest is as labels of patterns and an architecture say.
+
+    Raises ArchError (A2203, A2204), A2208 if choices are left that are neither open nor made.
+    """
+    paths = opened(space, open_)
+    made = {**settled(space, architecture or {}, paths), **fixed(space, labels, paths)}
+    graph = freeze(space.graph, made) if made else space.graph
+    left = [path for path in graph.decisions if path not in paths]
+    if left:
+        text = f"{', '.join(f'`{path}`' for path in left[:3])}{', ...' if len(left) > 3 else ''}"
+        hint = 'open them, say `fixed = { "PATTERN" = LABEL }`, or name a phase in start.architecture'
+        raise fail("A2208", f"what is {text} of `{space.name}`, which is not open?", None, hint)
+    return Opened(space, Space(graph) if made else space, made)
+
+
+def _unknown(choice: Choice, label: object) -> Diagnostic:
+    return Diagnostic("A2204", f"`{choice.path}` has no alternative {label!r}", choice.span)

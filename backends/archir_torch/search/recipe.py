@@ -43,7 +43,9 @@ class Start(Settings):
     architecture: str | None = None
     """The architecture of this phase: what `train` trains; in a search, what choices that are not open are."""
     weights: str | None = None
-    """Weights of the same name and shape."""
+    """Weights of the same name and shape; of a supernet, an architecture's part."""
+    trials: str | None = None
+    """What this phase tried, and what came of it."""
 
 
 class SkipLimit(Settings):
@@ -80,6 +82,9 @@ class Phase(Settings):
     """Objectives that are added, each with a `weight`."""
     open: Annotated[tuple[str, ...], Many] = ("*",)
     """Choices that are searched, as patterns of their paths (`stage[*].op`) or tags (`@edges`)."""
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    """Labels of choices that are not open, by patterns as in `open`, later ones before earlier ones; `"largest"` and
+    `"smallest"` are what costs most and least. They come before those of `start.architecture`."""
     start: Start = Start()
     training: Training = Training()
     weights: Optimizer = Optimizer()

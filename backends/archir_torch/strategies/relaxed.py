@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
-from archir.passes.freeze import freeze
 from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
+from archir.search.architecture import Architecture
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
@@ -30,7 +30,8 @@ from archir_torch.search.curvature import dominant_eigenvalue, rising
 from archir_torch.search.expected import Expected
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.limits import crowded, derived
-from archir_torch.search.opened import opened, settled
+from archir_torch.search.opened import settle
+from archir_torch.search.recipe import Derive
 from archir_torch.search.task import Task
 from archir_torch.search.unrolled import unrolled_gradient
 from archir_torch.tuning import Plan, planned, tuned
@@ -94,12 +95,10 @@ class Relaxed:
         self.job, self.options = job, options
         phase, training = job.phase, job.phase.training
         self.epochs = training.epochs
-        graph = job.space.graph
-        paths = opened(job.space, phase.open)
-        fixed = {} if job.architecture is None else settled(job.space, job.architecture, paths)
-        graph = freeze(graph, fixed) if fixed else graph
+        self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
+        graph, paths = self.opened.space.graph, set(self.opened.space.graph.decisions)
         narrow = partial(graph, paths, options.partial)
-        self.task = Task(job, relax(narrow, paths & graph.decisions.keys(), options.edges))
+        self.task = Task(job, relax(narrow, paths, options.edges))
         self._feeds(job)
         self.steps = self.feed.steps
         self.network = self._network(fold(self.task.graph))
@@ -253,10 +252,14 @@ class Relaxed:
         limit = self.job.phase.derive.limit
         if limit is not None and limit.stop and self.stopped is None:
             unlimited = self.job.phase.derive.model_copy(update={"limit": None})
-            cells = crowded(derived(self.job.space, self.alphas.probabilities(), unlimited), limit)
+            cells = crowded(self._derived(self.alphas.logits, unlimited), limit)
             if cells:
                 self.stopped = f"more than {limit.most} of {', '.join(limit.labels)} in {', '.join(sorted(cells))}"
         return found
+
+    def _derived(self, logits: Tensor, settings: Derive) -> Architecture:
+        strengths = {**self.alphas.probabilities(logits), **self.opened.strengths}
+        return derived(self.job.space, strengths, settings)
 
     def _watch_curvature(self, epoch: int, found: dict[str, float]) -> None:
         settings = self.options.curvature
@@ -305,7 +308,7 @@ class Relaxed:
         logits = self.history[self.returned if self.returned is not None else -1]
         rows = [self.alphas.probabilities(one) for one in self.history]
         return Outcome(
-            architecture=derived(self.job.space, self.alphas.probabilities(logits), self.job.phase.derive),
+            architecture=self._derived(logits, self.job.phase.derive),
             alphas=self.alphas.named(logits),
             history={choice.path: [row[choice.path] for row in rows] for choice in self.alphas.choices},
             weights={name: tensor.detach() for name, tensor in self.network.state_dict().items()},

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
-    {"errors", "files", "types", "cases", "explain"},
+    {"errors", "files", "types", "cases", "explain", "settings"},
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},

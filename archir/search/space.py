@@ -117,6 +117,11 @@ class Space:
                 return mutant
         raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
 
+    def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
+        """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
+        is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
+        return self._decoded(self._complete([-2] * len(self.order), rng, "choices", wishes))
+
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
         """All architectures that differ in one choice; choices that this turns on take their first outcome."""
         for position, code in enumerate(architecture.codes):

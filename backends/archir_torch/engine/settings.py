@@ -2,42 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from archir.errors import fail, suggest
+from archir.settings import Many, Settings, parsed
 
-Many = Field(strict=False)
-"""TOML and JSON have lists where these settings have tuples."""
-
-
-class Settings(BaseModel):
-    """Settings that say nothing unknown and are of the types they should be: no text for a number."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-S = TypeVar("S", bound=BaseModel)
-
-
-def parsed(kind: type[S], given: Mapping[str, Any], whose: str = "") -> S:
-    """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
-    try:
-        return kind.model_validate(dict(given))
-    except ValidationError as error:
-        lines = [_said(one["loc"], one["msg"], one["type"]) for one in error.errors()]
-        unknown = [str(one["loc"][-1]) for one in error.errors() if one["type"] == "extra_forbidden"]
-        hint = suggest(unknown[0], kind.model_fields) if unknown else None
-        raise fail("A1109", f"{whose}these settings cannot be: {'; '.join(lines)}", None, hint) from None
-
-
-def _said(place: tuple[int | str, ...], message: str, kind: str) -> str:
-    if kind == "extra_forbidden":
-        return f"there is no `{'.'.join(map(str, place))}`"
-    text = message.removeprefix("Value error, ")
-    return f"`{'.'.join(map(str, place))}`: {text[:1].lower()}{text[1:]}"
+__all__ = ["Augment", "Many", "Optimizer", "Settings", "Training", "parsed"]
 
 
 class Optimizer(Settings):

@@ -1,0 +1,119 @@
+"""Evolution: children of the best, or of the young, architectures until now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from archir.search.multi.candidate import Candidate
+from archir.search.multi.registry import strategy
+from archir.search.multi.search import Scored, Search
+from archir.search.multi.variation import crossed, mutated
+from archir.search.space import Space
+from archir.settings import Settings
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "regularised": {
+        "survival": "young", "parents": 100, "population": 100, "tournament": 25,
+        "mutations": 1, "crossovers": 0, "probability": None, "trials": 20_000,
+    },
+    "spos": {
+        "survival": "best", "parents": 10, "population": 50, "tournament": 1,
+        "mutations": 25, "crossovers": 25, "probability": 0.1, "generations": 20,
+    },
+    "ofa": {
+        "survival": "best", "parents": 25, "population": 100, "tournament": 1,
+        "mutations": 50, "crossovers": 50, "probability": 0.1, "generations": 501,
+    },
+}  # fmt: skip
+"""Options as they were published: Real et al. 2019, Regularized Evolution, algorithm 1 and section 3; Guo et al. 2020,
+Single Path One-Shot, section 3.4 and its programs; Cai et al. 2020, Once-for-All, appendix and its programs (500
+generations after the first)."""
+
+
+class EvolutionOptions(Settings):
+    """A preset, and what differs from it."""
+
+    objective: str = "accuracy:max"
+    preset: Literal["regularised", "spos", "ofa"] = "regularised"
+    population: int = Field(ge=1)
+    """Drawn at first."""
+    survival: Literal["young", "best"]
+    """Who may have children: the last that were tried, or the best."""
+    parents: int = Field(ge=1)
+    """How many of them."""
+    tournament: int = Field(ge=1)
+    """A parent is the best of so many, drawn with repetition."""
+    mutations: int = Field(ge=0)
+    """Children of one parent in a generation."""
+    crossovers: int = Field(ge=0)
+    """Children of two. What of both cannot be found is drawn."""
+    probability: Annotated[float, Field(gt=0, le=1)] | None
+    """With which each choice is drawn anew in a mutation; without one, a single choice is changed."""
+    generations: int | None = Field(default=None, ge=1)
+    """With the first one. The search ends after so many, or so many `trials`."""
+    trials: int | None = Field(default=None, ge=1)
+    tries: int = Field(default=10, ge=1)
+    """How often mutation and crossover are tried per child wanted, before they give up."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_preset(cls, given: Any) -> Any:
+        preset = PRESETS.get(str(given.get("preset", "regularised")), {}) if isinstance(given, dict) else {}
+        ends = {"generations", "trials"} & given.keys() if isinstance(given, dict) else ()
+        return {**{name: value for name, value in preset.items() if not ends or name not in _ENDS}, **given}
+
+    @model_validator(mode="after")
+    def _has_children(self) -> EvolutionOptions:
+        if not self.mutations + self.crossovers:
+            raise ValueError("`mutations` or `crossovers` must be 1 or more: a generation has no children")
+        return self
+
+
+_ENDS = ("generations", "trials")
+
+
+@strategy("evolution", EvolutionOptions)
+class Evolution(Search):
+    """One objective. The first generation is drawn; of the others, so many are mutations and crossovers of parents."""
+
+    def __init__(self, space: Space, options: EvolutionOptions, seed: int = 0) -> None:
+        super().__init__(space, [options.objective], seed, options.trials)
+        self.options = options
+        self.generation = 0
+        self.parents: list[Scored] = []
+
+    def propose(self) -> list[Candidate]:
+        """The next generation."""
+        options = self.options
+        if self.generation == options.generations:
+            return []
+        self.generation += 1
+        if not self.parents:
+            return self.proposals.drawn(self.left(options.population))
+        wanted = self.left(options.mutations + options.crossovers)
+        mutations = min(options.mutations, wanted)
+        children = self.proposals.varied(self._mutation, mutations, options.tries)
+        children += self.proposals.varied(self._crossover, wanted - mutations, options.tries)
+        return children + self.proposals.drawn(wanted - len(children))
+
+    def learn(self, scored: Sequence[Scored]) -> None:
+        """Those that survive become parents."""
+        super().learn(scored)
+        everyone = [*self.parents, *scored]
+        if self.options.survival == "best":
+            self.parents = sorted(everyone, key=lambda one: one.values)[: self.options.parents]
+        else:
+            self.parents = everyone[-self.options.parents :]
+
+    def _parent(self) -> Scored:
+        return min(self.rng.choices(self.parents, k=self.options.tournament), key=lambda one: one.values)
+
+    def _mutation(self) -> Any:
+        return mutated(self.space, self._parent().candidate.architecture, self.rng, self.options.probability)
+
+    def _crossover(self) -> Any:
+        one, other = (self._parent().candidate.architecture for _ in range(2))
+        return crossed(self.space, one, other, self.rng)

@@ -1,0 +1,42 @@
+"""All architectures of a space."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from archir.errors import fail
+from archir.search.multi.candidate import Candidate
+from archir.search.multi.registry import strategy
+from archir.search.multi.search import Search
+from archir.search.space import MOST_LISTED, Space
+from archir.settings import Many, Settings
+
+
+class ExhaustiveOptions(Settings):
+    """How many architectures a space may have, and how many are asked at a time."""
+
+    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
+    most: int = Field(default=MOST_LISTED, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+
+@strategy("exhaustive", ExhaustiveOptions)
+class Exhaustive(Search):
+    """Every architecture that satisfies all constraints, in order; of those that compute the same, the first.
+
+    Raises ArchError (A2505) if there are more than `most`, before bounds on costs.
+    """
+
+    def __init__(self, space: Space, options: ExhaustiveOptions, seed: int = 0) -> None:
+        super().__init__(space, options.objectives, seed)
+        if space.satisfying > options.most:
+            text = f"`{space.name}` has {space.satisfying:,} architectures, more than {options.most:,}"
+            raise fail("A2505", f"{text}: trying all of them has no end", None, "search it with evolution, or nsga2")
+        self.batch = options.batch
+        self._all = space.enumerate(options.most)
+
+    def propose(self) -> list[Candidate]:
+        """The next ones."""
+        return self.proposals.first(self._all, self.batch)

@@ -1,0 +1,90 @@
+"""NSGA-II: a population that approaches a Pareto front (Deb et al. 2002)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from archir.search.architecture import Architecture
+from archir.search.multi.candidate import Candidate
+from archir.search.multi.pareto import crowding, ranks
+from archir.search.multi.registry import strategy
+from archir.search.multi.search import Scored, Search
+from archir.search.multi.variation import crossed, mutated
+from archir.search.space import Space
+from archir.settings import Many, Settings
+
+
+class Nsga2Options(Settings):
+    """Sizes and probabilities; those of the paper where it has some (section IV)."""
+
+    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max", "macs:min")
+    population: int = Field(default=100, ge=2)
+    """How many survive, and how many children they have in a generation."""
+    crossover: float = Field(default=0.9, ge=0, le=1)
+    """The part of the children that have two parents."""
+    probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    """With which each choice of a child is drawn anew; by default, one of its choices is on average."""
+    generations: int | None = Field(default=250, ge=1)
+    """With the first one. The search ends after so many, or so many `trials`."""
+    trials: int | None = Field(default=None, ge=1)
+    tries: int = Field(default=10, ge=1)
+    """How often a child is tried, before one is drawn instead."""
+
+
+@strategy("nsga2", Nsga2Options)
+class Nsga2(Search):
+    """Several objectives. The first generation is drawn; the others are children of those that survive: the first
+    fronts, and of the one that does not fit in whole, those that lie apart."""
+
+    def __init__(self, space: Space, options: Nsga2Options, seed: int = 0) -> None:
+        super().__init__(space, options.objectives, seed, options.trials)
+        self.options = options
+        self.generation = 0
+        self.population: list[Scored] = []
+        """The fittest first."""
+
+    def propose(self) -> list[Candidate]:
+        """The next generation."""
+        options = self.options
+        if self.generation == options.generations:
+            return []
+        self.generation += 1
+        wanted = self.left(options.population)
+        children = self.proposals.varied(self._child, wanted, options.tries) if self.population else []
+        return children + self.proposals.drawn(wanted - len(children))
+
+    def learn(self, scored: Sequence[Scored]) -> None:
+        """The fittest of the population and its children survive."""
+        super().learn(scored)
+        self.population = fittest([*self.population, *scored])[: self.options.population]
+
+    def _parent(self) -> Architecture:
+        """The fitter of two: as the population is ordered, the one that comes first."""
+        first = min(self.rng.randrange(len(self.population)) for _ in range(2))
+        return self.population[first].candidate.architecture
+
+    def _child(self) -> Architecture:
+        parent = self._parent()
+        child = crossed(self.space, parent, self._parent(), self.rng) if self._two() else parent
+        free = sum(code >= 0 and choice.outcomes > 1 for code, choice in zip(child.codes, child.choices, strict=True))
+        return mutated(self.space, child, self.rng, self.options.probability or 1 / max(1, free))
+
+    def _two(self) -> bool:
+        return self.rng.random() < self.options.crossover
+
+
+def fittest(scored: Sequence[Scored]) -> list[Scored]:
+    """Front after front; within one, those that lie apart from others first."""
+    of = ranks([one.values for one in scored])
+    fronts: list[list[Scored]] = [[] for _ in range(max(of, default=-1) + 1)]
+    for one, rank in zip(scored, of, strict=True):
+        fronts[rank].append(one)
+    found: list[Scored] = []
+    for front in fronts:
+        distances = crowding([one.values for one in front])
+        order = sorted(range(len(front)), key=lambda i: -distances[i])
+        found += [front[i] for i in order]
+    return found

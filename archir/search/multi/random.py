@@ -1,0 +1,34 @@
+"""The baseline: architectures drawn at random."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from archir.search.multi.candidate import Candidate
+from archir.search.multi.registry import strategy
+from archir.search.multi.search import Search
+from archir.search.space import Space
+from archir.settings import Many, Settings
+
+
+class RandomOptions(Settings):
+    """How many are drawn, and how many of them at a time."""
+
+    objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
+    trials: int = Field(default=100, ge=1)
+    batch: int = Field(default=16, ge=1)
+
+
+@strategy("random", RandomOptions)
+class Random(Search):
+    """Uniform over what satisfies all constraints; no two compute the same."""
+
+    def __init__(self, space: Space, options: RandomOptions, seed: int = 0) -> None:
+        super().__init__(space, options.objectives, seed, options.trials)
+        self.batch = options.batch
+
+    def propose(self) -> list[Candidate]:
+        """Further draws."""
+        return self.proposals.drawn(self.left(self.batch))

@@ -1,0 +1,57 @@
+"""The strategies, by name: each module of this package may register some."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from archir.errors import fail, suggest
+from archir.search.multi.candidate import MultiTrial
+from archir.search.space import Space
+from archir.settings import Settings, parsed
+
+Make = Callable[[Space, Any, int], MultiTrial]
+"""Makes a strategy of a space, options and a seed."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the options of a strategy are, and how it is made."""
+
+    options: type[Settings]
+    make: Make
+
+
+_KNOWN: dict[str, Kind] = {}
+
+
+def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
+    """Register a class, or a function, as a strategy."""
+
+    def register(make: Any) -> Any:
+        assert name not in _KNOWN, f"two strategies are named {name}"
+        _KNOWN[name] = Kind(options, make)
+        return make
+
+    return register
+
+
+def strategies() -> Mapping[str, Kind]:
+    """All strategies by name."""
+    package = import_module("archir.search.multi")
+    for module in pkgutil.iter_modules(package.__path__):
+        import_module(f"{package.__name__}.{module.name}")
+    return dict(sorted(_KNOWN.items()))
+
+
+def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
+    """A strategy by its name. Raises ArchError (A2504) for one there is not, and (A1109) for options that cannot be."""
+    known = strategies()
+    if name not in known:
+        hint = suggest(name, known) or f"strategies are {', '.join(known)}"
+        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, hint)
+    kind = known[name]
+    return kind.make(space, parsed(kind.options, options or {}, f"strategy `{name}`: "), seed)

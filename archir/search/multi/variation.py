@@ -1,0 +1,45 @@
+"""Children of architectures. Constraints on choices hold of all of them; bounds on costs may be broken.
+
+A child is decided choice by choice, each after those it is conditional on. A choice that is active in the child, but
+was not in a parent it could be taken from, is drawn: each of the outcomes that the constraints leave is as likely.
+"""
+
+from __future__ import annotations
+
+import random
+
+from archir.search.architecture import Architecture
+from archir.search.space import Space
+
+DRAWN = -1
+
+
+def redrawn(space: Space, parent: Architecture, rng: random.Random, probability: float) -> Architecture:
+    """A child that has each choice drawn anew with a probability, and from its parent otherwise."""
+    return space.near([DRAWN if rng.random() < probability else code for code in parent.codes], rng)
+
+
+def moved(space: Space, parent: Architecture, rng: random.Random) -> Architecture:
+    """A child with another outcome of one choice of its parent; it differs in more where the constraints, or choices
+    that this turns on, make it. The parent itself if it has no choice."""
+    places = [i for i, code in enumerate(parent.codes) if code >= 0 and space.choices[i].outcomes > 1]
+    wishes = list(parent.codes)
+    if places:
+        place = rng.choice(places)
+        outcome = rng.randrange(space.choices[place].outcomes - 1)
+        wishes[place] = outcome + (outcome >= wishes[place])
+    return space.near(wishes, rng)
+
+
+def mutated(space: Space, parent: Architecture, rng: random.Random, probability: float | None) -> Architecture:
+    """`redrawn` with a probability, else `moved`."""
+    return moved(space, parent, rng) if probability is None else redrawn(space, parent, rng, probability)
+
+
+def crossed(space: Space, one: Architecture, other: Architecture, rng: random.Random) -> Architecture:
+    """A child that has each choice from either parent, as likely, of those in which the choice is active."""
+    wishes = []
+    for pair in zip(one.codes, other.codes, strict=True):
+        wish = pair[rng.random() < 0.5]
+        wishes.append(wish if wish >= 0 else max(pair))
+    return space.near(wishes, rng)

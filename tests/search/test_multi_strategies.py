@@ -1,0 +1,257 @@
+"""Evolution and its presets, NSGA-II, successive halving, objectives: each against what its authors say."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import inf, nan
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir.errors import ArchError
+from archir.search.multi.evolution import PRESETS, EvolutionOptions
+from archir.search.multi.halving import budget
+from archir.search.multi.nsga2 import fittest
+from archir.search.multi.objectives import objective
+from archir.search.multi.pareto import crowding, front, hypervolume, ranks
+from archir.search.multi.registry import create
+from archir.search.multi.search import Scored, Search
+from tests.search.test_multi import BOUND, PLAIN, run
+
+
+def made(name: str, options: dict[str, Any], space: Any = PLAIN, seed: int = 0) -> Any:
+    search = create(name, space, options, seed)
+    assert isinstance(search, Search)
+    return search
+
+
+def generation(search: Any, scores: list[float | None]) -> list[int]:
+    """Ask, and tell these accuracies (None for one that fails) in turn; the ids that were asked."""
+    batch = search.ask()
+    told = [scores[i % len(scores)] for i in range(len(batch))]
+    search.tell([(one, None if s is None else {"accuracy": s}) for one, s in zip(batch, told, strict=True)])
+    return [one.id for one in batch]
+
+
+# evolution
+
+
+def test_the_presets_are_the_published_ones() -> None:
+    spos = EvolutionOptions(preset="spos")
+    assert (spos.population, spos.parents, spos.mutations, spos.crossovers) == (50, 10, 25, 25)
+    assert (spos.probability, spos.generations, spos.tries, spos.survival) == (0.1, 20, 10, "best")
+    ofa = EvolutionOptions(preset="ofa")
+    assert (ofa.population, ofa.parents, ofa.mutations, ofa.crossovers) == (100, 25, 50, 50)
+    assert (ofa.probability, ofa.generations, ofa.survival) == (0.1, 501, "best")
+    real = EvolutionOptions(preset="regularised")
+    assert (real.population, real.tournament, real.probability, real.survival) == (100, 25, None, "young")
+    assert EvolutionOptions() == real
+    assert set(PRESETS) == {"spos", "ofa", "regularised"}
+
+
+def test_an_end_that_is_given_takes_the_place_of_the_preset_s() -> None:
+    assert EvolutionOptions(preset="spos", trials=30).generations is None
+    assert EvolutionOptions(generations=3).trials is None
+    assert EvolutionOptions(preset="spos", parents=3).generations == 20
+
+
+def test_spos_asks_twenty_generations_of_fifty() -> None:
+    history = run(made("evolution", {"preset": "spos"}), most=30)
+    assert [len(told) for told in history] == [50] * 20
+
+
+def test_the_oldest_dies() -> None:
+    options = {"population": 6, "parents": 4, "tournament": 2, "mutations": 2, "trials": 12}
+    search = made("evolution", options)
+    generation(search, [0.9, 0.8, 0.1, None, 0.2, 0.3])
+    assert [one.candidate.id for one in search.parents] == [1, 2, 4, 5]
+    generation(search, [0.5, 0.6])
+    assert [one.candidate.id for one in search.parents] == [4, 5, 6, 7]
+    assert search.best().id == 0, "the dead are remembered"
+
+
+def test_the_best_survive() -> None:
+    search = made("evolution", {"preset": "spos", "population": 6, "parents": 3})
+    generation(search, [0.9, 0.8, 0.1, None, 0.2, 0.3])
+    assert [one.candidate.id for one in search.parents] == [0, 1, 5]
+    generation(search, [0.0, 0.85])
+    assert search.parents[0].candidate.id == 0
+    assert all(one.scores["accuracy"] >= 0.85 for one in search.parents)
+
+
+def test_if_all_fail_others_are_drawn() -> None:
+    search = made("evolution", {"preset": "spos", "population": 6, "parents": 3})
+    assert generation(search, [None]) == [*range(6)]
+    assert (search.best(), search.front()) == (None, [])
+    assert generation(search, [0.5]) == [*range(6, 12)]
+    assert len(search.parents) == 3
+
+
+def test_what_mutation_and_crossover_do_not_find_is_drawn() -> None:
+    """One parent has no child by crossover that is not itself."""
+    options = {"preset": "spos", "population": 5, "parents": 1, "mutations": 0, "crossovers": 20, "generations": 2}
+    history = run(made("evolution", options))
+    assert [len(told) for told in history] == [5, 20]
+
+
+def test_a_cost_may_be_the_objective() -> None:
+    options = {"objective": "macs:min", "preset": "spos", "generations": 16}
+    search = made("evolution", options)
+    run(search)
+    least = min(PLAIN.cost(list(PLAIN.enumerate()), ["macs"])["macs"])
+    (candidate, scores), *_ = search.front()
+    assert scores["macs"] == least == PLAIN.cost([candidate.architecture], ["macs"])["macs"][0]
+
+
+# several objectives
+
+POINTS = st.lists(st.tuples(*[st.integers(0, 5).map(float)] * 3), min_size=1, max_size=25)
+
+
+def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
+
+
+@given(POINTS)
+def test_fronts_and_ranks_are_those_of_the_definition(points: list[tuple[float, ...]]) -> None:
+    free = [p for p in points if not any(dominates(q, p) for q in points)]
+    assert [points[i] for i in front(points)] == sorted(set(free))
+    left, rank = set(points), dict(zip(points, ranks(points), strict=True))
+    for level in range(max(rank.values()) + 1):
+        first = {p for p in left if not any(dominates(q, p) for q in left)}
+        assert first == {p for p in points if rank[p] == level}
+        left -= first
+
+
+def test_crowding_is_the_side_length_of_the_cuboid() -> None:
+    assert crowding([(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]) == [inf, 2.0, inf]
+    assert crowding([(0.0, 4.0), (1.0, 3.0), (2.0, 2.0), (4.0, 0.0)])[1:3] == [0.5 + 0.5, 0.75 + 0.75]
+    assert crowding([(1.0, 1.0)]) == [inf]
+
+
+def test_hypervolume_of_two_boxes() -> None:
+    assert hypervolume([(0.0, 2.0), (1.0, 1.0), (2.0, 2.0)], (3.0, 3.0)) == 3 + 2
+    assert hypervolume([], (1.0,)) == 0
+
+
+def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:
+    points = [(2.0, 2.0), (0.0, 4.0), (1.9, 2.1), (4.0, 0.0), (5.0, 5.0)]
+    batch = create("random", PLAIN, {"batch": 5}).ask()
+    scored = [Scored(one, {}, point) for one, point in zip(batch, points, strict=True)]
+    assert [points.index(one.values) for one in fittest(scored)] == [1, 3, 0, 2, 4]
+
+
+def test_nsga2_keeps_as_many_as_its_population() -> None:
+    search = made("nsga2", {"population": 8, "generations": 4, "objectives": ["accuracy:max", "params:min"]}, BOUND)
+    run(search, failing=0.2)
+    assert len(search.population) == 8
+    values = [one.values for one in search.scored]
+    assert search.front() == [(search.scored[i].candidate, search.scored[i].scores) for i in front(values)]
+    best = {one.values for one in search.population}
+    assert len(best & {values[i] for i in front(values)}) == min(8, len(front(values)))
+    assert all(scores["params"] == BOUND.cost([one.architecture])["params"][0] for one, scores in search.front())
+
+
+# successive halving
+
+
+def test_halving_promotes_the_best_third_with_three_times_the_budget() -> None:
+    search = made("halving", {"population": 27, "eta": 3, "rungs": 4})
+    history = run(search)
+    for told, part, share in zip(history, [27, 9, 3, 1], [1 / 27, 1 / 9, 1 / 3, 1], strict=True):
+        assert len(told) == part
+        assert all(one.budget == pytest.approx(share) for one, _ in told)
+    for told, following in pairwise(history):
+        best = sorted(told, key=lambda pair: -pair[1]["accuracy"])[: len(told) // 3]
+        assert [one.hash for one, _ in following] == [one.hash for one, _ in best]
+    assert search.best() == history[-1][0][0]
+    assert history[-1][0][0].budget == 1.0 == budget(3, 4, 3)
+
+
+def test_failures_do_not_go_on() -> None:
+    search = made("halving", {"population": 9, "rungs": 3})
+    generation(search, [None] * 7 + [0.5, 0.6])
+    assert [one.budget for one in search.ask()] == [pytest.approx(1 / 3)] * 2
+    generation(search, [None])
+    assert search.ask() == []
+    assert search.best().budget == pytest.approx(1 / 9)
+
+
+def test_the_brackets_of_hyperband() -> None:
+    """Li et al. 2018, table 1, for R = 81 and eta = 3."""
+    history = run(made("halving", {"population": 81, "rungs": 5, "brackets": True}))
+    sizes = [(len(told), round(81 * told[0][0].budget)) for told in history]
+    assert sizes == [
+        *[(81, 1), (27, 3), (9, 9), (3, 27), (1, 81)],
+        *[(34, 3), (11, 9), (3, 27), (1, 81)],
+        *[(15, 9), (5, 27), (1, 81)],
+        *[(8, 27), (2, 81)],
+        (5, 81),
+    ]
+    first = [one.hash for told in history for one, _ in told if one.id in {0, 121, 170, 191, 201}]
+    assert len(set(first)) == 5
+
+
+# what is told
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf])
+def test_what_is_no_number_failed(value: float) -> None:
+    search = made("random", {"batch": 2})
+    one, other = search.ask()
+    search.tell([(one, {"accuracy": value}), (other, {"accuracy": 0.1})])
+    assert search.best() == other
+    assert search.front() == [(other, {"accuracy": 0.1})]
+
+
+def test_scores_must_have_the_objectives() -> None:
+    search = made("random", {"batch": 1, "objectives": ["accuracy:max", "macs:min"]})
+    (one,) = search.ask()
+    with pytest.raises(ArchError, match=r"A2502.*`accuracy` was not scored"):
+        search.tell([(one, {"loss": 0.5})])
+    search.tell([(one, {"accuracy": 0.5})])
+    assert search.best() == one
+
+
+def test_all_of_a_batch_is_told_and_nothing_else() -> None:
+    search = made("random", {"batch": 3})
+    batch = search.ask()
+    for told in ([], batch[:2], [*batch, batch[0]], create("random", PLAIN, {"batch": 4}).ask()):
+        with pytest.raises(ArchError, match=r"A2503.*asked was 0, 1, 2"):
+            search.tell([(one, None) for one in told])
+    search.tell([(one, None) for one in batch])
+    with pytest.raises(ArchError, match=r"A2503.*asked was none"):
+        search.tell([(one, None) for one in batch])
+
+
+@pytest.mark.parametrize("text", ["accuracy", "accuracy:most", ":max", ""])
+def test_what_is_no_objective(text: str) -> None:
+    with pytest.raises(ArchError, match=r"A2501"):
+        objective(text)
+
+
+def test_objectives_are_different() -> None:
+    for texts in ([], ["macs:min", "macs:max"]):
+        with pytest.raises(ArchError, match=r"A2501.*different"):
+            create("nsga2", PLAIN, {"objectives": texts})
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("evolution", {"preset": "darwin"}, "`preset`"),
+        ("evolution", {"mutations": 0, "crossovers": 0}, "a generation has no children"),
+        ("evolution", {"probability": 0.0, "preset": "spos"}, "`probability`"),
+        ("evolution", {"parent": 3}, "there is no `parent`"),
+        ("nsga2", {"population": 1}, "`population`"),
+        ("random", {"trials": "many"}, "`trials`"),
+        ("halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
+    ],
+)
+def test_options_that_cannot_be(name: str, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ArchError, match="A1109") as caught:
+        create(name, PLAIN, options)
+    assert f"strategy `{name}`: " in str(caught.value)
+    assert said in str(caught.value)

@@ -90,17 +90,19 @@ class TorchBackend:
         overrides: Mapping[str, str] | None = None,
         device: str | None = None,
         watch: Watch | None = None,
+        executor: str | None = None,
     ) -> Mapping[str, Any]:
         """Run a recipe in a folder, or go on with the run that is there; a summary of what it came to.
 
-        `overrides` replace settings of the recipe: `{"data.source": "digits", "search.training.epochs": "2"}`. Raises
-        ArchError (A11xx, A18xx, A22xx, and whatever is wrong with a space); `Interrupted` when it was stopped.
+        `overrides` replace settings of the recipe: `{"data.source": "digits", "search.training.epochs": "2"}`;
+        `executor` replaces those of phases that score candidates (see `archir.search.executors`). Raises ArchError
+        (A11xx, A18xx, A22xx, and whatever is wrong with a space); `Interrupted` when it was stopped.
         """
         from archir_torch.search import run
 
         return run.execute(
             recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},
-            device=device or ("cuda" if torch.cuda.is_available() else "cpu"), watch=watch,
+            device=device or ("cuda" if torch.cuda.is_available() else "cpu"), watch=watch, executor=executor,
         )  # fmt: skip
 
     @property

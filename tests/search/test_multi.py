@@ -42,7 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "exhaustive": {"batch": 200},
     "evolution": {"population": 10, "parents": 8, "tournament": 3, "mutations": 3, "crossovers": 3, "trials": 50},
     "nsga2": {"population": 10, "generations": 5},
-    "halving": {"population": 9, "rungs": 3, "brackets": True},
+    "successive_halving": {"population": 9, "rungs": 3, "brackets": True},
 }
 Told = list[tuple[Candidate, Scores | None]]
 

@@ -158,7 +158,7 @@ def test_nsga2_keeps_as_many_as_its_population() -> None:
 
 
 def test_halving_promotes_the_best_third_with_three_times_the_budget() -> None:
-    search = made("halving", {"population": 27, "eta": 3, "rungs": 4})
+    search = made("successive_halving", {"population": 27, "eta": 3, "rungs": 4})
     history = run(search)
     for told, part, share in zip(history, [27, 9, 3, 1], [1 / 27, 1 / 9, 1 / 3, 1], strict=True):
         assert len(told) == part
@@ -171,7 +171,7 @@ def test_halving_promotes_the_best_third_with_three_times_the_budget() -> None:
 
 
 def test_failures_do_not_go_on() -> None:
-    search = made("halving", {"population": 9, "rungs": 3})
+    search = made("successive_halving", {"population": 9, "rungs": 3})
     generation(search, [None] * 7 + [0.5, 0.6])
     assert [one.budget for one in search.ask()] == [pytest.approx(1 / 3)] * 2
     generation(search, [None])
@@ -181,7 +181,7 @@ def test_failures_do_not_go_on() -> None:
 
 def test_the_brackets_of_hyperband() -> None:
     """Li et al. 2018, table 1, for R = 81 and eta = 3."""
-    history = run(made("halving", {"population": 81, "rungs": 5, "brackets": True}))
+    history = run(made("successive_halving", {"population": 81, "rungs": 5, "brackets": True}))
     sizes = [(len(told), round(81 * told[0][0].budget)) for told in history]
     assert sizes == [
         *[(81, 1), (27, 3), (9, 9), (3, 27), (1, 81)],
@@ -247,7 +247,7 @@ def test_objectives_are_different() -> None:
         ("evolution", {"parent": 3}, "there is no `parent`"),
         ("nsga2", {"population": 1}, "`population`"),
         ("random", {"trials": "many"}, "`trials`"),
-        ("halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
+        ("successive_halving", {"population": 8, "rungs": 3}, "must be 9 or more"),
     ],
 )
 def test_options_that_cannot_be(name: str, options: dict[str, Any], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil, inf
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -117,3 +118,11 @@ class Evolution(Search):
     def _crossover(self) -> Any:
         one, other = (self._parent().candidate.architecture for _ in range(2))
         return crossed(self.space, one, other, self.rng)
+
+    @property
+    def batches(self) -> int:
+        """The first generation, and what comes of it."""
+        options = self.options
+        children = options.mutations + options.crossovers
+        trials = inf if self.most is None else 1 + ceil(max(0, self.most - options.population) / children)
+        return int(min(options.generations or inf, trials))

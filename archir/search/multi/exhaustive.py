@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated
 
 from pydantic import Field
@@ -40,3 +41,8 @@ class Exhaustive(Search):
     def propose(self) -> list[Candidate]:
         """The next ones."""
         return self.proposals.first(self._all, self.batch)
+
+    @property
+    def batches(self) -> int:
+        """All architectures, a batch at a time."""
+        return ceil(self.space.satisfying / self.batch)

@@ -39,7 +39,7 @@ class HalvingOptions(Settings):
         return self
 
 
-@strategy("halving", HalvingOptions)
+@strategy("successive_halving", HalvingOptions)
 class Halving(Search):
     """One objective. What failed does not go on; `best` is among those with the largest budget."""
 
@@ -57,6 +57,12 @@ class Halving(Search):
         """They are what the next rung is chosen of."""
         super().learn(scored)
         self._rung = sorted(scored, key=lambda one: one.values)
+
+    @property
+    def batches(self) -> int:
+        """The rungs of all brackets."""
+        rungs = self.options.rungs
+        return rungs * (rungs + 1) // 2 if self.options.brackets else rungs
 
     def _brackets(self) -> Iterator[list[Candidate]]:
         options = self.options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, inf
 from typing import Annotated
 
 from pydantic import Field
@@ -60,6 +61,12 @@ class Nsga2(Search):
         """The fittest of the population and its children survive."""
         super().learn(scored)
         self.population = fittest([*self.population, *scored])[: self.options.population]
+
+    @property
+    def batches(self) -> int:
+        """Generations, or as many as trials allow."""
+        trials = inf if self.most is None else ceil(self.most / self.options.population)
+        return int(min(self.options.generations or inf, trials))
 
     def _parent(self) -> Architecture:
         """The fitter of two: as the population is ordered, the one that comes first."""

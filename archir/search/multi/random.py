@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Annotated
 
 from pydantic import Field
@@ -32,3 +33,8 @@ class Random(Search):
     def propose(self) -> list[Candidate]:
         """Further draws."""
         return self.proposals.drawn(self.left(self.batch))
+
+    @property
+    def batches(self) -> int:
+        """All trials, a batch at a time."""
+        return ceil((self.most or 0) / self.batch)

@@ -39,6 +39,11 @@ class Search(ABC):
     def propose(self) -> list[Candidate]:
         """The next batch, given all that was told; empty when the search is over."""
 
+    @property
+    @abstractmethod
+    def batches(self) -> int:
+        """How many batches there are at most."""
+
     def learn(self, scored: Sequence[Scored]) -> None:
         """Keep those of a batch that did not fail, by id."""
         self.scored += scored

@@ -58,8 +58,7 @@ class Learner:
         first = next(iter(self.parameters.values()))
         self._device = first.device.type
         self._sharded = isinstance(first, DTensor)
-        precision = chosen_precision(precision, self._device)
-        self._dtype = _DTYPES.get(precision)
+        self._precision = precision = chosen_precision(precision, self._device)
         self._scaler = torch.amp.GradScaler(self._device, enabled=precision == "fp16")
         if not self._sharded:
             distributed.broadcast(self._weights().values())
@@ -71,7 +70,7 @@ class Learner:
 
     def autocast(self) -> torch.autocast:
         """The precision in which the network runs."""
-        return torch.autocast(self._device, self._dtype, enabled=self._dtype is not None)
+        return autocast(self._precision, self._device)
 
     def update(
         self, loss: Tensor | Callable[..., Tensor] | Sequence[Callable[..., Tensor]], step: int,
@@ -203,6 +202,13 @@ class Learner:
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self._module.state_dict()) if self._module is not None else self.parameters
+
+
+def autocast(precision: str, device: str) -> torch.autocast:
+    """What makes networks run in a precision on a device."""
+    kind = torch.device(device).type
+    dtype = _DTYPES.get(chosen_precision(precision, kind))
+    return torch.autocast(kind, dtype, enabled=dtype is not None)
 
 
 def chosen_precision(precision: str, device: str) -> str:

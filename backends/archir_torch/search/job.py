@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
 from archir.errors import fail, suggest
 from archir.ir.graph import Graph
+from archir.runs import Trial
 from archir.search.architecture import Architecture
 from archir.search.space import Space
 from archir_torch.data import Data
 from archir_torch.engine.loop import Trainee
 from archir_torch.engine.settings import Settings, parsed
+from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.recipe import Phase
 
-Sharing = Literal["heads", "leading"]
-"""How smaller weights lie in those of a supernet (see `archir.passes.sharing`)."""
 Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
 """What was decided under a name when the phase began; else what the function decides now, which is kept."""
 
 
 def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
     return decide()
+
+
+class Trials:
+    """The trials of a phase, by id; these are kept nowhere else."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Trial] = {}
+
+    def put(self, trial: Trial) -> None:
+        """Keep a trial."""
+        self.known[trial.id] = trial
 
 
 @dataclass(frozen=True)
@@ -42,8 +53,13 @@ class Job:
     alphas: Mapping[str, list[float]] | None = None
     architecture: Mapping[str, Any] | None = None
     weights: Mapping[str, Tensor] | None = None
-    sharing: Sharing | None = None
-    """How the weights are shared, if they are those of a supernet."""
+    supernet: SupernetRecord | None = None
+    """What the weights belong to, if they are those of a supernet."""
+    trials: Trials = field(default_factory=Trials)
+    earlier: Sequence[Trial] = ()
+    """What an earlier phase tried."""
+    executor: str | None = None
+    """Who scores candidates, instead of whom the phase names."""
     decided: Decided = _now
 
 
@@ -58,8 +74,10 @@ class Outcome:
     """By choice, the probabilities of its alternatives at the start and after each epoch."""
     network: Graph | None = None
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    sharing: Sharing | None = None
-    """How the weights are shared, if they are those of a supernet."""
+    supernet: SupernetRecord | None = None
+    """What the weights belong to, if they are those of a supernet."""
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    """What else the phase leaves behind, by names in its folder."""
 
 
 class Strategy(Trainee, Protocol):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from torch import Tensor
 from archir.errors import Interrupted, fail
 from archir.ir.serial import from_json, to_json
 from archir.ir.typing import infer
-from archir.runs import Run, environment
+from archir.runs import Run, Trial, environment
+from archir.runs.phase import Phase as PhaseRecord
 from archir.search.space import Space
 from archir_torch import strategies  # noqa: F401  (registers them)
 from archir_torch.data import Data, load, record, verify
@@ -27,7 +28,8 @@ from archir_torch.engine.settings import parsed
 from archir_torch.engine.signals import interruptions
 from archir_torch.keeper import PhaseKeeper
 from archir_torch.search import results
-from archir_torch.search.job import Job, Outcome, kind_of, made
+from archir_torch.search.heritage import SupernetRecord
+from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
 from archir_torch.search.recipe import DataSettings, Phase, Recipe, parse, read, with_overrides
 from archir_torch.search.recipe import made as made_recipe
 from archir_torch.search.spaces import files_of, load_space
@@ -43,6 +45,8 @@ class Search:
     run: Run
     folder: Path
     device: str
+    executor: str | None = None
+    """Who scores candidates, instead of whom phases name."""
     loaded: dict[Any, Data] = field(default_factory=dict)
 
 
@@ -65,7 +69,7 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
     }
     facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
-    return Search(recipe, run, folder / SPACE, device, loaded)
+    return Search(recipe, run, folder / SPACE, device, loaded=loaded)
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
@@ -99,7 +103,7 @@ def space_of(recipe: Recipe, phase: Phase, folder: Path) -> Space:
 
 def execute(
     recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
-    watch: Watch | None,
+    watch: Watch | None, executor: str | None = None,
 ) -> Mapping[str, Any]:  # fmt: skip
     """Begin a run or go on with one, to its end; what it came to, in the first of several processes.
 
@@ -118,7 +122,7 @@ def execute(
         if not leads:
             found = _of(Run.open(folder), own)
         with found.run, _threads(found.recipe.threads):
-            return _search(found, watch if leads else None, interrupted)
+            return _search(replace(found, executor=executor), watch if leads else None, interrupted)
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:
@@ -172,12 +176,13 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
     if distributed.world().rank == 0:
         kept.begin({"strategy": phase.strategy, "epochs": strategy.epochs})
     rows: list[Row] = []
-    if strategy.epochs:
-        rows = loop.run(
-            strategy, epochs=strategy.epochs, steps=strategy.steps, keeper=PhaseKeeper(kept), watch=watch,
-            seed=job.seed, every=phase.training.checkpoint_minutes, phase=phase.name,
-        )  # fmt: skip
-    outcome = strategy.outcome()
+    with strategy if isinstance(strategy, AbstractContextManager) else nullcontext():
+        if strategy.epochs:
+            rows = loop.run(
+                strategy, epochs=strategy.epochs, steps=strategy.steps, keeper=PhaseKeeper(kept), watch=watch,
+                seed=job.seed, every=phase.training.checkpoint_minutes, phase=phase.name,
+            )  # fmt: skip
+        outcome = strategy.outcome()
     with distributed.jointly(f"phase `{phase.name}`") as leads:
         if leads:
             found.run.write(_files(phase.name, outcome))
@@ -191,7 +196,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
     phase = phase.model_copy(update={"also": tuple(_taught(found, settings) for settings in phase.also)})
-    earlier = {what: before[name] for what, name in start if name is not None}
+    earlier = {what: before[name] for what, name in start if name is not None and what != "trials"}
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")
@@ -206,8 +211,25 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         alphas=earlier["alphas"].alphas if "alphas" in earlier else None,
         architecture=dict(architecture) if architecture is not None else None,
         weights=earlier["weights"].weights if "weights" in earlier else None,
+        supernet=earlier["weights"].supernet if "weights" in earlier else None,
+        trials=_Kept(found.run.phase(phase.name)),
+        earlier=found.run.phase(start.trials).trials() if start.trials is not None else (),
+        executor=found.executor,
         decided=lambda name, decide: _decided(found, f"phases/{phase.name}/{name}.json", decide),
     )
+
+
+class _Kept(Trials):
+    """Trials in the journal; of several processes, the first one writes them."""
+
+    def __init__(self, phase: PhaseRecord) -> None:
+        self.phase = phase
+        self.known = {trial.id: trial for trial in phase.trials()}
+
+    def put(self, trial: Trial) -> None:
+        """Keep a trial."""
+        super().put(trial)
+        self.phase.put_trial(trial)
 
 
 def _decided(found: Search, path: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -272,9 +294,11 @@ def _files(name: str, outcome: Outcome) -> dict[str, str | bytes]:
         files[f"{base}architecture.json"] = outcome.architecture.to_json()
     if outcome.alphas is not None:
         files[f"{base}alphas.json"] = json.dumps({"logits": outcome.alphas, "history": outcome.history}) + "\n"
+    if outcome.supernet is not None:
+        files[f"{base}supernet.json"] = json.dumps(asdict(outcome.supernet)) + "\n"
     if outcome.network is not None:
         files[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
-    return files
+    return {**files, **{base + name: content for name, content in outcome.files.items()}}
 
 
 def _read(run: Run, name: str, space: Space) -> Outcome:
@@ -284,6 +308,7 @@ def _read(run: Run, name: str, space: Space) -> Outcome:
         return run.content(base + file) if base + file in run.files.manifest.files else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
+    supernet = content("supernet.json")
     known = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
     return Outcome(
         architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,
@@ -291,6 +316,7 @@ def _read(run: Run, name: str, space: Space) -> Outcome:
         history=known["history"],
         network=from_json(json.loads(network)) if network is not None else None,
         weights=load_tensors(content("weights.safetensors") or b""),
+        supernet=SupernetRecord(**json.loads(supernet)) if supernet is not None else None,
     )
 
 

@@ -1,5 +1,5 @@
-"""Strategies that train, one a file. Importing this package registers them all."""
+"""Strategies that train, one a file, and those that try candidates. Importing this package registers them all."""
 
-from archir_torch.strategies import darts, fair, gdas, pc_darts, random, sandwich, snas, spos, train
+from archir_torch.strategies import darts, fair, gdas, pc_darts, sandwich, snas, spos, train, trials
 
-__all__ = ["darts", "fair", "gdas", "pc_darts", "random", "sandwich", "snas", "spos", "train"]
+__all__ = ["darts", "fair", "gdas", "pc_darts", "sandwich", "snas", "spos", "train", "trials"]

@@ -20,7 +20,8 @@ from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Settings
 from archir_torch.engine.state import State
 from archir_torch.recalibration import recalibrate
-from archir_torch.search.job import Job, Outcome, Sharing
+from archir_torch.search.heritage import Sharing, SupernetRecord
+from archir_torch.search.job import Job, Outcome
 from archir_torch.search.opened import settle
 from archir_torch.search.task import Task
 from archir_torch.strategies.relaxed import take_over
@@ -156,4 +157,5 @@ class Supernet:
         """The weights."""
         with self.learner.evaluating():
             weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
-        return Outcome(weights=weights, sharing=self.basics.sharing)
+        record = SupernetRecord.of(self.opened, self.network, self.basics.sharing)
+        return Outcome(weights=weights, supernet=record)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from archir.errors import fail
 from archir.passes.expose import expose
+from archir.search.architecture import Architecture
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Feed
@@ -49,7 +50,7 @@ class Train:
         self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, job.weights)
+            take_over(self.network, inherited(job, self.architecture))
         if training.sync_norms:
             synchronise(self.module)
         rank, size = distributed.world()
@@ -102,3 +103,12 @@ class Train:
         name, number = next(iter(self.graph.outputs.items()))
         deployed = expose(self.graph, {name: number})
         return Outcome(architecture=self.architecture, network=deployed, weights=weights)
+
+
+def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
+    """The weights that were taken over; of a supernet, the architecture's part of them. Raises ArchError (A2209)."""
+    weights = job.weights or {}
+    if job.supernet is None:
+        return weights
+    model = job.supernet.model(weights)
+    return model.weights(job.supernet.own(model, architecture))

@@ -8,23 +8,17 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Settings
 from archir_torch.engine.state import State
-from archir_torch.search.job import Job, Outcome, strategy
+from archir_torch.search.job import Job, Outcome
 
 
-class RandomOptions(Settings):
-    """None."""
-
-
-@strategy("random", RandomOptions)
-class Random:
-    """Uniform over the architectures that satisfy every constraint; nothing is trained."""
+class Drawn:
+    """Uniform over the architectures that satisfy every constraint; nothing is trained, and nothing scored."""
 
     epochs = 0
     steps = 1
 
-    def __init__(self, job: Job, options: RandomOptions) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:

@@ -1,0 +1,162 @@
+"""How candidates are scored: with a supernet's weights, by a short training, by proxies, by a prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+
+from archir.errors import fail, suggest
+from archir.ir.serial import from_json
+from archir.runs import Trial
+from archir.search.architecture import Architecture
+from archir.search.space import Space
+from archir_torch.data import Data
+from archir_torch.engine import loop
+from archir_torch.engine.feed import Feed
+from archir_torch.engine.learner import autocast
+from archir_torch.engine.seeds import mixed
+from archir_torch.engine.settings import Augment, Many, Settings
+from archir_torch.proxies import PROXIES
+from archir_torch.recalibration import recalibrate
+from archir_torch.search.heritage import SupernetRecord
+from archir_torch.search.job import Job
+from archir_torch.search.predictor import Predictor, fitted
+from archir_torch.search.recipe import Phase
+from archir_torch.search.task import Task
+from archir_torch.supernet import extract
+from archir_torch.trial import trial
+
+
+class Scorer(Settings):
+    """What a candidate is scored by. Scores are what the phase's objective measures, on images that no weights see."""
+
+    kind: Literal["inherited", "training", "proxies", "predictor"] = "inherited"
+    """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
+    says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
+    `start.trials`."""
+    recalibrate: int = Field(default=4, ge=0)
+    """Batches on which statistics of norms are measured before a network with inherited weights is."""
+    images: int | None = Field(default=None, ge=1)
+    """At most so many images are measured on."""
+    proxies: Annotated[tuple[str, ...], Many] = ("naswot",)
+    """Names of zero-cost proxies, whose scores have these names."""
+    score: str = "accuracy"
+    """The score that is predicted."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A candidate as executors pass it on."""
+
+    codes: tuple[int, ...]
+    budget: float
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """The work of scoring (see `archir.search.executors.Work`): everything that a worker needs, and nothing that
+    depends on which one it is. `graph` is the whole space's, as JSON."""
+
+    scorer: Scorer
+    phase: Phase
+    graph: Mapping[str, Any]
+    data: Data
+    seed: int
+    device: str
+    threads: int
+    weights: Mapping[str, NDArray[Any]]
+    supernet: SupernetRecord | None
+    earlier: Sequence[Trial]
+
+    def prepare(self) -> Callable[[Request], Mapping[str, float]]:
+        """The function that scores; called in the worker."""
+        torch.set_num_threads(self.threads)
+        space = Space(from_json(self.graph))
+        score = _KINDS[self.scorer.kind](self, space)
+        return lambda task: score(space.decode(task.codes), task.budget)
+
+    def job(self, space: Space) -> Job:
+        """What a phase would be given that scores."""
+        assert self.phase.data is not None
+        weights, held_out = self.data.halves(self.phase.data.weights, seed=self.seed)
+        if self.scorer.images is not None and self.scorer.images < len(held_out):
+            held_out = held_out.chosen(torch.arange(self.scorer.images))
+        data = replace(self.data, train=weights, held_out=held_out)
+        return Job(self.phase, space, data, self.seed, self.device)
+
+
+Score = Callable[[Architecture, float], Mapping[str, float]]
+
+
+def _inherited(work: Scoring, space: Space) -> Score:
+    if work.supernet is None:
+        hint = 'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair'
+        raise fail("A2210", f"phase `{work.phase.name}` has no supernet to score with", None, hint)
+    record, job = work.supernet, work.job(space)
+    tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
+    model = record.model(tensors).to(work.device)
+    task = Task(job, model.graph)
+    training, settings = work.phase.training, work.phase.data
+    assert settings is not None
+    order = mixed(work.seed, "recalibrate")
+    feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
+    count = min(work.scorer.recalibrate, feed.steps)
+    batches = [task.objective.inputs(feed.batch(index), 0) for index in range(count)]
+
+    def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
+        network = extract(model, record.own(model, architecture))
+        with torch.no_grad(), autocast(training.precision, work.device):
+            recalibrate(network, batches)
+            return task.measured(network, job.data.held_out, 0)
+
+    return score
+
+
+def _training(work: Scoring, space: Space) -> Score:
+    from archir_torch.strategies.train import Train, TrainOptions
+
+    job = work.job(space)
+
+    def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
+        epochs = max(1, round(budget * work.phase.training.epochs))
+        phase = work.phase.model_copy(update={"training": work.phase.training.model_copy(update={"epochs": epochs})})
+        train = Train(replace(job, phase=phase, architecture=dict(architecture)), TrainOptions(evaluate_every=epochs))
+        rows = loop.run(train, epochs=train.epochs, steps=train.steps, seed=work.seed, phase=work.phase.name)
+        return {name: float(value) for name, value in rows[-1].items() if name not in ("epoch", "seconds")}
+
+    return score
+
+
+def _proxies(work: Scoring, space: Space) -> Score:
+    for name in work.scorer.proxies:
+        if name not in PROXIES:
+            hint = suggest(name, PROXIES) or f"proxies are {', '.join(sorted(PROXIES))}"
+            raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+    images = work.job(space).data.train.chosen(torch.arange(work.phase.training.batch))
+
+    def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
+        untrained = trial(space.specialize(architecture), images, work.seed)
+        return {name: PROXIES[name](untrained) for name in work.scorer.proxies}
+
+    return score
+
+
+def _predictor(work: Scoring, space: Space) -> Score:
+    predictor: Predictor = fitted(space, work.earlier, work.scorer.score, work.seed)
+    return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
+
+
+_KINDS: Mapping[str, Callable[[Scoring, Space], Score]] = {
+    "inherited": _inherited, "training": _training, "proxies": _proxies, "predictor": _predictor,
+}  # fmt: skip
+
+
+def arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:
+    """Weights as arrays, which executors share between workers where they can."""
+    return {name: tensor.detach().cpu().numpy() for name, tensor in (weights or {}).items()}

@@ -1,0 +1,212 @@
+"""Strategies that try candidates, one after the other or many at once: those of `archir.search.multi`, in phases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from archir.errors import Interrupted, fail
+from archir.ir.serial import to_json
+from archir.runs import Trial
+from archir.search.architecture import Architecture
+from archir.search.executors import Done, Executor, executor
+from archir.search.multi.candidate import Candidate, Scores
+from archir.search.multi.front import rows
+from archir.search.multi.registry import Kind, strategies
+from archir.search.multi.scatter import scatter
+from archir.search.multi.search import Search
+from archir_torch.engine import distributed
+from archir_torch.engine.seeds import mixed
+from archir_torch.engine.settings import Settings
+from archir_torch.engine.signals import interruptions
+from archir_torch.engine.state import State
+from archir_torch.search.drawn import Drawn
+from archir_torch.search.job import Job, Outcome, Strategy, strategy
+from archir_torch.search.opened import settle
+from archir_torch.search.predictor import agreement
+from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
+
+
+class TrialOptions(Settings):
+    """What all strategies that try candidates can be told, beside their own options."""
+
+    scorer: Scorer = Scorer()
+    where: str = ""
+    """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
+    executor: str = "local"
+    """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
+    limit: float | None = Field(default=None, gt=0)
+    """Seconds that the scoring of a candidate may take."""
+    retries: int = Field(default=2, ge=0)
+    """How often a candidate is tried again whose worker died."""
+    cores: float = Field(default=1.0, ge=0)
+    """Cores of each worker, which are its threads."""
+    gpus: float = Field(default=0.0, ge=0)
+    """GPUs of each worker, on Ray; it may be a part of one."""
+
+
+class Trials:
+    """A trainee whose steps are batches of candidates. What was tried is in the journal: a search that goes on asks the
+    same again, and scores only what is not there."""
+
+    steps = 1
+
+    def __init__(self, job: Job, kind: Kind, options: TrialOptions) -> None:
+        self.job, self.options = job, options
+        self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
+        space = self.opened.space.where(options.where) if options.where else self.opened.space
+        search = kind.make(space, options, mixed(job.seed, "trials"))
+        assert isinstance(search, Search)
+        self.search = search
+        self.epochs = self.search.batches
+        self.batches = 0
+        self._workers: Executor | None = None
+        self._work = self._scoring()
+        self._over = False
+
+    def _scoring(self) -> Scoring:
+        job, threads = self.job, torch.get_num_threads()
+        weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
+        return Scoring(
+            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, job.device,
+            threads if self._who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+        )  # fmt: skip
+
+    @property
+    def _who(self) -> str:
+        return self.job.executor or self.options.executor
+
+    def __enter__(self) -> Trials:
+        if distributed.world().rank == 0:
+            options = self.options
+            self._workers = executor(
+                self._who, limit=options.limit, retries=options.retries, cores=options.cores, gpus=options.gpus
+            ).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._workers is not None:
+            self._workers.__exit__(kind, error, trace)
+            self._workers = None
+
+    # a batch
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """The next batch of candidates: asked, scored, told."""
+        while self.batches <= index:
+            batch = self.search.ask()
+            found = self._scored(batch)
+            self.search.tell([(candidate, found[candidate.id]) for candidate in batch])
+            self.batches += 1
+            self._over = not self.search.ask()
+        return {"failed": float(sum(scores is None for scores in found.values()))}
+
+    def _scored(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
+        """The scores of a batch; None for what failed. Of several processes, the first one sees to it."""
+        if distributed.world().rank == 0:
+            self._try(batch)
+        told = distributed.told(json.dumps({one.id: self._result(one) for one in batch}))
+        return {int(number): scores for number, scores in json.loads(told).items()}
+
+    def _result(self, candidate: Candidate) -> Scores | None:
+        trial = self.job.trials.known.get(candidate.id)
+        if trial is None or trial.status != "done":
+            return None
+        return {name: value for name, value in trial.scores.items() if value is not None}
+
+    def _try(self, batch: Sequence[Candidate]) -> None:
+        """Score what is not in the journal, and write it there."""
+        known = self.job.trials.known
+        left = {str(c.id): c for c in batch if c.id not in known or known[c.id].hash != c.hash}
+        if not left:
+            return
+        assert self._workers is not None
+        whole = {key: self.opened.completed(candidate.architecture) for key, candidate in left.items()}
+        tasks = [(key, Request(whole[key].codes, candidate.budget)) for key, candidate in left.items()]
+        with interruptions() as interrupted:
+            for one in self._workers.run(self._work, tasks):
+                done = isinstance(one, Done)
+                self.job.trials.put(Trial(
+                    id=left[one.key].id, hash=left[one.key].hash, architecture=dict(whole[one.key]),
+                    status="done" if done else "failed", scores=dict(one.scores) if isinstance(one, Done) else {},
+                    seconds=one.seconds, error=None if isinstance(one, Done) else f"{one.reason}: {one.message}",
+                    worker=one.worker,
+                ))  # fmt: skip
+                if interrupted():
+                    raise Interrupted(f"{self.job.phase.name} was stopped after {len(known)} trials")
+
+    # an epoch
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """The best scores until now, and how many were tried."""
+        trials = self.job.trials.known.values()
+        found: dict[str, float] = {"trials": len(trials), "failed": sum(trial.status == "failed" for trial in trials)}
+        best = self.search.best()
+        if best is not None:
+            scores = self._result(best) or {}
+            found |= {name.removeprefix("held_out_"): value for name, value in scores.items()}
+        if self.options.scorer.kind == "predictor" and epoch == 0:
+            scorer = self.options.scorer
+            rank = agreement(self.job.space, self.job.earlier, scorer.score, self.job.seed)
+            found |= {"predictor_rank": rank} if rank is not None else {}
+        return found
+
+    def finished(self) -> str | None:
+        """When nothing is asked any more."""
+        return "all candidates were tried" if self._over else None
+
+    def state(self) -> State:
+        """How many batches were tried."""
+        return State({}, {"batches": self.batches})
+
+    def restore(self, state: State) -> None:
+        """Ask and tell as often as before."""
+        if state.facts["batches"]:
+            self.step(int(state.facts["batches"]) - 1)
+
+    def outcome(self) -> Outcome:
+        """The best architecture, and the front. Raises ArchError (A2212) if nothing could be scored."""
+        best = self.search.best()
+        if best is None:
+            errors = [trial.error for trial in self.job.trials.known.values() if trial.error]
+            hint = f"the first one: {errors[0]}" if errors else None
+            raise fail("A2212", f"phase `{self.job.phase.name}`: all {len(errors)} candidates failed", None, hint)
+        return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
+
+    def _front(self) -> dict[str, str]:
+        """The architectures that are not dominated, as a table, a picture, and files; of one objective, nothing."""
+        objectives = self.search.objectives.each
+        if len(objectives) < 2:
+            return {}
+        front = [(self._whole(one), scores) for one, scores in self.search.front()]
+        everything = [(one.candidate, one.scores) for one in self.search.finished()]
+        picture = scatter(everything, {one.id for one, _ in front}, objectives, self.job.phase.name)
+        table = {"objectives": [str(one) for one in objectives], "front": rows(front)}
+        files = {f"front/{one.id}.json": one.architecture.to_json() for one, _ in front}
+        return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
+
+    def _whole(self, candidate: Candidate) -> Candidate:
+        architecture: Architecture = self.opened.completed(candidate.architecture)
+        return Candidate(candidate.id, architecture, candidate.hash, candidate.budget)
+
+
+def _register(name: str, kind: Kind) -> None:
+    options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
+
+    @strategy(name, options)
+    def make(job: Job, given: TrialOptions) -> Strategy:
+        if name == "random" and "scorer" not in given.model_fields_set:
+            return Drawn(job)
+        return Trials(job, kind, given)
+
+
+for _name, _kind in strategies().items():
+    _register(_name, _kind)

@@ -1,0 +1,166 @@
+"""Workers that are actors on a Ray cluster: one of this process's own, on this machine, or one that is joined.
+
+Actors prepare once. The work is in the cluster's object store, once on each machine, and its arrays are read from there
+without copies. Ray's own restarts and retries are off: who died, and what follows, is `Supervised`'s to say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+from archir.errors import fail
+from archir.search.executors.attempt import Ready, attempt, line, prepare
+from archir.search.executors.contract import Failed, Outcome, Score, Work
+from archir.search.executors.crew import Crew, DiedError, Worker
+
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+"""No reports to anybody; and workers without a GPU of their own see none, which Ray warns of if it is not said."""
+
+
+class _Scorer:
+    """What runs in an actor's process."""
+
+    def __init__(self) -> None:
+        self._score: Score | None = None
+
+    def prepare(self, work: Work) -> Ready:
+        self._score, ready = prepare(work)
+        return ready
+
+    def score(self, key: str, task: Any) -> Outcome:
+        assert self._score is not None
+        return attempt(self._score, key, task)
+
+
+class Actor(Worker):
+    """An actor, and its answers that were not received yet, in order."""
+
+    def __init__(self, ray: Any, handle: Any, work: Any) -> None:
+        self._ray, self._handle = ray, handle
+        self._keys = deque([""])
+        self.answers = deque([handle.prepare.remote(work)])
+
+    def send(self, key: str, task: Any) -> None:
+        """Call it."""
+        self.answers.append(self._handle.score.remote(key, task))
+        self._keys.append(key)
+
+    def receive(self) -> Ready | Outcome:
+        """The first of its answers."""
+        key, errors = self._keys.popleft(), self._ray.exceptions
+        try:
+            said: Ready | Outcome = self._ray.get(self.answers.popleft())
+        except errors.RayTaskError as error:  # a work or a task that cannot be unpickled there
+            problem = line(error.cause).partition(" traceback: ")[0]
+            return Failed(key, "exception", problem, 0.0, "") if key else Ready("on Ray", problem)
+        except errors.RayError as error:
+            detail = re.search(r"Worker exit detail: ([^.]*)", str(error))
+            raise DiedError(detail[1] if detail else line(error)) from error
+        return said
+
+    def kill(self) -> None:
+        """End its process."""
+        self._ray.kill(self._handle, no_restart=True)
+
+
+class Actors(Crew[Actor]):
+    """As many actors as have room, of so many cores and GPUs each. Of no `address`: a cluster of our own."""
+
+    ahead = 1
+
+    def __init__(self, address: str | None, cores: float, gpus: float) -> None:
+        try:
+            self._ray = import_module("ray")
+        except ImportError as error:
+            raise fail("A2602", f"Ray is not there: {line(error)}", None, "pip install 'archir[ray]'") from error
+        if (address or "").startswith("ray://"):
+            try:
+                import_module("grpc")
+            except ImportError as error:
+                message = f"Ray cannot join a cluster from outside: {line(error)}"
+                raise fail("A2602", message, None, "pip install 'ray[client]'") from error
+        self._address, self._cores, self._gpus = address, cores, gpus
+        self._ours = False
+        self._work: Any = None
+
+    def open(self) -> None:
+        """Start or join the cluster, unless this process is part of one."""
+        if self._ray.is_initialized():
+            return
+        with _quietly():
+            try:
+                if self._address is None:
+                    self._ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+                else:
+                    self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
+            except Exception as error:
+                where = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
+                raise fail("A2605", f"cannot {where}: {line(error)}") from error
+        # Workers' deaths, which Ray prints on stdout, are answers here. Ray's debugger silences them in the same way.
+        self._ray._private.worker._worker_logs_enabled = False
+        self._ours = True
+
+    def close(self) -> None:
+        """Leave the cluster; one of our own ends."""
+        self._work = None
+        if self._ours:
+            self._ours = False
+            with _quietly():
+                self._ray.shutdown()
+
+    def size(self) -> int:
+        """How many actors fit on the machines as they are now, side by side."""
+        room = 0
+        for node in self._ray.nodes():
+            has = node["Resources"] if node["Alive"] else {}
+            wanted = [("CPU", self._cores), ("GPU", self._gpus)]
+            room += min((int(has.get(name, 0) / number) for name, number in wanted if number), default=1)
+        if not room:
+            raise fail("A2605", f"no machine of the Ray cluster has {self._cores:g} cores and {self._gpus:g} GPUs")
+        return room
+
+    def load(self, work: Work) -> None:
+        """Put the work into the object store."""
+        try:
+            self._work = self._ray.put(work)
+        except Exception as error:
+            raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
+
+    def hire(self) -> Actor:
+        """Start an actor; it waits where others use the cluster's cores."""
+        kind = self._ray.remote(_Scorer)
+        options = {"num_cpus": self._cores, "num_gpus": self._gpus, "max_restarts": 0, "max_task_retries": 0}
+        return Actor(self._ray, kind.options(**options).remote(), self._work)
+
+    def speaking(self, workers: Sequence[Actor], timeout: float | None) -> list[Actor]:
+        """Actors whose first answer is there, or will never be."""
+        first = {worker.answers[0]: worker for worker in workers if worker.answers}
+        found, _ = self._ray.wait(list(first), num_returns=1, timeout=timeout)
+        return [first[answer] for answer in found]
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Environment and signals as they were; Ray replaces what SIGTERM does."""
+    before = {name: os.environ.get(name) for name in QUIET}
+    main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGTERM)
+    os.environ.update(QUIET)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+        if main:
+            signal.signal(signal.SIGTERM, handler)

@@ -1,0 +1,64 @@
+"""Workers that may die, as `Supervised` sees them: processes of this machine, or actors on a Ray cluster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic, TypeVar
+
+from archir.search.executors.attempt import Ready
+from archir.search.executors.contract import Outcome, Work
+
+
+class DiedError(Exception):
+    """A worker is gone; the text says how."""
+
+
+class Worker(ABC):
+    """A process that prepares as it starts, and then scores what it is sent, in order."""
+
+    @abstractmethod
+    def send(self, key: str, task: Any) -> None:
+        """Give it a task. Raises what is wrong with the task; that a worker died is found out by `receive`."""
+
+    @abstractmethod
+    def receive(self) -> Ready | Outcome:
+        """What it says next: first `Ready`, then an outcome per task. Raises DiedError."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it at once; it may be dead already."""
+
+
+WorkerT = TypeVar("WorkerT", bound=Worker)
+
+
+class Crew(ABC, Generic[WorkerT]):
+    """Where workers come from."""
+
+    ahead: int
+    """How many tasks a worker may hold besides the one it works on, where they are short."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Make ready for `size`, `load` and `hire`. Raises ArchError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what `open` took; all workers are dead."""
+
+    @abstractmethod
+    def size(self) -> int:
+        """The number of workers there is room for, at least one. Raises ArchError."""
+
+    @abstractmethod
+    def load(self, work: Work) -> None:
+        """Keep the work for those who are hired from now on. Raises ArchError."""
+
+    @abstractmethod
+    def hire(self) -> WorkerT:
+        """Start a worker, without waiting for it."""
+
+    @abstractmethod
+    def speaking(self, workers: Sequence[WorkerT], timeout: float | None) -> list[WorkerT]:
+        """Those whose `receive` would not wait. Waits until there is one, or for so many seconds."""

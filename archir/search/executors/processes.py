@@ -1,0 +1,148 @@
+"""Workers that are processes of this machine.
+
+Each has a pipe of its own and shares nothing with the others, no lock and no queue: whatever one of them is doing when
+it dies, the others go on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from archir.errors import fail
+from archir.search.executors.attempt import Ready, attempt, line, prepare
+from archir.search.executors.contract import Outcome, Score, Work
+from archir.search.executors.crew import Crew, DiedError, Worker
+
+_PATIENCE = 2.0
+"""Seconds between the end of a process's pipe and the end of the process."""
+
+
+class Process(Worker):
+    """A process, started afresh (`spawn`): neither CUDA nor the threads of torch survive a fork."""
+
+    def __init__(self, packed: bytes, cores: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_serve, args=(theirs, packed, cores), name="archir worker")
+        self.process.start()
+        theirs.close()
+
+    def send(self, key: str, task: Any) -> None:
+        """Pickle the task, and send it."""
+        packed = bytes(ForkingPickler.dumps(task))
+        try:
+            self.pipe.send((key, packed))
+        except OSError:
+            return
+
+    def receive(self) -> Ready | Outcome:
+        """What the pipe holds; what a process said before it ended counts."""
+        try:
+            said: Ready | Outcome = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(_PATIENCE)
+            raise DiedError(_how(self.process.exitcode)) from None
+        return said
+
+    def kill(self) -> None:
+        """End it, and wait until it has ended."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.pipe.close()
+
+
+class Processes(Crew[Process]):
+    """A number of processes of a number of cores each. Every one has a copy of the work."""
+
+    ahead = 0  # a pipe that is full would make us wait for a worker that may never be done
+
+    def __init__(self, number: int, cores: int) -> None:
+        self._number, self._cores = number, cores
+        self._packed = b""
+
+    def open(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Forget the work."""
+        self._packed = b""
+
+    def size(self) -> int:
+        """The number of processes."""
+        return self._number
+
+    def load(self, work: Work) -> None:
+        """Pickle the work, once for all."""
+        try:
+            self._packed = bytes(ForkingPickler.dumps(work))
+        except Exception as error:
+            raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
+
+    def hire(self) -> Process:
+        """Start a process."""
+        return Process(self._packed, self._cores)
+
+    def speaking(self, workers: Sequence[Process], timeout: float | None) -> list[Process]:
+        """Processes that said something, or ended."""
+        sources = {worker: (worker.pipe, worker.process.sentinel) for worker in workers}
+        heard = wait([source for pair in sources.values() for source in pair], timeout)
+        return [worker for worker, pair in sources.items() if any(source in heard for source in pair)]
+
+
+def _how(exitcode: int | None) -> str:
+    if exitcode is not None and exitcode < 0:
+        return f"killed by {signal.Signals(-exitcode).name}"
+    return f"it ended with code {exitcode}"
+
+
+def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
+    """What a worker does, until its pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started us says what follows
+    threading.Thread(target=_follow, daemon=True).start()
+    os.environ["OMP_NUM_THREADS"] = str(cores)
+    score, ready = prepare(_Packed(packed))
+    try:
+        pipe.send(ready)
+        while score is not None:
+            key, task = pipe.recv()
+            pipe.send(attempt(_Unpacking(score), key, task))
+    except (EOFError, OSError):
+        return
+
+
+def _follow() -> None:
+    """End this process when the one that started it ends, in the midst of a task."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
+
+
+class _Packed:
+    """Work that is unpickled where exceptions are answers."""
+
+    def __init__(self, packed: bytes) -> None:
+        self._packed = packed
+
+    def prepare(self) -> Score:
+        work: Work = ForkingPickler.loads(self._packed)
+        return work.prepare()
+
+
+class _Unpacking:
+    """A score of pickled tasks, for the same reason."""
+
+    def __init__(self, score: Score) -> None:
+        self._score = score
+
+    def __call__(self, task: bytes) -> Any:
+        return self._score(ForkingPickler.loads(task))

@@ -1,0 +1,23 @@
+"""A program with an executor at work, to be ended in many ways: python -m tests.search.ends EXECUTOR FOLDER SECONDS."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from archir.search.executors import executor
+from tests.search.works import Obedient
+
+
+def main(name: str, folder: str, seconds: str) -> None:
+    with executor(name) as workers:
+        work = Obedient(Path(folder))
+        assert len(list(workers.run(work, [(str(key), ("value", key)) for key in range(2)]))) == 2
+        print("working", flush=True)
+        for outcome in workers.run(work, [(str(key), ("busy", float(seconds), key)) for key in range(4)]):
+            print(outcome.key, flush=True)
+    print("closed", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

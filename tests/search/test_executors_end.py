@@ -1,0 +1,98 @@
+"""However a program ends, none of its workers is left, nor anything of a cluster of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
+
+NAMES = ["processes:2", "ray"]
+PATHS = os.pathsep.join(str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar"))
+
+
+class Program:
+    """A program in a process group of its own; all of its processes carry a mark in their environment."""
+
+    def __init__(self, name: str, folder: Path, seconds: float) -> None:
+        self.mark = f"ARCHIR_TEST={uuid.uuid4().hex}"
+        environment = os.environ | {"PYTHONPATH": PATHS} | dict([self.mark.split("=")])
+        command = [sys.executable, "-W", "error", "-m", "tests.search.ends", name, str(folder), str(seconds)]
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    def started(self) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "working\n"
+
+    def left(self) -> list[str]:
+        """Command lines of those of its processes that still run."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if self.mark.encode() in (folder / "environ").read_bytes():
+                    found.append((folder / "cmdline").read_text().replace("\0", " "))
+            except OSError:
+                continue
+        return found
+
+    def gone(self) -> bool:
+        until = time.monotonic() + 15
+        while self.left() and time.monotonic() < until:
+            time.sleep(0.05)
+        return not self.left()
+
+
+@contextmanager
+def program(name: str, folder: Path, seconds: float) -> Iterator[Program]:
+    it = Program(name, folder, seconds)
+    try:
+        it.started()
+        assert len(it.left()) >= 2
+        yield it
+    finally:
+        it.process.kill()
+        it.process.communicate()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_closed(name: str, tmp_path: Path) -> None:
+    with program(name, tmp_path, 0.0) as it:
+        said, errors = it.process.communicate(timeout=60)
+        assert sorted(said.split()) == ["0", "1", "2", "3", "closed"]
+        assert (it.process.returncode, errors) == (0, "")
+        assert it.gone(), it.left()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_interrupted(name: str, tmp_path: Path) -> None:
+    """Ctrl-C of a terminal goes to all of the group."""
+    with program(name, tmp_path, 60.0) as it:
+        os.killpg(it.process.pid, signal.SIGINT)
+        said, errors = it.process.communicate(timeout=30)
+        assert not said
+        assert errors.splitlines()[-1] == "KeyboardInterrupt"
+        assert errors.count("Traceback") == 1, errors
+        assert it.gone(), it.left()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_killed(name: str, number: signal.Signals, tmp_path: Path) -> None:
+    with program(name, tmp_path, 60.0) as it:
+        it.process.send_signal(number)
+        assert it.process.wait(30) == -number
+        assert it.gone(), it.left()

@@ -1,0 +1,114 @@
+"""Work for executors, which misbehaves as its tasks say. A folder tells how often what was tried."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class OutOfMemoryError(RuntimeError):
+    """Of the name that torch gives to its own."""
+
+
+def end_process(code: int) -> None:
+    os._exit(code)
+
+
+class Poison:
+    """What cannot be unpickled."""
+
+    def __reduce__(self) -> tuple[Callable[[int], float], tuple[int]]:
+        return divide, (0,)
+
+
+def divide(number: int) -> float:
+    return 1 / number
+
+
+@dataclass(frozen=True)
+class Obedient:
+    """Does what a task says: its first word is a method, the others are arguments."""
+
+    folder: Path
+
+    def prepare(self) -> Callable[[Any], Mapping[str, float]]:
+        self.note("prepared")
+        return self.score
+
+    def score(self, task: tuple[Any, ...]) -> Mapping[str, float]:
+        name, *arguments = task
+        found: Mapping[str, float] = getattr(self, name)(*arguments)
+        return found
+
+    def note(self, what: str) -> None:
+        (self.folder / f"{what}.{os.getpid()}.{uuid.uuid4().hex}").touch()
+
+    def noted(self, what: str) -> list[int]:
+        return [int(path.name.split(".")[1]) for path in self.folder.glob(f"{what}.*")]
+
+    def value(self, number: float) -> Mapping[str, float]:
+        return {"value": number, "double": np.float32(2 * number)}
+
+    def busy(self, seconds: float, number: float) -> Mapping[str, float]:
+        time.sleep(seconds)
+        return {"value": number}
+
+    def fail(self, error: BaseException) -> Mapping[str, float]:
+        raise error
+
+    def allocate(self) -> Mapping[str, float]:
+        import torch
+
+        return {"value": float(torch.empty(2**60, dtype=torch.uint8)[0])}
+
+    def end(self, code: int) -> Mapping[str, float]:
+        self.note(f"end{code}")
+        end_process(code)
+        return {}
+
+    def killed(self, name: str, times: int) -> Mapping[str, float]:
+        """Kill this process, so many times; then score."""
+        self.note(name)
+        if len(self.noted(name)) <= times:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"value": 1.0}
+
+
+@dataclass(frozen=True)
+class Unprepared(Obedient):
+    """Fails before it scores anything."""
+
+    how: str
+
+    def prepare(self) -> Callable[[Any], Mapping[str, float]]:
+        if self.how == "raises":
+            raise FileNotFoundError("no data")
+        end_process(3)
+        return self.score
+
+
+@dataclass(frozen=True, eq=False)
+class Large:
+    """Reads an array, and scores how much memory of its own the worker has more, in MiB, after reading it."""
+
+    array: np.ndarray[Any, np.dtype[np.float32]]
+
+    def prepare(self) -> Callable[[Any], Mapping[str, float]]:
+        return self.score
+
+    def score(self, task: object) -> Mapping[str, float]:
+        total = float(self.array.sum())
+        return {"total": total, "own": own_memory(), "writeable": float(self.array.flags.writeable)}
+
+
+def own_memory() -> float:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Private_")) / 1024

@@ -237,9 +237,7 @@ def _length(graph: Graph, name: str) -> int:
     return len(choice.alternatives) if name.endswith("*") else choice.outcomes
 
 
-def lower_mixed(
-    graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True
-) -> MixedNetwork:
+def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True) -> MixedNetwork:
     """The module of a relaxed graph; `fold_norms` puts the weights of batch norms' results into the norms.
 
     Raises ArchError (A0901, A0904) with everything that cannot be lowered.

@@ -119,7 +119,7 @@ def run(
     A state is saved after every epoch and, inside one, after `every` minutes. What is drawn from torch's global
     generators in a step is a function of (seed, index, rank): each process drops paths of its own, and a run that was
     stopped anywhere and goes on ends as one that was not, to the bit on the CPU. Raises ArchError (A1107) if the loss
-    is no number or has left all bounds; `Interrupted` after SIGINT or SIGTERM, when the step is done and the state saved.
+    is no number or has left all bounds; `Interrupted` after SIGINT or SIGTERM, when a step is done and its state saved.
     """
     return _Loop(trainee, epochs, steps, keeper or Nowhere(), watch or Silent(), seed, every, phase).run()
 

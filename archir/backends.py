@@ -35,17 +35,21 @@ class Backend(Protocol):
         ...
 
 
-def unlowered(graph: Graph, rules: Container[type[Op]], backend: str, *, mixtures: bool = False) -> list[Diagnostic]:
+def unlowered(
+    graph: Graph, rules: Container[type[Op]], backend: str, *, mixtures: bool = False, choices: bool = False
+) -> list[Diagnostic]:
     """What of a graph a backend with these lowering rules cannot lower: choices that are not made, other operations.
 
-    `mixtures` says that the backend takes choices that are relaxed.
+    `mixtures` says that the backend takes choices that are relaxed, `choices` that it takes those that are not made.
     """
     problems = []
     for number in sorted(needs(graph)):
         op, span = graph[number].op, graph[number].span
         if mixtures and isinstance(op, Mix):
             continue
-        open_ = op.choices | ({op.choice} if isinstance(op, Select) else set())
+        if choices and isinstance(op, Select):
+            continue
+        open_ = set() if choices else op.choices | ({op.choice} if isinstance(op, Select) else set())
         if open_:
             paths = ", ".join(f"`{path}`" for path in sorted(open_))
             problems.append(Diagnostic("A0901", f"{paths} must be chosen before the network is lowered", span))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Literal, cast
 
-from archir.cases import Case, leaves, varies
+from archir.cases import Case, at, leaves, varies
 from archir.errors import RuleError, require
 
 Dim = int | Case
@@ -60,6 +61,10 @@ class TensorType:
     def varied(self) -> bool:
         """Whether the type depends on choices."""
         return varies(self.kind) or any(varies(dim) for dim in self.dims)
+
+    def at(self, outcomes: Mapping[str, int]) -> TensorType:
+        """The type under outcomes of choices, by path."""
+        return TensorType(tuple(at(dim, outcomes) for dim in self.dims), self.dtype, at(self.kind, outcomes))
 
     def of_kind(self, kind: Kind) -> TensorType:
         """The same element type and dimensions, of another kind."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from math import prod
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.cases import Value, at, lift, support, varies
 from archir.errors import RuleError
@@ -23,6 +23,31 @@ Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
 normalisation neither explode nor fade; `fan_in` is uniform within 1/sqrt(fan_in), torch's default; `token` a normal of
 standard deviation 0.02 cut at two deviations, the custom for embeddings.
 """
+
+
+Role = Literal["result", "operand", "leading", "centred"]
+"""What an axis of a weight is, which says where a smaller weight lies inside a larger one.
+
+`result` and `operand` are the channels of the result and of the first operand; where these lie depends on what they are
+used for (see `archir.passes.sharing`). Of the others a smaller weight has the first positions, or those in the middle.
+"""
+Member = int | None
+"""An operand by its position, or the result (None)."""
+
+
+class Tied(NamedTuple):
+    """Operands and the result whose channels are the same ones, in so many heads."""
+
+    members: tuple[Member, ...]
+    heads: int = 1
+
+
+class Piece(NamedTuple):
+    """The channels of `piece` are one of so many equal parts of those of `whole`."""
+
+    whole: Member
+    piece: Member
+    parts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +103,14 @@ class Op:
     def weights(self, *operands: Any) -> dict[str, Weight]:
         """The operation's weights by name, for operands of these types."""
         return {}
+
+    def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
+        """What the axes of each weight are. Most weights have one: the channels of the result."""
+        return dict.fromkeys(self.weights(*operands), ("result",))
+
+    def ties(self, *operands: Any) -> tuple[Tied | Piece, ...]:
+        """Which channels are the same; by default those of all operands and of the result."""
+        return (Tied((*range(len(operands)), None)),)
 
     def macs(self, *operands: Any) -> int:
         """Multiply-accumulates of one sample: those of convolutions, linear maps and matrix products."""

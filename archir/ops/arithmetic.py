@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.errors import require
-from archir.ir.op import Free, Op
+from archir.ir.op import Free, Op, Piece, Tied
 from archir.types import TensorType, broadcast, is_tokens
 
 
@@ -75,6 +75,11 @@ class Concat(Free):
             require(fits, f"{first} and {x} differ outside axis {axis}")
         return first.with_dims(*(sum(x.shape[i] for x in xs) if i == axis else d for i, d in enumerate(first.shape)))
 
+    def ties(self, *xs: TensorType) -> tuple[Tied | Piece, ...]:
+        """All, unless channels are what is put side by side."""
+        axis = xs[0].channel_axis if self.axis is None else self.axis % xs[0].rank
+        return () if axis == xs[0].channel_axis else super().ties(*xs)
+
 
 @dataclass(frozen=True)
 class Matmul(Op):
@@ -89,6 +94,10 @@ class Matmul(Op):
         other, columns = reversed(is_tokens(b)) if self.transpose else is_tokens(b)
         require(inner == other, f"the inner sizes of {a} and {b} differ")
         return a.with_dims(rows, columns)
+
+    def ties(self, a: TensorType, b: TensorType) -> tuple[Tied | Piece, ...]:
+        """The columns of b, unless it is transposed."""
+        return () if self.transpose else (Tied((1, None)),)
 
     def macs(self, a: TensorType, b: TensorType) -> int:
         """N * K * M."""

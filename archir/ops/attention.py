@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from archir.errors import require
-from archir.ir.op import Free, Op, Weight
+from archir.ir.op import Free, Op, Piece, Role, Tied, Weight
 from archir.types import TensorType, is_map, is_tokens
 
 APART = 5
@@ -20,15 +20,29 @@ def _heads_split(heads: int, *xs: TensorType) -> None:
         require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads")
 
 
+class _Attention(Op, abstract=True):
+    """Softmax attention. Queries have the channels of keys, the result those of values, head by head."""
+
+    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
+    heads: int
+
+    def roles(self, *operands: TensorType) -> dict[str, tuple[Role, ...]]:
+        """Of tables of offsets: a head has its first channels; the offset 0 is in the middle."""
+        return dict.fromkeys(self.weights(*operands), ("leading", "centred"))
+
+    def ties(self, *operands: TensorType) -> tuple[Tied | Piece, ...]:
+        """As the class says."""
+        return Tied((0, 1), self.heads), Tied((2, None), self.heads)
+
+
 @dataclass(frozen=True)
-class Attention(Op):
+class Attention(_Attention):
     """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1), on tokens f32[N, D] or maps f32[C, H, W].
 
     Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
     scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).
     """
 
-    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     heads: int = 1
     scale: float | None = None
 
@@ -59,7 +73,7 @@ def _positions(x: TensorType) -> int:
 
 
 @dataclass(frozen=True)
-class LocalAttention(Op):
+class LocalAttention(_Attention):
     """Softmax attention of each position of a map to the kernel x kernel window around it (Ramachandran et al. 2019).
 
     Zero padding takes part with key and value 0. With `relative`, logits are query . (key + r): the first half of the
@@ -68,7 +82,6 @@ class LocalAttention(Op):
     The default `scale` of the logits is 1, as in the paper.
     """
 
-    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     kernel: int
     heads: int = 1
     relative: bool = True
@@ -109,7 +122,7 @@ class LocalAttention(Op):
 
 
 @dataclass(frozen=True)
-class AxialAttention(Op):
+class AxialAttention(_Attention):
     """Softmax attention of each position of a map to all positions of its column (`axis="height"`) or its row
     (`axis="width"`) (Wang et al. 2020, Axial-DeepLab, section 3.2).
 
@@ -117,7 +130,6 @@ class AxialAttention(Op):
     heads share. The default `scale` of the logits is 1.
     """
 
-    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value")
     axis: Literal["height", "width"]
     heads: int = 1
     relative: bool = True
@@ -172,6 +184,10 @@ class Rotary(Free):
         require(x.channels // self.heads % 2 == 0, f"heads of odd width {x.channels // self.heads} have no halves")
         require(self.base > 0, f"`base` must be positive, got {self.base}")
         return x
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """The same channels, in heads."""
+        return (Tied((0, None), self.heads),)
 
     def kernels(self, x: TensorType) -> int:
         """6 for the angles, 2 for their cosines and sines, 6 that turn both halves and join them."""

@@ -7,7 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from archir.errors import require
-from archir.ir.op import Op, Weight
+from archir.ir.op import Op, Piece, Role, Tied, Weight
 from archir.types import TensorType, is_map
 
 Padding = int | str
@@ -31,6 +31,20 @@ def window(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation:
     result = (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
     require(result >= 1, f"a window of {kernel} does not fit into a {what} of {size}")
     return result
+
+
+def grouped(groups: int, channels: int, operand: int) -> tuple[Tied | Piece, ...]:
+    """A convolution's channels are new ones, but for a depthwise one; several groups have theirs side by side."""
+    if groups == 1:
+        return ()
+    return (Tied((0, None)),) if groups == channels == operand else (Tied((0,), groups), Tied((None,), groups))
+
+
+def _axes(weights: dict[str, Weight], groups: int) -> dict[str, tuple[Role, ...]]:
+    """Each group has the first of its operand's channels, and kernels lie in the middle of larger ones."""
+    inner: Role = "operand" if groups == 1 else "leading"
+    kernel: tuple[Role, ...] = ("result", inner, "centred", "centred")
+    return {name: kernel[: len(weight.shape)] for name, weight in weights.items()}
 
 
 @dataclass(frozen=True)
@@ -81,6 +95,14 @@ class Conv(Op):
         kernel = Weight((self.channels, inner, self.kernel, self.kernel), "lecun", fan_in)
         return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
 
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """Channels, and kernels in the middle of larger ones."""
+        return _axes(self.weights(x), self.groups)
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """As `grouped` says."""
+        return grouped(self.groups, self.channels, x.channels)
+
     def macs(self, x: TensorType) -> int:
         """One per weight and output position."""
         y = self.infer(x)
@@ -125,6 +147,14 @@ class Conv1d(Op):
             {"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {}
         )
 
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """Channels, and kernels in the middle of larger ones."""
+        return _axes(self.weights(x), self.groups)
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """As `grouped` says."""
+        return grouped(self.groups, self.channels, x.channels)
+
     def macs(self, x: TensorType) -> int:
         """One per weight and output token."""
         return self.weights(x)["weight"].elements * int(self.infer(x).shape[0])
@@ -153,6 +183,14 @@ class Linear(Op):
         features = x.shape[-1]
         matrix = Weight((self.channels, features), "fan_in", features)
         return {"weight": matrix} | ({"bias": Weight((self.channels,), "zeros")} if self.bias else {})
+
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """Channels."""
+        return _axes(self.weights(x), 1)
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None."""
+        return ()
 
     def macs(self, x: TensorType) -> int:
         """One per weight and token."""

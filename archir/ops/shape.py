@@ -7,7 +7,7 @@ from math import isqrt, prod
 from typing import Any, ClassVar
 
 from archir.errors import require
-from archir.ir.op import Free, Init, View, Weight
+from archir.ir.op import Free, Init, Piece, Role, Tied, View, Weight
 from archir.types import TensorType, is_map, is_tokens
 
 
@@ -27,6 +27,10 @@ class Reshape(View):
         fits = x.elements % known == 0 if unknown else x.elements == known
         require(fits, f"{x} does not reshape to {list(self.shape)}: {x.elements} numbers against {known}")
         return x.with_dims(*(x.elements // known if dim == -1 else dim for dim in self.shape))
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: what were channels are others now."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,10 @@ class Transpose(View):
         order = self.order(x.rank)
         require(sorted(order) == list(range(x.rank)), f"{list(order)} is no order of the {x.rank} axes of {x}")
         return x.with_dims(*(x.shape[axis] for axis in order))
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: what were channels are others now."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +81,14 @@ class Slice(View):
         """The shorter shape."""
         axis, start, stop = self.bounds(x)
         return x.with_dims(*(stop - start if i == axis else dim for i, dim in enumerate(x.shape)))
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """Of channels, a piece, if these divide into such pieces."""
+        axis, start, stop = self.bounds(x)
+        if axis != x.channel_axis or stop - start == x.channels:
+            return (Tied((0, None)),)
+        fits = x.channels % (stop - start) == start % (stop - start) == 0
+        return (Piece(0, None, x.channels // (stop - start)),) if fits else ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,10 @@ class Flatten(View):
         """f32[elements]."""
         return x.with_dims(x.elements)
 
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: what were channels are others now."""
+        return ()
+
 
 @dataclass(frozen=True)
 class ChannelShuffle(Free):
@@ -151,6 +171,10 @@ class ChannelShuffle(Free):
             f"{channels} channels do not split into {self.groups} groups",
         )
         return x
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: what were channels are others now."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -187,3 +211,8 @@ class Parameter(View):
     def weights(self, *operands: Any) -> dict[str, Weight]:
         """`value` [shape]."""
         return {"value": Weight(self.shape, self.init)}
+
+    def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
+        """The channels; the first of other positions."""
+        axis = self.infer().channel_axis
+        return {"value": tuple("result" if i == axis else "leading" for i in range(len(self.shape)))}

@@ -23,7 +23,7 @@ from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
 from archir_torch.merged import Shared, Stacked, in_parts, part_of
-from archir_torch.module import Home, Layer, Network, Path, Step, parts_of
+from archir_torch.module import Home, Layer, Named, Network, Path, Step, parts_of
 from archir_torch.rules import RULES
 
 Weights = Mapping[str, Tensor]
@@ -64,7 +64,7 @@ class MixedNetwork(Network):
         assert isinstance(found, Shares)
         return found
 
-    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, Home]:
+    def _place(self, layers: Mapping[Path, Named]) -> dict[Path, Home]:
         self._homes = super()._place(layers)
         return self._homes
 

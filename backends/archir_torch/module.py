@@ -35,13 +35,18 @@ _OVERWRITABLE = {"add", "batch_norm", "conv", "linear", "sub"}
 """Operations whose gradient does not need their own result: what reads it alone may overwrite it."""
 
 
-class Layer(nn.Module):
+class Named(nn.Module):
+    """The weights of a scope, and their names."""
+
+    names: tuple[str, ...] = ()
+
+
+class Layer(Named):
     """The weights of one node and the function that uses them."""
 
     def __init__(self, function: Callable[..., Tensor], attributes: dict[str, Any], wants_mode: bool) -> None:
         super().__init__()
         self.function, self.attributes, self.wants_mode = function, attributes, wants_mode
-        self.names: tuple[str, ...] = ()
 
     def hold(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
         """Take a weight in, newly initialised."""
@@ -86,36 +91,14 @@ class Step:
         self.wants_batch = False
 
 
-class Network(nn.Module):
-    """A network: inputs in the order of the net; one tensor, or a dict of tensors if the net has several outputs."""
+class Hierarchy(nn.Module):
+    """Modules in modules, as scopes say. State dicts have the scopes' names, which modules cannot always have."""
 
-    def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        graph = expand(graph)
-        inputs = graph.inputs
-        self.input_names, self.output_names = tuple(inputs), tuple(graph.outputs)
-        slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
-        self._outputs = tuple(slots[number] for number in graph.outputs.values())
-        self._slots = len(slots)
-        self._steps: list[Step] = []
         self._renamed: dict[str, str] = {}
-        paths, layers = _layers(graph, infer(graph), generator)
-        homes = self._place(layers)
-        for number in graph:
-            if not isinstance(graph[number].op, Input):
-                home = homes[paths[number]] if number in paths else None
-                step = self._step(graph, number, home)
-                step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
-                self._steps.append(step)
-        _free_early(self._steps, self._outputs)
 
-    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
-        """What is done for a node; `home` says where its layer is, if it has one."""
-        step = Step(None, *home) if home is not None else Step(_function(graph, number))
-        step.wants_batch = RULES[type(graph[number].op)].takes("batch")
-        return step
-
-    def _place(self, layers: Mapping[Path, Layer]) -> dict[Path, Home]:
+    def _place(self, layers: Mapping[Path, Named]) -> dict[Path, Home]:
         """Put layers where their paths say; for each the module it is in and its name there.
 
         A module cannot hold another as `half` or `training`: it is kept as `half_`, and is `half` in state dicts.
@@ -137,6 +120,35 @@ class Network(nn.Module):
             self.register_state_dict_post_hook(_to_scopes)  # type: ignore[no-untyped-call]
             self.register_load_state_dict_pre_hook(_from_scopes)  # type: ignore[no-untyped-call]
         return homes
+
+
+class Network(Hierarchy):
+    """A network: inputs in the order of the net; one tensor, or a dict of tensors if the net has several outputs."""
+
+    def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        graph = expand(graph)
+        inputs = graph.inputs
+        self.input_names, self.output_names = tuple(inputs), tuple(graph.outputs)
+        slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
+        self._outputs = tuple(slots[number] for number in graph.outputs.values())
+        self._slots = len(slots)
+        self._steps: list[Step] = []
+        paths, layers = _layers(graph, infer(graph), generator)
+        homes = self._place(layers)
+        for number in graph:
+            if not isinstance(graph[number].op, Input):
+                home = homes[paths[number]] if number in paths else None
+                step = self._step(graph, number, home)
+                step.reads, step.writes = tuple(slots[operand] for operand in graph.operands(number)), slots[number]
+                self._steps.append(step)
+        _free_early(self._steps, self._outputs)
+
+    def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
+        """What is done for a node; `home` says where its layer is, if it has one."""
+        step = Step(None, *home) if home is not None else Step(_function(graph, number))
+        step.wants_batch = RULES[type(graph[number].op)].takes("batch")
+        return step
 
     def forward(self, *inputs: Tensor) -> Any:
         """Run the network on a batch."""
@@ -234,11 +246,11 @@ def _available(home: nn.Module, part: str) -> str:
     return f"{part}_" if taken else part
 
 
-def _to_scopes(network: Network, state: dict[str, Any], prefix: str, _: Any) -> None:
+def _to_scopes(network: Hierarchy, state: dict[str, Any], prefix: str, _: Any) -> None:
     _rename(state, {prefix + actual: prefix + wanted for actual, wanted in network._renamed.items()})
 
 
-def _from_scopes(network: Network, state: dict[str, Any], prefix: str, *_: Any) -> None:
+def _from_scopes(network: Hierarchy, state: dict[str, Any], prefix: str, *_: Any) -> None:
     _rename(state, {prefix + wanted: prefix + actual for actual, wanted in network._renamed.items()})
 
 

@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
+from archir.build.elaborate import elaborate
 from archir.runs import Run
+from archir.search.space import Space
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Row, run
-from archir_torch.engine.settings import Optimizer
+from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.search.job import Strategy
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
@@ -42,6 +45,23 @@ def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
     return search, run(search, epochs=search.epochs, steps=search.steps)
 
 
+PLAIN = """
+net plain() {
+    input x: f32[1, 6, 6]
+    x = x |> conv(8, kernel=3, bias=false) |> batch_norm |> relu
+    x = x |> conv(8, kernel=3) |> batch_norm(affine=false) |> relu
+    output logits = x |> global_avg_pool |> linear(3)
+}
+"""
+
+
+def trained(batch: int, sharding: str = "none") -> tuple[Strategy, list[Row]]:
+    """A network that is trained, and looked at after each epoch with averaged weights."""
+    training = Training(epochs=3, batch=batch, ema=0.8, sharding=sharding)  # type: ignore[arg-type]
+    search = strategy("train", space=Space(elaborate(PLAIN, "plain.arch")), training=training)
+    return search, run(search, epochs=search.epochs, steps=search.steps)
+
+
 def worker(rank: int, folder: Path, port: int) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
@@ -52,6 +72,10 @@ def worker(rank: int, folder: Path, port: int) -> None:
         tensors = {name: tensor.contiguous().clone() for name, tensor in search.state().tensors.items()}
         save_file(tensors, folder / f"{case}-{rank}.safetensors")
         (folder / f"{case}-{rank}.json").write_text(json.dumps(rows))
+    search, rows = trained(8, "full")
+    assert any(isinstance(tensor, DTensor) for tensor in search.state().tensors.values())
+    save_file(dict(search.outcome().weights), folder / f"divided-{rank}.safetensors")
+    (folder / f"divided-{rank}.json").write_text(json.dumps(rows))
     distributed.stop()
 
 
@@ -82,6 +106,20 @@ def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -
         found = json.loads((folder / f"{case}-{rank}.json").read_text())
         for one, other in zip(found, rows, strict=True):
             assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)
+
+
+def test_a_network_divided_between_processes_is_trained_as_a_whole_one(folder: Path) -> None:
+    search, rows = trained(16)
+    wanted = search.outcome().weights
+    for rank in range(PROCESSES):
+        found = load_file(folder / f"divided-{rank}.safetensors")
+        assert found.keys() == wanted.keys()
+        for name, tensor in wanted.items():
+            torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-5, msg=lambda text, n=name: f"{n}: {text}")
+        figures = json.loads((folder / f"divided-{rank}.json").read_text())
+        for one, other in zip(figures, rows, strict=True):
+            names = set(other) - {"seconds"}
+            assert {n: one[n] for n in names} == pytest.approx({n: other[n] for n in names}, abs=1e-4)
 
 
 def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:

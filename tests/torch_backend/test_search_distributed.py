@@ -149,7 +149,8 @@ def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
 
 def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:
     path, folder = recipe(tmp_path), tmp_path / "run"
-    begin = command(path, "-o", folder, "--set", "search.training.epochs=400", processes=PROCESSES)
+    longer = ("--set", "search.training.epochs=25")
+    begin = command(path, "-o", folder, *longer, processes=PROCESSES)
     with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         while "search: epoch 2" not in process.stderr.readline():
@@ -158,5 +159,16 @@ def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> N
         said = process.stderr.read()
     assert "search was stopped after epoch" in said
     rows = Run.open(folder).phase("search").rows()
-    assert 2 <= len(rows) < 400
+    assert 2 <= len(rows) < 25
     assert Run.open(folder).phase("search").checkpoints()
+    for arguments in (("--resume", folder), (path, "-o", tmp_path / "whole", *longer)):
+        started = command(*arguments, processes=PROCESSES)
+        done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    stopped, whole = Run.open(folder), Run.open(tmp_path / "whole")
+    assert stopped.finished
+    assert stopped.phase("search").rows()[: len(rows)] == rows
+    results = [name for name in whole.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]
+    assert len(results) == 7
+    for name in results:
+        assert stopped.content(name) == whole.content(name), name

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
 from archir.build.elaborate import elaborate
+from archir.cli import main
 from archir.runs import Run
 from archir.search.space import Space
 from archir_torch.engine import distributed
@@ -145,6 +147,26 @@ def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
     assert [row["loss"] for row in two.phase("retrain").rows()] == pytest.approx(
         [row["loss"] for row in one.phase("retrain").rows()], rel=1e-3
     )
+
+
+def test_archir_train_under_torchrun(tmp_path: Path) -> None:
+    file, settings = tmp_path / "plain.arch", ("--epochs", "2", "--optimizer", "sgd", "--lr", "0.05")
+    file.write_text(PLAIN.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
+    done = subprocess.run(
+        command(file, "-o", tmp_path / "two", "--batch", "32", *settings, processes=PROCESSES, name="train"),
+        env=surroundings(), text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("held-out accuracy") == 1
+    CliRunner().invoke(main, ["train", str(file), "-o", str(tmp_path / "one"), "--batch", "64", *settings])
+    one, two = (json.loads((tmp_path / name / "training.json").read_text()) for name in ("one", "two"))
+    assert [epoch["loss"] for epoch in two["history"]] == pytest.approx(
+        [epoch["loss"] for epoch in one["history"]], 1e-4
+    )
+    wanted, found = (load_file(tmp_path / name / "weights.safetensors") for name in ("one", "two"))
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
 def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:

@@ -149,15 +149,16 @@ def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[]
     def ours(plan: Plan, **given: bool) -> Callable[[], Search]:
         return lambda: from_graph(planned(relaxed, plan), device, **given)
 
-    def passed(run: Callable[[Graph], Graph]) -> Callable[[], Search]:
-        return lambda: from_graph(lower_mixed(run(relaxed)), device, sparing=False)
+    def merged(graph: Graph, *, fold_norms: bool = True) -> Callable[[], Search]:
+        return lambda: from_graph(lower_mixed(graph, fold_norms=fold_norms), device, sparing=False)
 
     rows: dict[str, Callable[[], Search]] = {
         "by hand": lambda: by_hand(device),
         "by hand, channels last": lambda: by_hand(device, channels_last=True),
         "by hand, channels last, gradients where needed": lambda: by_hand(device, channels_last=True, sparing=True),
-        "archir: norms folded": passed(lambda relaxed: relaxed),
-        "  + cse": passed(cse),
+        "archir: relaxed": merged(relaxed, fold_norms=False),
+        "  + norms folded": merged(relaxed),
+        "  + cse": merged(cse(relaxed)),
         "  + norms shared": ours(Plan(), sparing=False),
         "  + gradients where needed": ours(Plan()),
         "  + channels last": ours(Plan(channels_last=True)),
@@ -198,18 +199,19 @@ def run(device: str, quick: bool) -> Table:
 def _turns(
     searches: Mapping[str, Search], batches: list[tuple[Tensor, Tensor]], rounds: int, device: str
 ) -> dict[str, list[float]]:
-    """Milliseconds of each, which take turns; one round does not count. Ratios are those within a round."""
+    """Milliseconds of each, which take turns; round 0 does not count. Ratios are those within a round."""
     times: dict[str, list[float]] = {name: [] for name in searches}
     for turn in range(rounds + 1):
         order = list(searches.items())
-        print(f"  round {turn} of {rounds}", flush=True)
         for name, search in order if turn % 2 else reversed(order):
             _wait(device)
             begin = time.perf_counter()
             search.step(*batches)
             _wait(device)
+            passed = 1000 * (time.perf_counter() - begin)
+            print(f"  {turn}: {name.strip()}: {passed:.0f} ms", flush=True)
             if turn:
-                times[name].append(1000 * (time.perf_counter() - begin))
+                times[name].append(passed)
     return times
 
 

@@ -62,6 +62,10 @@ def arch_options(command: Command) -> Command:
     )(command)
 
 
+SOURCES = "digits, FILE.npz, images:DIR, idx:DIR, parquet:PATH, hf:NAME, or a folder"
+"""What `--data` takes (docs/data.md)."""
+
+
 def proxy_options(command: Command) -> Command:
     """--data and --batch: the minibatch that zero-cost proxies look at."""
     command = click.option(
@@ -69,7 +73,7 @@ def proxy_options(command: Command) -> Command:
     )(command)
     return click.option(
         "--data", default="digits", show_default=True,
-        help="Images for proxies: digits, FILE.npz, or a folder with a folder per class.",
+        help=f"Images for proxies: {SOURCES}.",
     )(command)  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from archir import backends
+from archir.cli.options import SOURCES
 from archir.cli.output import emit
 from archir.cli.progress import SearchProgress
 from archir.runs import Run
@@ -25,7 +26,7 @@ RUNS = Path("runs")
 @click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of the run [runs/NAME].")
 @click.option("--resume", type=click.Path(file_okay=False, path_type=Path), help="Go on with the run in this folder.")
 @click.option("--fall-back", is_flag=True, help="With --resume: give up a damaged checkpoint for the one before it.")
-@click.option("--data", help="The recipe's data.source: digits, FILE.npz, idx:DIR, parquet:DIR, hf:NAME, a folder.")
+@click.option("--data", help=f"The recipe's data.source: {SOURCES}.")
 @click.option(
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the recipe, or of a phase of it."
 )

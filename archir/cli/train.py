@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import click
 from archir import backends
 from archir.build.context import Limits
 from archir.cli import runs
-from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.cli.options import SOURCES, arch_options, file_argument, net_options, picked
 from archir.cli.output import emit
 from archir.cli.progress import TrainingProgress
 from archir.passes.cost import cost
@@ -19,9 +21,7 @@ from archir.passes.cost import cost
 
 @click.command("train")
 @file_argument
-@click.option(
-    "--data", default="digits", show_default=True, help="digits, FILE.npz, or a folder with a folder per class."
-)
+@click.option("--data", default="digits", show_default=True, help=f"Images: {SOURCES}.")
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the run."
 )
@@ -49,16 +49,19 @@ def train_command(
     """Train one network of FILE on labelled images, and leave a folder that `archir export` turns into ONNX.
 
     The net, or the architecture that --arch or --seed picks, is trained from new weights. A checkpoint is written after
-    every epoch; a run that was stopped goes on with --resume and ends with the same weights.
+    every epoch; a run that was stopped goes on with --resume and ends with the same weights. Several GPUs or machines:
+    torchrun --nproc-per-node 8 -m archir train FILE -o FOLDER, with --batch images in each process.
     """
+    leads = os.environ.get("RANK", "0") == "0"
     graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
-    runs.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
+    if leads:
+        runs.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
     total = cost(graph)
-    if not as_json:
+    if leads and not as_json:
         click.echo(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
     torch = backends.get("torch")
     begin = time.perf_counter()
-    with TrainingProgress() as progress:
+    with TrainingProgress() if leads else nullcontext() as progress:
         module, result = torch.train(
             graph,
             data=data,
@@ -68,6 +71,8 @@ def train_command(
             device=device,
             progress=progress,
         )
+    if not leads:
+        return
     torch.save(module, output / runs.WEIGHTS, {"net": graph.name})
     facts = {
         "accuracy": result.accuracy,

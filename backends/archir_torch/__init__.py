@@ -22,6 +22,7 @@ from archir_torch import weights
 from archir_torch.bench import TorchBench, bench
 from archir_torch.data import Split, load, minibatch
 from archir_torch.emit import emit
+from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
@@ -70,14 +71,16 @@ class TorchBackend:
         """Train a graph without choices on labelled images; the module, and what was measured.
 
         `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.train.Settings`, `device`
-        by default a GPU where there is one. Raises ArchError (A11xx).
+        by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the folder,
+        which all of them see. Raises ArchError (A11xx).
         """
         chosen = _settings(settings or {})
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         loaded = load(data, _image_size(graph), seed=chosen.seed)
         _check_classes(graph, len(loaded.classes), data)
         module = self.lower(graph, seed=chosen.seed)
-        result = fit(module, loaded, chosen, folder=folder, resume=resume, device=device, progress=progress)
+        with distributed.joined(device) as own:
+            result = fit(module, loaded, chosen, folder=folder, resume=resume, device=own, progress=progress)
         return module.cpu(), result
 
     def search(

@@ -37,11 +37,12 @@ Factors = tuple[tuple[str, tuple[int, ...]], ...]
 class MixedNetwork(Network):
     """A network with mixtures: `forward(*inputs, weights=...)`. With `active`, only what has a weight is run."""
 
-    def __init__(self, graph: Graph, generator: torch.Generator | None = None) -> None:
+    def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
         """How inputs that are maps are laid out before anything reads them; the rest follows. None: as they come."""
         self._norms: dict[NodeId, Home] = {}
         self._homes: dict[Path, Home] = {}
+        self._fold_norms = fold_norms
         graph = expand(graph)
         self._types = infer(graph)
         super().__init__(graph, generator)
@@ -79,7 +80,7 @@ class MixedNetwork(Network):
             operands = graph.operands(number)
             shape = self._types[operands[0]].shape
             return MixStep(_factors(op), [self._norms.get(operand) for operand in operands], shape)
-        if home is not None and isinstance(op, BatchNorm) and _mixed_alone(graph, number):
+        if self._fold_norms and home is not None and isinstance(op, BatchNorm) and _mixed_alone(graph, number):
             self._norms[number] = home
             return Step(_itself)
         return super()._step(graph, number, home)
@@ -236,9 +237,13 @@ def _length(graph: Graph, name: str) -> int:
     return len(choice.alternatives) if name.endswith("*") else choice.outcomes
 
 
-def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None) -> MixedNetwork:
-    """The module of a relaxed graph. Raises ArchError (A0901, A0904) with everything that cannot be lowered."""
+def lower_mixed(graph: Graph, *, generator: torch.Generator | None = None, fold_norms: bool = True) -> MixedNetwork:
+    """The module of a relaxed graph; `fold_norms` puts the weights of batch norms' results into the norms.
+
+    Raises ArchError (A0901, A0904) with everything that cannot be lowered.
+    """
     problems = unlowered(graph, RULES, "torch", mixtures=True)
     if problems:
         raise ArchError(*problems)
-    return MixedNetwork(graph, generator if generator is not None else torch.Generator().manual_seed(0))
+    generator = generator if generator is not None else torch.Generator().manual_seed(0)
+    return MixedNetwork(graph, generator, fold_norms=fold_norms)

@@ -125,10 +125,10 @@ def recipe(folder: Path) -> Path:
     return path
 
 
-def command(*arguments: object, processes: int = 1) -> list[str]:
-    """`archir search` as a process, or as several that `torchrun` starts."""
+def command(*arguments: object, processes: int = 1, name: str = "search") -> list[str]:
+    """`archir search`, or another command, as a process, or as several that `torchrun` starts."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return [sys.executable, *(torchrun if processes > 1 else []), "-m", "archir", "search", *map(str, arguments)]
+    return [sys.executable, *(torchrun if processes > 1 else []), "-m", "archir", name, *map(str, arguments)]
 
 
 def surroundings() -> dict[str, str]:

@@ -38,6 +38,13 @@ net both() {
     output logits = t |> global_avg_pool |> linear(16) |> batch_norm |> relu |> linear(4)
 }
 """
+DROPS = """
+net drops() {
+    input x: f32[2]
+    output paths = x |> drop_path(0.5)
+    output numbers = x |> dropout(0.5)
+}
+"""
 EPOCHS = 2
 PROCESSES = 2
 
@@ -101,6 +108,19 @@ class Stopped(Both):
         return super().step(index)
 
 
+class Dropping(Both):
+    """Drops paths and numbers of ones."""
+
+    def __init__(self, batch: int, seed: int) -> None:
+        super().__init__(batch, seed)
+        self.drop = lower(elaborate(DROPS, "drops.arch")).train()
+        self.seen: list[list[float]] = []
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        self.seen += [found.flatten().tolist() for found in self.drop(torch.ones(16, 2)).values()]
+        return super().step(index)
+
+
 def train(trainee: Both, keeper: Any = None, epochs: int = EPOCHS) -> list[Row]:
     return run(trainee, epochs=epochs, steps=trainee.feed.steps, keeper=keeper)
 
@@ -142,6 +162,10 @@ def worker(rank: int, folder: Path, port: int) -> None:
     except ArchError as error:
         said.append(str(error))
     (folder / f"said-{rank}.json").write_text(json.dumps(said))
+
+    dropping = Dropping(8, seed=0)
+    train(dropping, epochs=1)
+    (folder / f"dropped-{rank}.json").write_text(json.dumps(dropping.seen))
 
     sharded = Both(8, seed=rank, sharded=True)
     keeper = ShardKeeper(folder / "shards")
@@ -203,6 +227,14 @@ def test_processes_that_differ_are_noticed_and_stop_together(folder: Path) -> No
     assert "A1705" in first[2]
     assert "the work: another process failed" in first[2]
     assert "A1808" in second[2]
+
+
+def test_each_process_drops_paths_and_numbers_of_its_own(folder: Path) -> None:
+    first, second = (json.loads((folder / f"dropped-{rank}.json").read_text()) for rank in range(2))
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    again = Dropping(8, seed=0)
+    train(again, epochs=1)
+    assert again.seen[: len(first)] == first  # the first process draws what a single one draws
 
 
 def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, list[Row]]) -> None:

@@ -12,14 +12,19 @@ from typing import Any
 
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
+from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
+from archir.build.elaborate import elaborate
+from archir.cli import main
 from archir.runs import Run
+from archir.search.space import Space
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Row, run
-from archir_torch.engine.settings import Optimizer
+from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.search.job import Strategy
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
@@ -42,6 +47,23 @@ def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
     return search, run(search, epochs=search.epochs, steps=search.steps)
 
 
+PLAIN = """
+net plain() {
+    input x: f32[1, 6, 6]
+    x = x |> conv(8, kernel=3, bias=false) |> batch_norm |> relu
+    x = x |> conv(8, kernel=3) |> batch_norm(affine=false) |> relu
+    output logits = x |> global_avg_pool |> linear(3)
+}
+"""
+
+
+def trained(batch: int, sharding: str = "none") -> tuple[Strategy, list[Row]]:
+    """A network that is trained, and looked at after each epoch with averaged weights."""
+    training = Training(epochs=3, batch=batch, ema=0.8, sharding=sharding)  # type: ignore[arg-type]
+    search = strategy("train", space=Space(elaborate(PLAIN, "plain.arch")), training=training)
+    return search, run(search, epochs=search.epochs, steps=search.steps)
+
+
 def worker(rank: int, folder: Path, port: int) -> None:
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
@@ -52,6 +74,10 @@ def worker(rank: int, folder: Path, port: int) -> None:
         tensors = {name: tensor.contiguous().clone() for name, tensor in search.state().tensors.items()}
         save_file(tensors, folder / f"{case}-{rank}.safetensors")
         (folder / f"{case}-{rank}.json").write_text(json.dumps(rows))
+    search, rows = trained(8, "full")
+    assert any(isinstance(tensor, DTensor) for tensor in search.state().tensors.values())
+    save_file(dict(search.outcome().weights), folder / f"divided-{rank}.safetensors")
+    (folder / f"divided-{rank}.json").write_text(json.dumps(rows))
     distributed.stop()
 
 
@@ -84,6 +110,20 @@ def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -
             assert {n: one[n] for n in measured} == pytest.approx({n: other[n] for n in measured}, rel=1e-3, abs=1e-4)
 
 
+def test_a_network_divided_between_processes_is_trained_as_a_whole_one(folder: Path) -> None:
+    search, rows = trained(16)
+    wanted = search.outcome().weights
+    for rank in range(PROCESSES):
+        found = load_file(folder / f"divided-{rank}.safetensors")
+        assert found.keys() == wanted.keys()
+        for name, tensor in wanted.items():
+            torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-5, msg=lambda text, n=name: f"{n}: {text}")
+        figures = json.loads((folder / f"divided-{rank}.json").read_text())
+        for one, other in zip(figures, rows, strict=True):
+            names = set(other) - {"seconds"}
+            assert {n: one[n] for n in names} == pytest.approx({n: other[n] for n in names}, abs=1e-4)
+
+
 def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
     """Every phase, one of which is not trained; the run is one that a single process could have left."""
     path = recipe(tmp_path)
@@ -109,9 +149,30 @@ def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
     )
 
 
+def test_archir_train_under_torchrun(tmp_path: Path) -> None:
+    file, settings = tmp_path / "plain.arch", ("--epochs", "2", "--optimizer", "sgd", "--lr", "0.05")
+    file.write_text(PLAIN.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
+    done = subprocess.run(
+        command(file, "-o", tmp_path / "two", "--batch", "32", *settings, processes=PROCESSES, name="train"),
+        env=surroundings(), text=True, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("held-out accuracy") == 1
+    CliRunner().invoke(main, ["train", str(file), "-o", str(tmp_path / "one"), "--batch", "64", *settings])
+    one, two = (json.loads((tmp_path / name / "training.json").read_text()) for name in ("one", "two"))
+    assert [epoch["loss"] for epoch in two["history"]] == pytest.approx(
+        [epoch["loss"] for epoch in one["history"]], 1e-4
+    )
+    wanted, found = (load_file(tmp_path / name / "weights.safetensors") for name in ("one", "two"))
+    assert found.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
+
+
 def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:
     path, folder = recipe(tmp_path), tmp_path / "run"
-    begin = command(path, "-o", folder, "--set", "search.training.epochs=400", processes=PROCESSES)
+    longer = ("--set", "search.training.epochs=25")
+    begin = command(path, "-o", folder, *longer, processes=PROCESSES)
     with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         while "search: epoch 2" not in process.stderr.readline():
@@ -120,5 +181,16 @@ def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> N
         said = process.stderr.read()
     assert "search was stopped after epoch" in said
     rows = Run.open(folder).phase("search").rows()
-    assert 2 <= len(rows) < 400
+    assert 2 <= len(rows) < 25
     assert Run.open(folder).phase("search").checkpoints()
+    for arguments in (("--resume", folder), (path, "-o", tmp_path / "whole", *longer)):
+        started = command(*arguments, processes=PROCESSES)
+        done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    stopped, whole = Run.open(folder), Run.open(tmp_path / "whole")
+    assert stopped.finished
+    assert stopped.phase("search").rows()[: len(rows)] == rows
+    results = [name for name in whole.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]
+    assert len(results) == 7
+    for name in results:
+        assert stopped.content(name) == whole.content(name), name

@@ -125,6 +125,20 @@ def test_second_order_on_a_relaxed_network() -> None:
     assert float((first - wanted).norm() / wanted.norm()) > 1e-2
 
 
+def test_statistics_of_norms_are_those_of_the_steps_that_stay() -> None:
+    """Where architecture parameters hardly move, a second-order step leaves what a step of the weights alone does."""
+    still = Optimizer(lr=1e-30, schedule="constant")
+    second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"hold": 2}))
+    assert isinstance(second, Relaxed)
+    assert isinstance(alone, Relaxed)
+    assert {"loss", "validation_loss"} == set(second.step(0))
+    assert {"loss"} == set(alone.step(0))
+    wanted = dict(alone.module.named_buffers())
+    assert any(name.endswith("running_mean") for name in wanted)
+    for name, found in second.module.named_buffers():
+        assert torch.equal(found, wanted[name]), name
+
+
 # what is drawn
 
 
@@ -464,6 +478,10 @@ def test_a_penalty_lowers_the_expected_cost() -> None:
     assert heavy < near < target, "below the target, the penalty is nothing"
 
 
-def test_weights_of_phases_are_not_divided() -> None:
-    with pytest.raises(ArchError, match="A1109"):
-        strategy(training=Training(epochs=1, sharding="full"))
+def test_weights_of_searches_and_of_objectives_are_not_divided() -> None:
+    training = Training(epochs=1, sharding="full")
+    with pytest.raises(ArchError, match=r"A1109.*`darts` keeps weights whole; `training.sharding` is for `train`"):
+        strategy(training=training)
+    one = space("net one() { input x: f32[1, 6, 6]; y = x |> conv(4, kernel=3); output logits = y |> global_avg_pool }")
+    with pytest.raises(ArchError, match=r"A1109.*an objective with weights of its own"):
+        strategy("train", space=one, training=training, objective={"kind": "context_autoregression"})

@@ -12,7 +12,7 @@ from archir_torch.rules import RULES
 class DropPaths:
     """The `drop_path`s of a network, at a part of the rates that the network has.
 
-    DARTS lets them grow in proportion to the epoch (Liu et al. 2019, appendix A.2; Zoph et al. 2018). Rates are set
+    They grow in proportion to the epoch in the code of DARTS (Liu et al. 2019), after Zoph et al. (2018). Rates are set
     once an epoch: a compiled network is compiled anew when they change.
     """
 

@@ -26,7 +26,10 @@ DIVERGED = 1e3
 
 
 class Trainee(Protocol):
-    """What is trained. Everything it does is a function of the step's index, its state and the global generators."""
+    """What is trained. Everything it does is a function of the step's index, its state and the global generators.
+
+    In a step, these are others in every process: what all processes must draw alike is not drawn from them.
+    """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """One update, with batches of its own feeds; what was measured, the loss first."""
@@ -114,9 +117,9 @@ def run(
     """Train for so many epochs of so many steps, from where the keeper's last state left off; a row for each epoch.
 
     A state is saved after every epoch and, inside one, after `every` minutes. What is drawn from torch's global
-    generators in a step is a function of (seed, index), so that a run that was stopped anywhere and goes on ends as one
-    that was not: to the bit on the CPU. Raises ArchError (A1107) if the loss is no number or has left all bounds;
-    `Interrupted` after SIGINT or SIGTERM, when the step is done and the state saved.
+    generators in a step is a function of (seed, index, rank): each process drops paths of its own, and a run that was
+    stopped anywhere and goes on ends as one that was not, to the bit on the CPU. Raises ArchError (A1107) if the loss
+    is no number or has left all bounds; `Interrupted` after SIGINT or SIGTERM, when a step is done and its state saved.
     """
     return _Loop(trainee, epochs, steps, keeper or Nowhere(), watch or Silent(), seed, every, phase).run()
 
@@ -155,7 +158,7 @@ class _Loop:
         began = time.perf_counter() - self.seconds
         end = (epoch + 1) * self.steps
         while self.index < end:
-            torch.manual_seed(mixed(self.seed, "step", self.index))
+            torch.manual_seed(mixed(self.seed, "step", self.index, world().rank))
             self.measured.add(self.index, self.trainee.step(self.index))
             self.index += 1
             self._look()

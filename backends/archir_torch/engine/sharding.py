@@ -41,7 +41,8 @@ def shard(module: nn.Module, large: int = LARGE) -> None:
     for layer in module.modules():
         if isinstance(layer, Layer) and sum(p.numel() for p in layer.parameters()) >= large:
             fully_shard(layer, mesh=mesh)
-    fully_shard(module, mesh=mesh)
+    # by default the outermost module stays whole after a look at held-out images, and trains on with what it had then
+    fully_shard(module, mesh=mesh, reshard_after_forward=True)
 
 
 class ShardKeeper:

@@ -96,18 +96,22 @@ class Kind:
 
     options: type[Settings]
     make: Callable[[Job, Any], Strategy]
+    divides: bool = False
+    """Whether it can divide its weights between processes (`training.sharding`)."""
 
 
 STRATEGIES: dict[str, Kind] = {}
 """All strategies by name."""
 
 
-def strategy(name: str, options: type[Settings]) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
+def strategy(
+    name: str, options: type[Settings], *, divides: bool = False
+) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
     """Register a strategy: `make(job, options)` of these options."""
 
     def register(make: Callable[[Job, Any], Strategy]) -> Any:
         assert name not in STRATEGIES, f"two strategies are named {name}"
-        STRATEGIES[name] = Kind(options, make)
+        STRATEGIES[name] = Kind(options, make, divides)
         return make
 
     return register
@@ -116,8 +120,11 @@ def strategy(name: str, options: type[Settings]) -> Callable[[Callable[[Job, Any
 def made(job: Job) -> Strategy:
     """The strategy of a job. Raises ArchError (A2202, A1109)."""
     kind = kind_of(job.phase)
-    if job.phase.training.sharding != "none":
-        text = f"phase `{job.phase.name}`: `training.sharding` is for programs of your own; phases keep weights whole"
+    if job.phase.training.sharding != "none" and not kind.divides:
+        able = ", ".join(f"`{name}`" for name, one in sorted(STRATEGIES.items()) if one.divides)
+        text = (
+            f"phase `{job.phase.name}`: `{job.phase.strategy}` keeps weights whole; `training.sharding` is for {able}"
+        )
         raise fail("A1109", text)
     return kind.make(job, parsed(kind.options, job.phase.options))
 

@@ -55,8 +55,9 @@ class Task:
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
         looks = list(enumerate(torch.arange(len(split)).split(LOOK)))
-        own = looks[rank::size]
-        for number, rows in own or looks[:1]:  # a process that has none looks, too: it must know what is measured
+        for turn in range(0, len(looks), size):  # processes look equally often: networks may be divided between them
+            own = turn + rank < len(looks)
+            number, rows = looks[turn + rank if own else 0]
             images, labels = split.pixels[rows].to(self.job.device), split.labels[rows].to(self.job.device)
             batch = Batch(images, labels)
             seed = mixed(self.job.seed, "measure", number)

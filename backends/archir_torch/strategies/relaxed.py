@@ -179,11 +179,12 @@ class Relaxed:
         return self.chooser.update(loss, index, other).loss
 
     def _choose_unrolled(self, index: int, batch: Batch, other: Batch) -> Tensor:
+        """The same through a step of the weights; norms do not count what they see of weights that do not stay."""
         settings = self.job.phase.weights
         parameters = list(self.weights.parameters.values())
         optimizer = self.weights.optimizer
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-        with self.weights.autocast():
+        with self.weights.autocast(), _unchanged(self.module):
             gradients, value = unrolled_gradient(
                 lambda: self._share(batch, self._draw(index, "alphas"), index),
                 lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),

@@ -17,6 +17,7 @@ from archir_torch.engine.learner import Learner
 from archir_torch.engine.norms import synchronise
 from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Settings
+from archir_torch.engine.sharding import shard
 from archir_torch.engine.state import State
 from archir_torch.module import lower
 from archir_torch.search.job import Job, Outcome, strategy
@@ -31,7 +32,7 @@ class TrainOptions(Settings):
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions)
+@strategy("train", TrainOptions, divides=True)
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -53,6 +54,8 @@ class Train:
             take_over(self.network, inherited(job, self.architecture))
         if training.sync_norms:
             synchronise(self.module)
+        if training.sharding == "full":
+            self._divide()
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None
@@ -66,6 +69,13 @@ class Train:
             accumulate=training.accumulate, ema=training.ema,
         )  # fmt: skip
         self.paths = DropPaths(self.network)
+
+    def _divide(self) -> None:
+        """Every process keeps its part of the network."""
+        if any(parameter.requires_grad for parameter in self.task.objective.parameters()):
+            text = f"phase `{self.job.phase.name}`: an objective with weights of its own cannot be divided"
+            raise fail("A1109", text, None, 'training.sharding = "none"')
+        shard(self.network)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """An update."""
@@ -99,7 +109,8 @@ class Train:
     def outcome(self) -> Outcome:
         """The network."""
         with self.learner.evaluating():
-            weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+            whole = State(self.network.state_dict()).whole()
+            weights = {name: tensor.detach().clone() for name, tensor in whole.tensors.items()}
         name, number = next(iter(self.graph.outputs.items()))
         deployed = expose(self.graph, {name: number})
         return Outcome(architecture=self.architecture, network=deployed, weights=weights)

@@ -7,6 +7,7 @@ import os
 import random
 import tomllib
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,34 @@ def tried(space: Space) -> list[Trial]:
     """Trials of an earlier phase."""
     drawn = [space.sample(seed) for seed in range(8)]
     return [Trial(i, f"{i}", dict(one), "done", {"accuracy": i / 8}) for i, one in enumerate(drawn)]
+
+
+IMAGENET, CARS = 1_281_167, 8_144
+"""Training images."""
+
+
+def test_published_numbers_of_images_and_iterations() -> None:
+    recipes = {name: read(EXAMPLES / f"{name}.toml")[0] for name in NUMBERS}
+    for name, (images, kept) in NUMBERS.items():
+        assert images - round(recipes[name].data.weights * images) == kept
+    phases = {name: {phase.name: phase for phase in recipe.phase} for name, recipe in recipes.items()}
+    ofa, trionet, small = phases["mobilenet_v3_ofa/paper"], phases["trionet/paper"], phases["trionet/small"]
+    assert ofa["samples"].options["trials"] == 16_000
+    assert ofa["samples"].options["scorer"]["recalibrate"] * ofa["samples"].training.batch == 2_048
+    assert trionet["evolution"].options["scorer"]["recalibrate"] * trionet["evolution"].training.batch == 10_240
+    supernet, finetune = small["supernet"].training, small["finetune"].training
+    assert supernet.epochs * ceil((CARS - 500) / supernet.batch) == 60_000
+    assert abs(finetune.epochs * ceil(CARS / finetune.batch) - 1_000) <= 64 / 2
+
+
+NUMBERS = {
+    "autoformer/paper": (IMAGENET, 10_000),
+    "glit/paper": (IMAGENET, 50_000),
+    "mobilenet_v3_ofa/paper": (IMAGENET, 10_000),
+    "trionet/paper": (IMAGENET, 10_000),
+    "trionet/small": (CARS, 500),
+}
+"""Training images, and how many of them are kept for the search."""
 
 
 def taught(recipe: Recipe, settings: Mapping[str, Any], folder: Path, into: Path) -> dict[str, Any]:

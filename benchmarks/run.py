@@ -1,7 +1,8 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step,multi_trial]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step,
+           multi_trial,supernet]
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import multi_trial
 import networks
 import search_step
 import spaces
+import supernet
 from measure import Table, machine
 
-PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,multi_trial"
+PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet"
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -37,6 +39,7 @@ def main() -> None:
         "latency": lambda: latency.run(given.device, given.quick),
         "search_step": lambda: search_step.run(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
+        "supernet": lambda: supernet.run(given.device, given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

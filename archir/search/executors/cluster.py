@@ -95,7 +95,7 @@ class Actors(Crew[Actor]):
         """Start or join the cluster, unless this process is part of one."""
         if self._ray.is_initialized():
             return
-        with _quietly():
+        with _quietly(), _signals():
             try:
                 if self._address is None:
                     self._ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -113,8 +113,7 @@ class Actors(Crew[Actor]):
         self._work = None
         if self._ours:
             self._ours = False
-            with _quietly():
-                self._ray.shutdown()
+            self._ray.shutdown()
 
     def size(self) -> int:
         """How many actors fit on the machines as they are now, side by side."""
@@ -149,10 +148,8 @@ class Actors(Crew[Actor]):
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Environment and signals as they were; Ray replaces what SIGTERM does."""
+    """The environment with `QUIET`, and then as it was."""
     before = {name: os.environ.get(name) for name in QUIET}
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM)
     os.environ.update(QUIET)
     try:
         yield
@@ -162,5 +159,14 @@ def _quietly() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        if main:
-            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """A handler of SIGTERM as it was; where there is none, that of Ray stays, which ends this process in good order."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)

@@ -1,7 +1,7 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step,executors]
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import executors
 import latency
 import local_attention
 import networks
@@ -23,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is kept")
-    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency,search_step")
+    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency,search_step,executors")
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),
@@ -34,6 +35,7 @@ def main() -> None:
         "attention": lambda: local_attention.run(given.device, given.quick),
         "latency": lambda: latency.run(given.device, given.quick),
         "search_step": lambda: search_step.run(given.device, given.quick),
+        "executors": lambda: executors.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -262,6 +263,14 @@ def test_packages_that_are_missing(name: str, package: str, monkeypatch: pytest.
 def test_more_gpus_than_any_machine_has(work: Obedient) -> None:
     with executor("ray", gpus=64) as workers, pytest.raises(ArchError, match=r"A2605.*1 cores and 64 GPUs"):
         ran(workers, work, [("value", 1.0)])
+
+
+@pytest.mark.parametrize("name", ["ray:127.0.0.1:1", "ray://127.0.0.1:1", "ray:nowhere.invalid:6379"])
+def test_no_cluster_at_an_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setitem(sys.modules, "grpc", ModuleType("grpc"))
+    with pytest.raises(ArchError, match=r"A2605.*no Ray cluster answers"), executor(name):
+        raise AssertionError("joined")
 
 
 def test_processes_take_all_cores_by_default(work: Obedient) -> None:

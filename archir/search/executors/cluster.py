@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,9 @@ from archir.search.executors.crew import Crew, DiedError, Worker
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 """No reports to anybody; and workers without a GPU of their own see none, which Ray warns of if it is not said."""
+
+_PATIENCE = 10.0
+"""Seconds for a connection to a machine of the cluster."""
 
 
 class _Scorer:
@@ -95,6 +99,7 @@ class Actors(Crew[Actor]):
         """Start or join the cluster, unless this process is part of one."""
         if self._ray.is_initialized():
             return
+        self._knock()
         with _quietly(), _signals():
             try:
                 if self._address is None:
@@ -103,10 +108,20 @@ class Actors(Crew[Actor]):
                     self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 where = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
-                raise fail("A2605", f"cannot {where}: {line(error)}") from error
+                hint = "clusters with a token want RAY_AUTH_MODE=token and the same token here" if self._address else None
+                raise fail("A2605", f"cannot {where}: {line(error)}", None, hint) from error
         # Workers' deaths, which Ray prints on stdout, are answers here. Ray's debugger silences them in the same way.
         self._ray._private.worker._worker_logs_enabled = False
         self._ours = True
+
+    def _knock(self) -> None:
+        """Look whether anybody listens at the address: Ray itself would try for minutes."""
+        host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
+        if host:
+            try:
+                socket.create_connection((host, int(port)), _PATIENCE).close()
+            except (OSError, OverflowError) as error:
+                raise fail("A2605", f"no Ray cluster answers at `{self._address}`: {line(error)}") from error
 
     def close(self) -> None:
         """Leave the cluster; one of our own ends."""

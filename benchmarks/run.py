@@ -24,7 +24,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--quick", action="store_true", help="fewer rounds; nothing is kept")
-    parser.add_argument("--only", default="training,export,spaces,nine,counters,attention,latency,search_step,executors")
+    parser.add_argument(
+        "--only", default="training,export,spaces,nine,counters,attention,latency,search_step,executors"
+    )
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),

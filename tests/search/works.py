@@ -61,6 +61,12 @@ class Obedient:
         time.sleep(seconds)
         return {"value": number}
 
+    def meet(self, number: int) -> Mapping[str, float]:
+        """Wait until so many workers have prepared."""
+        while len(self.noted("prepared")) < number:
+            time.sleep(0.01)
+        return {"value": 1.0}
+
     def fail(self, error: BaseException) -> Mapping[str, float]:
         raise error
 

@@ -108,7 +108,9 @@ class Actors(Crew[Actor]):
                     self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 where = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
-                hint = "clusters with a token want RAY_AUTH_MODE=token and the same token here" if self._address else None
+                hint = (
+                    "clusters with a token want RAY_AUTH_MODE=token and the same token here" if self._address else None
+                )
                 raise fail("A2605", f"cannot {where}: {line(error)}", None, hint) from error
         # Workers' deaths, which Ray prints on stdout, are answers here. Ray's debugger silences them in the same way.
         self._ray._private.worker._worker_logs_enabled = False

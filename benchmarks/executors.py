@@ -1,8 +1,9 @@
 """What executors add to the work itself: 1,000 candidates of 10 ms of processor time each, on all cores.
 
 A task counts to a number that takes one core 10 ms, so that it is the same work on a busy machine. `no executor` are
-processes that were given their share of it beforehand. Workers are prepared; candidates take turns, and ratios are
-those within a turn.
+processes that were given their share of it beforehand. Workers are prepared; executors take turns, and ratios are those
+within a turn: of the time on the wall, which tells little where other programs run, and of the processor time of this
+process, the workers, and all that belongs to Ray.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from pathlib import Path
 from statistics import median
 
 from measure import Table
@@ -40,6 +42,31 @@ def calibrated() -> int:
         count(number)
         times.append(time.process_time() - begin)
     return round(number * MILLISECONDS / 1000 / min(times))
+
+
+def families() -> dict[int, tuple[int, float]]:
+    """Parent and processor seconds of every process (Linux)."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[int(folder.name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def descendants() -> set[int]:
+    processes, found, left = families(), set(), [os.getpid()]
+    while left:
+        parent = left.pop()
+        left += [process for process, (its, _) in processes.items() if its == parent]
+        found.add(parent)
+    return found
+
+
+def spent(processes: set[int]) -> float:
+    return sum(seconds for process, (_, seconds) in families().items() if process in processes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,25 +116,34 @@ def through(workers: Executor, work: Counting) -> Callable[[int], None]:
 
 def run(quick: bool) -> Table:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    tasks, rounds = (100, 3) if quick else (TASKS, 9)
+    tasks, rounds = (100, 3) if quick else (TASKS, 7)
     work = Counting(calibrated())
-    times: dict[str, list[float]] = {}
+    wall: dict[str, list[float]] = {}
+    processor: dict[str, list[float]] = {}
+    own: dict[str, set[int]] = {}
     with ExitStack() as stack:
-        runs = {"no executor": stack.enter_context(alone(work.number, cores))}
-        for name in (f"processes:{cores}", "ray"):
-            runs[name] = through(stack.enter_context(executor(name)), work)
-        for turn in range(rounds + 1):
-            print(f"  round {turn} of {rounds}", flush=True)
+        runs = {}
+        for name in ("no executor", f"processes:{cores}", "ray"):
+            before = descendants() - {os.getpid()}
+            if name == "no executor":
+                runs[name] = stack.enter_context(alone(work.number, cores))
+            else:
+                runs[name] = through(stack.enter_context(executor(name)), work)
+            runs[name](tasks)
+            own[name] = descendants() - before
+        for turn in range(rounds):
+            print(f"  round {turn + 1} of {rounds}", flush=True)
             for name, one in list(runs.items()) if turn % 2 else reversed(runs.items()):
-                begin = time.perf_counter()
+                begin, before = time.perf_counter(), spent(own[name])
                 one(tasks)
-                if turn:
-                    times.setdefault(name, []).append(time.perf_counter() - begin)
+                wall.setdefault(name, []).append(time.perf_counter() - begin)
+                processor.setdefault(name, []).append(spent(own[name]) - before)
     title = f"{tasks} candidates of {MILLISECONDS:g} ms of processor time, {cores} cores, workers prepared"
-    table = Table(title, ["executor", "s", "to no executor", "lost to orchestration"])
-    ideal = times["no executor"]
+    table = Table(title, ["executor", "s", "to no executor", "processor s", "to no executor"])
     for name in runs:
-        ratio = median(mine / theirs for mine, theirs in zip(times[name], ideal, strict=True))
-        lost = "" if name == "no executor" else f"{100 * (1 - 1 / ratio):.1f}%"
-        table.add(name, f"{median(times[name]):.2f}", f"{ratio:.3f}", lost)
+        cells = []
+        for times in (wall, processor):
+            ratio = median(mine / ideal for mine, ideal in zip(times[name], times["no executor"], strict=True))
+            cells += [f"{median(times[name]):.2f}", f"{ratio:.3f}"]
+        table.add(name, *cells)
     return table

@@ -101,7 +101,8 @@ def test_a_task_whose_worker_died_is_tried_again(name: str, work: Obedient) -> N
             "its worker died 2 times: killed by SIGKILL",
             "its worker died 2 times: it ended with code 0",
         )
-    assert len(work.noted("once")) == len(work.noted("always")) == len(work.noted("end0")) == 2
+    for what in ("once", "always", "end0"):  # on Ray once more, if it was sent with others at first
+        assert len(work.noted(what)) in ((2, 3) if name == "ray" else (2,))
 
 
 @pytest.mark.parametrize("name", WITH_WORKERS)
@@ -144,6 +145,17 @@ def test_time_limit(name: str, work: Obedient) -> None:
         first = next(begin)
         time.sleep(2.5)  # whoever reads outcomes may take longer than the limit
         assert all(isinstance(outcome, Done) for outcome in [first, *begin])
+
+
+@pytest.mark.parametrize("wrong", [("killed", "always", 99), ("busy", 60.0, 0.0)])
+def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], work: Obedient) -> None:
+    """Short tasks go to Ray's workers in portions."""
+    tasks: list[tuple[Any, ...]] = [("value", 1.0)] * 200
+    tasks[100] = wrong
+    with executor("ray", limit=2.0, retries=0) as workers:
+        found = ran(workers, work, tasks)
+    failed = {key: outcome.reason for key, outcome in found.items() if isinstance(outcome, Failed)}
+    assert failed == {"100": "died" if wrong[0] == "killed" else "time"}
 
 
 @pytest.mark.parametrize("name", WITH_WORKERS)

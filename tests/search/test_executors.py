@@ -19,7 +19,7 @@ import ray
 from archir.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
 from archir.search.executors.cluster import QUIET
-from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Unprepared
+from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
@@ -290,3 +290,10 @@ def test_processes_take_all_cores_by_default(work: Obedient) -> None:
     with executor("processes") as workers:
         ran(workers, work, [("meet", cores)] * (2 * cores))
     assert len(work.noted("prepared")) == cores
+
+
+def test_the_end_does_not_wait_for_workers_that_still_prepare(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with executor("processes:2") as workers:
+        ran(workers, Slow(tmp_path), [("value", 1.0)] * 20)
+    assert time.monotonic() - begin < 30

@@ -101,6 +101,18 @@ class Unprepared(Obedient):
         return self.score
 
 
+@dataclass(frozen=True)
+class Slow(Obedient):
+    """All workers but one take a minute to prepare."""
+
+    def prepare(self) -> Callable[[Any], Mapping[str, float]]:
+        try:
+            (self.folder / "first").mkdir()
+        except FileExistsError:
+            time.sleep(60)
+        return self.score
+
+
 @dataclass(frozen=True, eq=False)
 class Large:
     """Reads an array, and scores how much memory of its own the worker has more, in MiB, after reading it."""

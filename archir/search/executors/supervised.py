@@ -85,7 +85,7 @@ class Supervised(Generic[WorkerT]):
                 outcomes += self._give_out()  # before outcomes are looked at, which may take a while
                 left -= len(outcomes)
                 yield from outcomes
-                outcomes = [*self._heard(), *self._late()]
+                outcomes = [*self._heard(), *self._late()] if left else []
         finally:
             self._dismiss(*(desk for desk in self._desks if desk.jobs))
 

@@ -1,8 +1,7 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step,
-           multi_trial,supernet]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet,executors]
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import executors
 import latency
 import local_attention
 import multi_trial
@@ -19,7 +19,7 @@ import spaces
 import supernet
 from measure import Table, machine
 
-PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet"
+PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet,executors"
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -40,6 +40,7 @@ def main() -> None:
         "search_step": lambda: search_step.run(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
         "supernet": lambda: supernet.run(given.device, given.quick),
+        "executors": lambda: executors.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -108,12 +108,12 @@ def search(strategy: MultiTrial, rugged: Rugged) -> Tried:
     return Tried(rugged, tried)
 
 
-def reference(rugged: Rugged, objectives: int, budget: int, population: int, seed: int) -> Tried:
+def reference(rugged: Rugged, objectives: int, budget: int, population: int, seed: int, repeats: int = 3) -> Tried:
     """What the NSGA-II of Optuna tries, on the same choices.
 
     All of them are suggested, also where they are inactive: Optuna crosses and mutates only what every trial has, and
     leaves the rest to chance. What it repeats is not counted: it goes on until so many different ones were scored, or
-    four times as many in all.
+    `1 + repeats` times as many in all.
     """
     import optuna
 
@@ -121,7 +121,7 @@ def reference(rugged: Rugged, objectives: int, budget: int, population: int, see
     sampler = optuna.samplers.NSGAIISampler(population_size=population, seed=seed)
     study = optuna.create_study(directions=["minimize"] * objectives, sampler=sampler)
     tried: dict[Architecture, None] = {}
-    for _ in range(4 * budget):
+    for _ in range((1 + repeats) * budget):
         if len(tried) == budget:
             break
         trial = study.ask()

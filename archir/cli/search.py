@@ -14,7 +14,7 @@ import click
 
 from archir import backends
 from archir.cli.options import SOURCES
-from archir.cli.output import emit
+from archir.cli.output import console, emit
 from archir.cli.progress import SearchProgress
 from archir.runs import Run
 
@@ -31,10 +31,13 @@ RUNS = Path("runs")
     "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the recipe, or of a phase of it."
 )
 @click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
+@click.option(
+    "--executor", help="Who scores candidates, instead of whom phases name: local, processes:4, ray, ray://HOST:PORT."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def search_command(
     recipe: Path | None, output: Path | None, resume: Path | None, fall_back: bool, data: str | None,
-    settings: tuple[str, ...], device: str | None, as_json: bool,
+    settings: tuple[str, ...], device: str | None, executor: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Run RECIPE, phase by phase, and leave a folder with everything that came of it.
 
@@ -60,7 +63,7 @@ def search_command(
         with SearchProgress(folder if leads else None) as watch:
             summary = backends.get("torch").search(
                 recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
-                watch=watch,
+                watch=watch, executor=executor,
             )  # fmt: skip
     if leads and as_json:
         emit(dict(summary))
@@ -98,6 +101,12 @@ def _show(summary: Mapping[str, Any]) -> None:
         measures = [f"{key.replace('_', ' ')} {_text(key, value)}" for key, value in row.items() if key in _SHOWN]
         if measures:
             click.echo(f"{name}: {', '.join(measures)}")
+    for name, found in summary.get("fronts", {}).items():
+        from archir.search.multi.front import table
+        from archir.search.multi.objectives import objective
+
+        console().print(table(found["front"], [objective(text) for text in found["objectives"]], f"front of `{name}`"))
+        click.echo(f"its architectures: {summary['folder']}/phases/{name}/front/")
     if "architecture" in summary:
         click.echo(f"architecture of `{summary['architecture']['phase']}`: {summary['folder']}/best.json")
     if "network" in summary:

@@ -39,18 +39,21 @@ def page(report: Report) -> str:
     )
 
 
+def _image(picture: str, alt: str) -> str:
+    image = b64encode(picture.encode()).decode()
+    return f'<div class="picture" tabindex="0"><img alt="{alt}" src="data:image/svg+xml;base64,{image}"></div>'
+
+
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
     for phase in report.phases:
         yield f"Phase {phase.name}", _phase(phase)
     if report.weighings:
         yield "Architecture parameters", _weighings(report.weighings)
+    if report.planes:
+        alt = "trials by two scores, those that none dominates marked"
+        yield "Trials by their scores", "".join(_image(plane, alt) for plane in report.planes)
     if report.picture:
-        image = b64encode(report.picture.encode()).decode()
-        alt = "the derived network, drawn as a graph"
-        yield (
-            "Derived network",
-            f'<div class="picture" tabindex="0"><img alt="{alt}" src="data:image/svg+xml;base64,{image}"></div>',
-        )
+        yield "Derived network", _image(report.picture, "the derived network, drawn as a graph")
     for name, facts in report.facts.items():
         yield name, _facts(facts)
     if report.recipe:

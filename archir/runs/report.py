@@ -30,8 +30,9 @@ class Weighing:
 class Report:
     """Everything on the page of a run. The page is a function of this alone.
 
-    `picture` is an SVG document as `archir.pictures` writes it; `facts` are tables of names and values by heading, such
-    as costs and what the export's verification found; `recipe` is the recipe's text.
+    `picture` is an SVG document as `archir.pictures` writes it; `planes` are such documents of trials by their scores;
+    `facts` are tables of names and values by heading, such as costs and what the export's verification found; `recipe`
+    is the recipe's text.
     """
 
     title: str
@@ -42,3 +43,4 @@ class Report:
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recipe: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
+    planes: Sequence[str] = ()

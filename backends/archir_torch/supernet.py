@@ -123,6 +123,7 @@ class SuperNetwork(Hierarchy):
             for number in graph if isinstance(op := graph[number].op, Select)
         }  # fmt: skip
         self._inputs = frozenset(graph.inputs.values())
+        self._instead: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
 
     def forward(self, *given: Any) -> Any:
@@ -153,6 +154,13 @@ class SuperNetwork(Hierarchy):
             if len(self._plans) > MOST_PLANS:
                 self._plans.popitem(last=False)
         return known
+
+    def substitute(self, lowering: Callable[..., Tensor], other: Callable[..., Tensor]) -> None:
+        """From now on, run another function where this lowering would be."""
+        self._instead[lowering] = other
+        self._plans.clear()
+        for known in self._actions.values():
+            known.clear()
 
     def _planned(self, outcomes: Mapping[str, int]) -> Plan:
         selects, graph = self._selects, self.graph
@@ -194,7 +202,8 @@ class SuperNetwork(Hierarchy):
             return Action(_written_out(op, types))
         rule = RULES[type(op)]
         attributes = rule.attributes(op)
-        function = partial(rule.function, **attributes) if attributes else rule.function
+        lowering = self._instead.get(rule.function, rule.function)
+        function = partial(lowering, **attributes) if attributes else lowering
         layer = None
         cuts: list[tuple[str, Cut | None]] = []
         parts = self.sharing.parts(number, outcomes)

@@ -39,7 +39,7 @@ def test_values_as_text() -> None:
 def test_the_table_has_the_objectives_first(search: Search) -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(table(search.front(), search.objectives.each, "front"))
+        console.print(table(rows(search.front()), search.objectives.each, "front"))
     lines = [line.split() for line in capture.get().splitlines() if line.strip()]
     assert lines[0] == ["front"]
     assert lines[1] == ["trial", "accuracy,", "%", "macs", "architecture"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import latency_file
@@ -50,20 +50,20 @@ def rows(front: Front) -> list[dict[str, Any]]:
     ]
 
 
-def table(front: Front, objectives: Sequence[Objective], title: str = "") -> Table:
-    """A row for each candidate: its objectives, then its other scores."""
+def table(found: Sequence[Mapping[str, Any]], objectives: Sequence[Objective], title: str = "") -> Table:
+    """A line for each of `rows`: its objectives, then its other scores."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     aims = [one.name for one in objectives]
-    others = sorted({name for _, scores in front for name in scores} - set(aims))
+    others = sorted({name for row in found for name in row["scores"]} - set(aims))
     made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     made.add_column("trial", justify="right")
     for name in [*aims, *others]:
         made.add_column(heading(name), justify="right")
     made.add_column("architecture")
-    for one, scores in front:
-        made.add_row(
-            str(one.id), *(shown(name, scores[name]) if name in scores else "" for name in [*aims, *others]), one.hash
-        )
+    for row in found:
+        scores = row["scores"]
+        cells = [shown(name, scores[name]) if name in scores else "" for name in [*aims, *others]]
+        made.add_row(str(row["id"]), *cells, row["hash"])
     return made

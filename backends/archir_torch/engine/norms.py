@@ -14,6 +14,7 @@ from archir.ops.norm import BatchNorm
 from archir_torch.engine.distributed import world
 from archir_torch.module import Layer
 from archir_torch.rules import RULES
+from archir_torch.supernet import SuperNetwork
 
 
 def synchronise(module: nn.Module) -> None:
@@ -23,9 +24,12 @@ def synchronise(module: nn.Module) -> None:
     """
     if world().size == 1:
         return
+    lowering = RULES[BatchNorm].function
     for layer in module.modules():
-        if isinstance(layer, Layer) and layer.function is RULES[BatchNorm].function:
+        if isinstance(layer, Layer) and layer.function is lowering:
             layer.function = batch_norm
+        if isinstance(layer, SuperNetwork):
+            layer.substitute(lowering, batch_norm)
 
 
 def batch_norm(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
 NETWORK, MODEL = "network.json", "model.onnx"
 SUMMARY, REPORT = "summary.json", "report.html"
+FRONT, PLANE = "front.json", "front.svg"
 
 
 def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
@@ -38,6 +39,9 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         name, architecture = derived[-1]
         files[BEST] = architecture.to_json()
         summary["architecture"] = {"phase": name, "choices": dict(architecture)}
+    fronts = {name: found.run.content(f"phases/{name}/front.json") for name in outcomes if _has(found, name, FRONT)}
+    if fronts:
+        summary["fronts"] = {name: json.loads(content) for name, content in fronts.items()}
     if trained:
         name, outcome = trained[-1]
         assert outcome.network is not None
@@ -52,6 +56,10 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
     files[REPORT] = page(_report(found, outcomes, summary))
     found.run.write(files)
     return summary
+
+
+def _has(found: Search, phase: str, name: str) -> bool:
+    return f"phases/{phase}/{name}" in found.run.files.manifest.files
 
 
 def _report(found: Search, outcomes: Mapping[str, Outcome], summary: Mapping[str, Any]) -> Report:
@@ -69,6 +77,7 @@ def _report(found: Search, outcomes: Mapping[str, Outcome], summary: Mapping[str
         phases=[PhaseRows(name, found.run.phase(name).rows()) for name in outcomes if found.run.phase(name).rows()],
         weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
         picture=picture(network, "svg") if network is not None else "",
+        planes=[found.run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(found, name, PLANE)],
         facts=facts,
         recipe=found.run.content("recipe.toml").decode(),
         environment=json.loads(found.run.content("environment.json")),

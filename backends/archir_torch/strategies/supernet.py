@@ -16,6 +16,7 @@ from archir.search.partial import largest, smallest
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
+from archir_torch.engine.norms import synchronise
 from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Settings
 from archir_torch.engine.state import State
@@ -65,6 +66,8 @@ class Supernet:
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
             take_over(self.network, job.weights)
+        if training.sync_norms:
+            synchronise(self.module)
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +21,7 @@ from archir.search.multi.front import rows
 from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
+from archir.search.space import Space
 from archir_torch.engine import distributed
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Settings
@@ -57,11 +58,12 @@ class Trials:
 
     steps = 1
 
-    def __init__(self, job: Job, kind: Kind, options: TrialOptions) -> None:
+    def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Any]) -> None:
+        """`make` makes the search, of a space and with a seed."""
         self.job, self.options = job, options
         self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
         space = self.opened.space.where(options.where) if options.where else self.opened.space
-        search = kind.make(space, options, mixed(job.seed, "trials"))
+        search = make(space, mixed(job.seed, "trials"))
         assert isinstance(search, Search)
         self.search = search
         self.epochs = self.search.batches
@@ -69,6 +71,10 @@ class Trials:
         self._workers: Executor | None = None
         self._work = self._scoring()
         self._over = False
+
+    def restricted(self, architecture: Architecture) -> Architecture:
+        """An architecture of the whole space as one of what is open."""
+        return self.opened.restricted(architecture)
 
     def _scoring(self) -> Scoring:
         job, threads = self.job, torch.get_num_threads()
@@ -205,7 +211,7 @@ def _register(name: str, kind: Kind) -> None:
     def make(job: Job, given: TrialOptions) -> Strategy:
         if name == "random" and "scorer" not in given.model_fields_set:
             return Drawn(job)
-        return Trials(job, kind, given)
+        return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 
 
 for _name, _kind in strategies().items():

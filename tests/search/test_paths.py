@@ -1,0 +1,136 @@
+"""What a step of a supernet trains: the largest, the smallest, uniform draws, operators first, alternatives alike."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from scipy.stats import chisquare
+
+import archir
+from archir.search.partial import complete, largest, smallest
+from archir.search.paths import fair, sandwich, single
+from archir.search.space import Space
+from tests.conftest import EXAMPLES
+
+BLOCK = """
+net block() {
+    input x: f32[4, 8, 8]
+    operator = choose operator @operator("conv", "local", "axial")
+    y = match operator {
+        "conv" => x |> conv(choose conv_width(4, 8), kernel=choose conv_kernel(1, 3, 5))
+        "local" => x |> conv(
+            choose local_width(4, 8) * choose local_value(1, 2), kernel=choose local_kernel(1, 3, 5)
+        ) |> conv(choose local_heads(4, 8) * choose local_query(1, 2), kernel=1)
+        "axial" => x |> conv(choose axial_width(4, 8) * choose axial_value(1, 2), kernel=1) |> conv(
+            choose axial_heads(4, 8) * choose axial_query(1, 2), kernel=1
+        )
+    }
+    output logits = y |> global_avg_pool |> linear(3)
+}
+"""
+"""One block with operators of 6, 48 and 16 settings, as TrioNet's (Pi et al. 2021, table 1)."""
+OPERATORS = ("conv", "local", "axial")
+
+
+@pytest.fixture(scope="module")
+def block() -> Space:
+    return archir.loads(BLOCK)
+
+
+@pytest.fixture(scope="module")
+def trionet() -> Space:
+    return archir.load(EXAMPLES / "trionet" / "trionet.arch", channels=64, size=32, classes=4)
+
+
+def operators(space: Space, count: int, draw: str) -> list[int]:
+    """How often a step, or a uniform draw, has each operator."""
+    rng = random.Random(0)
+    found: Counter[object] = Counter()
+    for _ in range(count):
+        if draw == "hierarchical":
+            found.update(path["operator"] for path in sandwich(space, rng, 1, {"operator"})[2:])
+        else:
+            found.update([space.sample(rng)["operator"]])
+    return [found[name] for name in OPERATORS]
+
+
+def test_operators_first(block: Space) -> None:
+    """Uniform over operators, where uniform over candidates is 6 : 48 : 16 (section 3.4)."""
+    assert block.size == 6 + 48 + 16
+    count = 6_000
+    hierarchical = operators(block, count, "hierarchical")
+    assert chisquare(hierarchical).pvalue > 1e-3
+    uniform = operators(block, count, "uniform")
+    assert chisquare(uniform, [count * part / 70 for part in (6, 48, 16)]).pvalue > 1e-3
+    assert chisquare(uniform).pvalue < 1e-9
+
+
+def test_settings_are_uniform_given_the_operator(block: Space) -> None:
+    rng = random.Random(1)
+    draws = [sandwich(block, rng, 1, {"operator"})[2] for _ in range(6_000)]
+    local = Counter(str(path["local_kernel"]) for path in draws if path["operator"] == "local")
+    assert chisquare(list(local.values())).pvalue > 1e-3
+    assert len(local) == 3
+
+
+def test_all_paths_of_a_step_have_the_same_operators(trionet: Space) -> None:
+    first = {choice.path for choice in trionet.choices if "operator" in choice.tags}
+    for seed in range(20):
+        paths = sandwich(trionet, random.Random(seed), 2, first)
+        for path in first:
+            assert len({one[path] for one in paths if path in one}) == 1
+
+
+@pytest.mark.parametrize("by", ["macs", "params"])
+def test_the_sandwich_has_the_true_largest_and_smallest(block: Space, by: str) -> None:
+    """Of all with the same operator, by brute force."""
+    everything = list(block.enumerate())
+    costs = dict(zip(everything, block.cost(everything, [by])[by].tolist(), strict=True))
+    for seed in range(30):
+        top, bottom, *_ = sandwich(block, random.Random(seed), 2, {"operator"}, by)
+        same = [costs[one] for one in everything if one["operator"] == top["operator"]]
+        assert (costs[top], costs[bottom]) == (max(same), min(same))
+        assert bottom["operator"] == top["operator"]
+
+
+def test_largest_and_smallest_of_a_large_space(trionet: Space) -> None:
+    least, greatest = trionet.account.extremes("macs")
+    costs = trionet.cost([smallest(trionet), largest(trionet)], ["macs"])["macs"].tolist()
+    assert costs == [least.value, greatest.value]
+    heads = {path: label for path, label in largest(trionet).items() if path.endswith("heads")}
+    assert heads
+    assert set(heads.values()) == {8}  # heads cost nothing: of equals, the last is taken, and the first in the smallest
+
+
+def test_fair_steps_have_each_alternative_as_often(block: Space) -> None:
+    paths = fair(block, random.Random(0))
+    assert len(paths) == 6  # the least common multiple of 3 and 2
+    assert set(Counter(path["operator"] for path in paths).values()) == {2}
+
+
+def test_constraints_hold(tmp_path: Path) -> None:
+    space = archir.loads("""
+        net bounded() {
+            input x: f32[4, 8, 8]
+            a = choose a(4, 8, 16)
+            b = choose b(4, 8, 16)
+            require a != b
+            require macs <= 20K
+            output logits = x |> conv(a, kernel=1) |> conv(b, kernel=1) |> global_avg_pool |> linear(3)
+        }
+    """)
+    rng = random.Random(0)
+    everything = set(space.enumerate())
+    for _ in range(50):
+        for path in [*single(space, rng), *sandwich(space, rng, 2), *fair(space, rng)]:
+            assert path in everything
+    made = {"a": 0, "b": 0}  # against the first constraint: the second choice is drawn
+    assert complete(space, made, rng) in everything
+
+
+def test_a_step_is_a_function_of_its_generator(trionet: Space) -> None:
+    for draw in (single, sandwich, fair):
+        assert draw(trionet, random.Random(7)) == draw(trionet, random.Random(7))  # type: ignore[operator]

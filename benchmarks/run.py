@@ -1,7 +1,8 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet,executors]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
+           executors]
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import spaces
 import supernet
 from measure import Table, machine
 
-PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,multi_trial,supernet,executors"
+PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors"
+FILES = {"attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -38,6 +40,7 @@ def main() -> None:
         "attention": lambda: local_attention.run(given.device, given.quick),
         "latency": lambda: latency.run(given.device, given.quick),
         "search_step": lambda: search_step.run(given.device, given.quick),
+        "compiled": lambda: search_step.compiled(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
         "supernet": lambda: supernet.run(given.device, given.quick),
         "executors": lambda: executors.run(given.quick),
@@ -50,7 +53,7 @@ def main() -> None:
     if not given.quick:
         RESULTS.mkdir(exist_ok=True)
         for name, table in zip(given.only.split(","), tables, strict=True):
-            file = "local_attention" if name == "attention" else name
+            file = FILES.get(name, name)
             path = RESULTS / f"{file}_{given.device.split(':')[0]}.txt"
             path.write_text(f"{machine(given.device)}\n\n{table}\n")
 

@@ -98,8 +98,10 @@ class _Still:
             tensor.requires_grad_(True)
 
 
-def by_hand(device: str, *, sparing: bool = False, channels_last: bool = False, compiled: bool = False) -> Search:
-    network = DartsSearch().to(device)
+def by_hand(
+    device: str, *, sparing: bool = False, channels_last: bool = False, compiled: bool = False, cells: int = 8
+) -> Search:
+    network = DartsSearch(cells=cells).to(device)
     layout = torch.channels_last if channels_last else torch.contiguous_format
     run = torch.compile(network) if compiled else network
 
@@ -121,10 +123,10 @@ def from_graph(network: MixedNetwork, device: str, *, sparing: bool = True, comp
     return Search(network, loss, device, sparing)
 
 
-def graph(channels: int) -> Graph:
-    """The 8-cell space, relaxed."""
+def graph(channels: int, cells: int = 8) -> Graph:
+    """The space, relaxed."""
     path = f"{EXAMPLES / 'darts' / 'darts.arch'}:darts"
-    return relax(archir.load(path, channels=channels, cells=8, affine=False, zero=True).graph)
+    return relax(archir.load(path, channels=channels, cells=cells, affine=False, zero=True).graph)
 
 
 def agreement() -> float:
@@ -174,9 +176,7 @@ def run(device: str, quick: bool) -> Table:
     size = (8 if quick else 32) if device == "cpu" else 64
     rounds = 3 if quick or device == "cpu" else 11
     relaxed = graph(16)
-    batches = [
-        (torch.randn(size, 3, 32, 32, device=device), torch.randint(10, (size,), device=device)) for _ in range(2)
-    ]
+    batches = _batches(size, device)
     _, best = tuned(relaxed, [batches[1][0]], say=lambda text: print(f"  {text}", flush=True))
     apart = agreement()
     title = (
@@ -194,6 +194,47 @@ def run(device: str, quick: bool) -> Table:
         megabytes = _memory(search, batches, device)
         table.add(name, f"{median(times[name]):.0f}", f"{ratio:.2f}", f"{megabytes:.0f}")
     return table
+
+
+def compiled(device: str, quick: bool) -> Table:
+    """The same under `torch.compile`: of all cells on a GPU, of one on a CPU, where eight take too long to compile."""
+    torch.manual_seed(0)
+    cells, size = (1, 8 if quick else 32) if device == "cpu" else (8, 64)
+    batches = _batches(size, device)
+    plan = Plan(channels_last=True, depthwise=True)
+    made = {
+        "by hand": lambda: by_hand(device, cells=cells),
+        "by hand, compiled": lambda: by_hand(device, cells=cells, compiled=True),
+        f"archir: {plan}": lambda: from_graph(planned(graph(16, cells), plan), device),
+        f"archir: {plan}, compiled": lambda: from_graph(planned(graph(16, cells), plan), device, compiled=True),
+    }
+    table = Table(
+        f"a search step of the network of DARTS with {cells} cells and 16 channels, batch {size}",
+        ["network", "first step, s", "ms", "times as fast"],
+    )
+    searches = {name: make() for name, make in made.items()}
+    first: dict[str, float] = {}
+    for name, search in searches.items():
+        first[name] = _seconds(search, batches, device)
+        print(f"  {name}: {first[name]:.0f} s for the first step", flush=True)
+    times = _turns(searches, batches, 3 if device == "cpu" else 11, device)
+    for name in searches:
+        ratio = median(theirs / ours for ours, theirs in zip(times[name], times["by hand"], strict=True))
+        table.add(name, f"{first[name]:.0f}", f"{median(times[name]):.0f}", f"{ratio:.2f}")
+    return table
+
+
+def _batches(size: int, device: str) -> list[tuple[Tensor, Tensor]]:
+    """Images and labels, held out and for training."""
+    return [(torch.randn(size, 3, 32, 32, device=device), torch.randint(10, (size,), device=device)) for _ in range(2)]
+
+
+def _seconds(search: Search, batches: list[tuple[Tensor, Tensor]], device: str) -> float:
+    """Of the first step, in which a compiled network is compiled."""
+    begin = time.perf_counter()
+    search.step(*batches)
+    _wait(device)
+    return time.perf_counter() - begin
 
 
 def _turns(

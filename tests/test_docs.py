@@ -103,6 +103,12 @@ def test_the_limits_are_those_of_the_language() -> None:
     assert MOST_TIMES == MOST_ITEMS
 
 
+def test_the_measured_step_is_that_of_the_benchmark() -> None:
+    (shown,) = snippets(ROOT / "docs" / "mixtures.md", "none")
+    measured = (ROOT / "benchmarks" / "results" / "search_step_cpu.txt").read_text("utf-8")
+    assert shown.text.strip() in measured
+
+
 def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-W", "-q", "-c", str(ROOT / "docs"), "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, str(ROOT), str(tmp_path / "html")], capture_output=True, text=True)

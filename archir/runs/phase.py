@@ -85,8 +85,11 @@ class Phase:
         facts: Mapping[str, Any] | None = row.get("facts") if row.get("status") == "done" else None
         return facts
 
-    def record(self, row: Row) -> None:
-        """Keep an epoch's figures (`epoch` among them), instead of those of the same epoch if there are any."""
+    def record(self, row: Row, beside: Mapping[str, float] | None = None) -> None:
+        """Keep an epoch's figures (`epoch` among them), instead of those of the same epoch if there are any.
+
+        TensorBoard shows their numbers, and those `beside` them.
+        """
         epoch = int(row["epoch"])
         self._run.journal.put(self.name, "epoch", str(epoch), row)
         figures = {
@@ -94,7 +97,7 @@ class Phase:
             for name, value in row.items()
             if name != "epoch" and not isinstance(value, str) and isfinite(value)
         }
-        self._run.events(self.name).append(tensorboard.scalars(time.time(), epoch, figures))
+        self._run.events(self.name).append(tensorboard.scalars(time.time(), epoch, {**figures, **(beside or {})}))
 
     def rows(self) -> list[dict[str, Any]]:
         """The figures of all epochs, by epoch."""

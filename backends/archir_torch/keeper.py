@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -16,10 +16,13 @@ _SUFFIX = "safetensors"
 
 
 class PhaseKeeper:
-    """Keeps the states and figures of one phase; of a run that is open to be read, only `last` serves."""
+    """Keeps the states and figures of one phase; of a run that is open to be read, only `last` serves.
 
-    def __init__(self, phase: Phase) -> None:
-        self.phase = phase
+    What `beside` says after an epoch is shown by TensorBoard, too.
+    """
+
+    def __init__(self, phase: Phase, beside: Callable[[], Mapping[str, float]] = dict) -> None:
+        self.phase, self._beside = phase, beside
 
     def last(self) -> State | None:
         """The last state that was saved. Raises ArchError: A1803 (changed since), A0905 (no tensors in it)."""
@@ -38,7 +41,7 @@ class PhaseKeeper:
 
     def record(self, row: Mapping[str, float | int | str]) -> None:
         """Keep an epoch's figures, instead of those of the same epoch if there are any."""
-        self.phase.record(row)
+        self.phase.record(row, self._beside())
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -88,6 +88,14 @@ def steps(folder: Path) -> list[int]:
     return [event[2] for event in found[1:]]
 
 
+def shown(folder: Path) -> list[dict[str, float]]:
+    """The scalars of a search, by tag, for each event."""
+    [file] = (folder / "tensorboard" / "search").iterdir()
+    events = [dict(fields(record)) for record in records(file.read_bytes())][1:]
+    scalars = [[dict(fields(value)) for _, value in fields(event[5])] for event in events]
+    return [{one[1].decode(): one[2] for one in event} for event in scalars]
+
+
 def test_a_run_writes_its_epochs_once(tmp_path: Path) -> None:
     with Run.create(tmp_path, "digits", {}, {}) as run:
         for epoch in range(3):
@@ -96,6 +104,13 @@ def test_a_run_writes_its_epochs_once(tmp_path: Path) -> None:
     with Run.resume(tmp_path) as run:
         run.phase("search").record({"epoch": 3, "loss": 1.0})
     assert steps(tmp_path) == [0, 1, 2, 3]
+
+
+def test_numbers_beside_the_figures(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "digits", {}, {}) as run:
+        run.phase("search").record({"epoch": 2, "loss": 0.5}, {"edge[0].op/skip": 0.25})
+        assert run.phase("search").rows() == [{"epoch": 2, "loss": 0.5}]
+    assert shown(tmp_path) == [{"loss": 0.5, "edge[0].op/skip": 0.25}]
 
 
 def test_what_was_appended_after_the_last_checkpoint_is_written_anew(tmp_path: Path) -> None:

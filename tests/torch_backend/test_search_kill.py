@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from torch import Tensor
 from archir.runs import Run, summaries
 from archir.runs.lock import locked
 from archir.runs.manifest import NAME
+from tests.runs.test_tensorboard import shown
 from tests.torch_backend.searches import command, recipe, surroundings
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
@@ -60,11 +62,14 @@ def exact(folder: Path) -> Mapping[str, Any]:
     run = Run.open(folder)
     assert run.finished
     names = [name for name in run.files.manifest.files if not name.startswith(("tensorboard", "metrics"))]
-    counted = [name for name in names if "checkpoint" not in name and name != "report.html"]
+    counted = [name for name in names if "checkpoint" not in name]
     found: dict[str, Any] = {"names": sorted(names)}
     for name in counted:
         content = run.content(name)
         found[name] = timeless(json.loads(content)) if name == "summary.json" else content
+        if name == "report.html":
+            found[name], times = re.subn(rb'<section id="time">.*?</section>', b"", content, flags=re.DOTALL)
+            assert times == 1
     for phase in run.phases():
         found[f"rows of {phase.name}"] = timeless(phase.rows())
         found[f"facts of {phase.name}"] = timeless(phase.done)
@@ -85,6 +90,17 @@ def timeless(figures: Any) -> Any:
     if isinstance(figures, Mapping):
         return {name: timeless(one) for name, one in figures.items() if name not in ("seconds", "minutes", "folder")}
     return figures
+
+
+def test_tensorboard_shows_probabilities(whole: Path) -> None:
+    history = json.loads(Run.open(whole).content("phases/search/alphas.json"))["history"]
+    labels = {"first": ["none", "skip", "near", "far"], "inner": ["relu", "gelu"]}
+    events = shown(whole)
+    assert len(events) == 3
+    for epoch, event in enumerate(events):
+        for choice, names in labels.items():
+            found = [event[f"{choice}/{name}"] for name in names]
+            assert found == pytest.approx(history[choice][epoch + 1], rel=1e-6)
 
 
 def kills(whole: Path, folder: Path, count: int, seed: int) -> int:

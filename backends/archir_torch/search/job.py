@@ -81,7 +81,10 @@ class Outcome:
 
 
 class Strategy(Trainee, Protocol):
-    """A strategy of a phase. One that does not train has no epochs."""
+    """A strategy of a phase. One that does not train has no epochs.
+
+    If there is a method `shown`, TensorBoard shows the numbers by name that it gives after an epoch.
+    """
 
     epochs: int
     steps: int

@@ -178,8 +178,9 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
     rows: list[Row] = []
     with strategy if isinstance(strategy, AbstractContextManager) else nullcontext():
         if strategy.epochs:
+            keeper = PhaseKeeper(kept, getattr(strategy, "shown", dict))
             rows = loop.run(
-                strategy, epochs=strategy.epochs, steps=strategy.steps, keeper=PhaseKeeper(kept), watch=watch,
+                strategy, epochs=strategy.epochs, steps=strategy.steps, keeper=keeper, watch=watch,
                 seed=job.seed, every=phase.training.checkpoint_minutes, phase=phase.name,
             )  # fmt: skip
         outcome = strategy.outcome()

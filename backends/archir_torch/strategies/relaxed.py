@@ -262,6 +262,15 @@ class Relaxed:
         strengths = {**self.alphas.probabilities(logits), **self.opened.strengths}
         return derived(self.job.space, strengths, settings)
 
+    def shown(self) -> Mapping[str, float]:
+        """The probabilities of all alternatives."""
+        found = self.alphas.probabilities()
+        return {
+            f"{choice.path}/{label}": share
+            for choice in self.alphas.choices
+            for label, share in zip(choice.alternatives, found[choice.path], strict=True)
+        }
+
     def _watch_curvature(self, epoch: int, found: dict[str, float]) -> None:
         settings = self.options.curvature
         if settings is None:

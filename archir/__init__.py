@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         cost,
         diff,
         export,
+        extract,
         format,  # noqa: A004
         latency_table,
         lint,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         run,
         score,
         scorer,
+        supernet,
         train,
         validate,
     )
@@ -52,6 +54,7 @@ _HOMES = {
     "cost": "archir.api",
     "diff": "archir.api",
     "export": "archir.api",
+    "extract": "archir.api",
     "format": "archir.api",
     "latency_table": "archir.api",
     "lint": "archir.api",
@@ -62,6 +65,7 @@ _HOMES = {
     "run": "archir.api",
     "score": "archir.api",
     "scorer": "archir.api",
+    "supernet": "archir.api",
     "train": "archir.api",
     "validate": "archir.api",
     "ArchError": "archir.errors",
@@ -87,6 +91,7 @@ __all__ = [
     "cost",
     "diff",
     "export",
+    "extract",
     "format",
     "latency_table",
     "lint",
@@ -97,6 +102,7 @@ __all__ = [
     "run",
     "score",
     "scorer",
+    "supernet",
     "train",
     "validate",
 ]

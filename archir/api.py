@@ -30,9 +30,32 @@ if TYPE_CHECKING:
     from archir.search.space import Space
 
 __all__ = [
-    "Cost", "architecture", "bench", "canonical_hash", "check", "compile", "cost", "diff", "export", "format", "graph",
-    "graphs", "latency_table", "lint", "linted", "load", "loads", "print_graph", "resume", "run", "score", "scorer",
-    "train", "validate",
+    "Cost",
+    "architecture",
+    "bench",
+    "canonical_hash",
+    "check",
+    "compile",
+    "cost",
+    "diff",
+    "export",
+    "extract",
+    "format",
+    "graph",
+    "graphs",
+    "latency_table",
+    "lint",
+    "linted",
+    "load",
+    "loads",
+    "print_graph",
+    "resume",
+    "run",
+    "score",
+    "scorer",
+    "supernet",
+    "train",
+    "validate",
 ]  # fmt: skip
 
 
@@ -184,7 +207,7 @@ def train(graph: Graph, **options: Any) -> Any:
 def run(recipe: str | Path, folder: str | Path, **options: Any) -> Mapping[str, Any]:
     """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
 
-    Options are `overrides`, `device` and `watch`; see `archir_torch.TorchBackend.search`. Raises ArchError.
+    Options are `overrides`, `device`, `executor` and `watch`; see `archir_torch.TorchBackend.search`. Raises ArchError.
     """
     found: Mapping[str, Any] = backends.get("torch").search(Path(recipe), Path(folder), **options)
     return found
@@ -194,6 +217,19 @@ def resume(folder: str | Path, **options: Any) -> Mapping[str, Any]:
     """Go on with a search that was stopped, exactly where it was; a summary of what it came to. Raises ArchError."""
     found: Mapping[str, Any] = backends.get("torch").search(None, Path(folder), resume=True, **options)
     return found
+
+
+def supernet(space: Space, **options: Any) -> Any:
+    """A space as one `nn.Module` with shared weights: `model(x, architecture)`. Raises ArchError.
+
+    Options are `seed` and `sharing`; see `archir_torch.TorchBackend.supernet`.
+    """
+    return backends.get("torch").supernet(space.graph, **options)
+
+
+def extract(model: Any, architecture: Architecture) -> Any:
+    """An architecture's own module with copies of the weights that it has in a supernet."""
+    return backends.get("torch").extract(model, architecture)
 
 
 def score(graph: Graph, proxy: str, **options: Any) -> float:

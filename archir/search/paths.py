@@ -18,9 +18,9 @@ MOST_FAIR = 64
 """Architectures of a fair step, at most."""
 
 
-def single(space: Space, rng: random.Random, policy: Policy = "choices") -> list[Architecture]:
-    """One, drawn uniformly (Guo et al. 2020, single path one-shot)."""
-    return [space.sample(rng, policy)]
+def single(space: Space, rng: random.Random, policy: Policy = "choices", drawn: int = 1) -> list[Architecture]:
+    """One, or some, drawn uniformly (Guo et al. 2020, single path one-shot)."""
+    return [space.sample(rng, policy) for _ in range(drawn)]
 
 
 def sandwich(

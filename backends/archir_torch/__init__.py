@@ -17,6 +17,7 @@ from torch import nn
 from archir.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.search.architecture import Architecture
 from archir_torch import module as modules
 from archir_torch import weights
 from archir_torch.bench import TorchBench, bench
@@ -26,6 +27,7 @@ from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
+from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.train import Progress, Result, Settings, fit
 from archir_torch.trial import trial
 
@@ -44,6 +46,15 @@ class TorchBackend:
     def lower(self, graph: Graph, *, seed: int = 0) -> Network:
         """The module of a graph without choices, its weights drawn with a seed. Raises ArchError (A0901, A0904)."""
         return modules.lower(graph, generator=torch.Generator().manual_seed(seed))
+
+    def supernet(self, graph: Graph, *, seed: int = 0, sharing: Sharing = "heads") -> SuperNetwork:
+        """A space with shared weights, drawn with a seed. `sharing="leading"`: smaller attentions have the first
+        channels, not the first ones of each head. Raises ArchError (A0904)."""
+        return SuperNetwork(graph, torch.Generator().manual_seed(seed), sharing == "heads")
+
+    def extract(self, model: SuperNetwork, architecture: Architecture) -> Network:
+        """An architecture's own network, with copies of its weights."""
+        return extract(model, architecture)
 
     def emit(self, graph: Graph) -> str:
         """A graph without choices as a Python file that imports torch alone."""

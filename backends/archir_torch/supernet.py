@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from archir.errors import ArchError
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
-from archir.passes.sharing import Sharing
+from archir.passes import sharing as passes
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture
 from archir.types import TensorType
@@ -30,6 +30,8 @@ from archir_torch.initial import initial
 from archir_torch.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.rules import RULES
 
+Sharing = Literal["heads", "leading"]
+"""Which channels a smaller attention has: the first ones of each head, or of all together."""
 MOST_PLANS = 256
 """Architectures whose order of nodes is remembered."""
 
@@ -111,7 +113,7 @@ class SuperNetwork(Hierarchy):
         if problems:
             raise ArchError(*problems)
         self.graph = graph
-        self.sharing = Sharing(graph, by_head)
+        self.sharing = passes.Sharing(graph, by_head)
         layers = {parts_of(scope): Shared(weights, generator) for scope, weights in self.sharing.largest.items()}
         homes = self._place(layers)
         self._layers = {scope: homes[parts_of(scope)] for scope in self.sharing.largest}

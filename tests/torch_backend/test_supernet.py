@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import archir
 from archir.search.architecture import Architecture
+from archir.search.partial import smallest
 from archir.search.space import Space
 from archir_torch.module import Network
 from archir_torch.supernet import SuperNetwork, extract
@@ -154,3 +156,47 @@ def test_it_pickles_no_state_and_loads_its_own() -> None:
     image, architecture = image_of(space.graph, 2), space.sample(0)
     with torch.no_grad():
         assert torch.equal(model(image, architecture), other(image, architecture))
+
+
+def test_from_python() -> None:
+    space = space_of("trionet", **SPACES["trionet"].small)
+    image, architecture = image_of(space.graph, 2), space.sample(1)
+    for sharing in ("heads", "leading"):
+        model = archir.supernet(space, seed=3, sharing=sharing).eval()
+        with torch.no_grad():
+            assert torch.equal(model(image, architecture), archir.extract(model, architecture)(image))
+    assert model.state_dict().keys() == archir.supernet(space).state_dict().keys()
+
+
+def test_a_step_holds_what_the_path_needs() -> None:
+    """What a step keeps for its gradient is what the network alone would keep, and the parts of weights that it uses;
+    gradients are those of the weights that the path uses."""
+    space = space_of("trionet", channels=64, size=32, classes=4)
+    model = supernet_of(space).train()
+    architecture = smallest(space)
+    image = image_of(space.graph, 8)
+    network = extract(model, architecture).train()
+    alone = kept(network, lambda: network(image))
+    shared = kept(model, lambda: model(image, architecture))
+    own = sum(parameter.nbytes for parameter in network.parameters())
+    assert shared <= alone + own
+    model(image, architecture).square().mean().backward()
+    touched = sum(p.nbytes for p in model.parameters() if p.grad is not None)
+    largest_of_used = sum(p.nbytes for n, p in model.named_parameters() if n in model.used(architecture))
+    assert touched <= largest_of_used < sum(p.nbytes for p in model.parameters()) / 2
+
+
+def kept(module: nn.Module, run: Callable[[], Tensor]) -> int:
+    """Bytes that a forward pass keeps for its gradient, every storage once, without parameters and buffers."""
+    own = {tensor.untyped_storage().data_ptr() for tensor in [*module.parameters(), *module.buffers()]}
+    found: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        if tensor.untyped_storage().data_ptr() not in own:
+            found[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        result = run()
+    assert result.requires_grad
+    return sum(tensor.untyped_storage().nbytes() for tensor in found.values())

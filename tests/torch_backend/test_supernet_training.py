@@ -21,9 +21,10 @@ from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.module import lower
 from archir_torch.recalibration import recalibrate
+from archir_torch.search.job import made
 from archir_torch.strategies.supernet import Supernet
 from archir_torch.supernet import extract
-from tests.torch_backend.searches import data, strategy
+from tests.torch_backend.searches import data, job, strategy
 
 ELASTIC = """
 net elastic() {
@@ -53,12 +54,17 @@ def gradients(search: Supernet) -> dict[str, Tensor]:
     return {n: p.grad.clone() for n, p in search.network.named_parameters() if p.grad is not None}
 
 
-@pytest.mark.parametrize("kind", ["spos", "sandwich", "fair"])
-def test_a_step_adds_up_the_gradients_of_its_paths(kind: str) -> None:
-    """Against each path's loss by hand, and for a batch in two parts as for the whole."""
-    search = trained(kind, weights=Optimizer(lr=1e-9, momentum=0.0, weight_decay=0.0))
+@pytest.mark.parametrize(
+    ("kind", "options", "count"),
+    [("spos", {}, 1), ("spos", {"drawn": 3}, 3), ("sandwich", {}, 4), ("fair", {}, 6)],
+    ids=["one path", "three paths", "sandwich", "fair"],
+)
+def test_a_step_adds_up_the_gradients_of_its_paths(kind: str, options: dict[str, Any], count: int) -> None:
+    """Against each path's loss by hand."""
+    search = trained(kind, options, weights=Optimizer(lr=1e-9, momentum=0.0, weight_decay=0.0))
     wanted: dict[str, Tensor] = {}
     paths = paths_of(search, 0)
+    assert len(paths) == count
     batch = search.feed.batch(0)
     for path in paths:
         search.network.zero_grad()
@@ -184,3 +190,23 @@ def test_recalibration_measures_the_means_of_batches() -> None:
     assert all(torch.equal(parameter, before[name]) for name, parameter in network.named_parameters())
     layer = network.get_submodule("batch_norm")
     assert layer.attributes["momentum"] == 0.1  # type: ignore[index]
+
+
+def test_a_found_architecture_keeps_its_weights() -> None:
+    """`inherit` trains nothing: weights are the supernet's, statistics those of the training images."""
+    search = trained("sandwich", {"drawn": 1}, epochs=2)
+    run(search, epochs=2, steps=search.steps)
+    outcome = search.outcome()
+    architecture = elastic().sample(3)
+    given = job("inherit", space=elastic(), epochs=1)
+    inherit = made(replace(given, weights=outcome.weights, supernet=outcome.supernet, architecture=dict(architecture)))
+    rows = run(inherit, epochs=1, steps=1)
+    found = inherit.outcome()
+    assert outcome.supernet is not None
+    model = outcome.supernet.model(outcome.weights)
+    wanted = model.weights(outcome.supernet.own(model, architecture))
+    for name, tensor in found.weights.items():
+        assert torch.equal(tensor, wanted[name]) is ("running" not in name), name
+    assert 0 < float(rows[-1]["accuracy"]) <= 1
+    with pytest.raises(ArchError, match="A2210"):
+        made(given)

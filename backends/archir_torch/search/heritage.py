@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,10 +15,7 @@ from archir.ir.serial import from_json, to_json
 from archir.search.architecture import Architecture
 from archir.search.space import Space
 from archir_torch.search.opened import Opened
-from archir_torch.supernet import SuperNetwork
-
-Sharing = Literal["heads", "leading"]
-"""How smaller weights lie in those of a supernet (see `archir.passes.sharing`)."""
+from archir_torch.supernet import Sharing, SuperNetwork
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from archir.search.architecture import Architecture
 from archir.search.paths import single
 from archir_torch.search.job import Job, strategy
@@ -17,6 +19,8 @@ class SposOptions(SupernetOptions):
 
     uniform: Literal["choices", "architectures"] = "choices"
     """What is uniform: each choice, from the first to the last, or all architectures together."""
+    drawn: int = Field(default=1, ge=1)
+    """Paths of a step, whose gradients are added up."""
 
 
 @strategy("spos", SposOptions)
@@ -28,5 +32,5 @@ class Spos(Supernet):
         self.options = options
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
-        """One, uniform."""
-        return single(self.space, rng, self.options.uniform)
+        """One or some, uniform."""
+        return single(self.space, rng, self.options.uniform, self.options.drawn)

@@ -21,12 +21,12 @@ from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Settings
 from archir_torch.engine.state import State
 from archir_torch.recalibration import recalibrate
-from archir_torch.search.heritage import Sharing, SupernetRecord
+from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.opened import settle
 from archir_torch.search.task import Task
 from archir_torch.strategies.relaxed import take_over
-from archir_torch.supernet import SuperNetwork, extract
+from archir_torch.supernet import Sharing, SuperNetwork, extract
 
 
 class SupernetOptions(Settings):

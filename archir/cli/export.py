@@ -18,12 +18,14 @@ from archir.cli.output import emit
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="ONNX file to write."
 )
 @click.option("--opset", type=int, default=23, show_default=True, help="20 to 23.")
+@click.option("--as-trained", is_flag=True, help="Keep batch norms, and whatever else deployment would fold.")
 @click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-def export_command(run: Path, output: Path, opset: int, no_verify: bool, as_json: bool) -> None:
+def export_command(run: Path, output: Path, opset: int, as_trained: bool, no_verify: bool, as_json: bool) -> None:
     """Write the network of RUN, a folder that `archir train` left, as an ONNX model.
 
-    The model is checked by onnx.checker and compared with torch in onnxruntime, at several batch sizes.
+    Batch norms are folded into convolutions, and what does nothing is left out, unless --as-trained is given. The model
+    is checked by onnx.checker and compared with torch in onnxruntime, at several batch sizes.
     """
     graph, architecture = runs.open_run(run)
     torch = backends.get("torch")
@@ -37,6 +39,7 @@ def export_command(run: Path, output: Path, opset: int, no_verify: bool, as_json
         reference=None if no_verify else torch.runner(module),
         opset=opset,
         metadata=metadata,
+        deployed=not as_trained,
     )
     if as_json:
         emit(asdict(report))

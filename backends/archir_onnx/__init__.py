@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.passes.deploy import deploy
 from archir_onnx.bench import OnnxBench, bench
 from archir_onnx.files import save
 from archir_onnx.model import build, supports
@@ -47,15 +48,21 @@ class OnnxBackend:
         opset: int = 23,
         metadata: Mapping[str, str] | None = None,
         tolerance: float = TOLERANCE,
+        deployed: bool = True,
     ) -> Report:
-        """Write a model; check it, and compare it with a reference where there is one. Raises ArchError."""
+        """Write a model; check it, and compare it with a reference where there is one. Raises ArchError.
+
+        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise.
+        """
+        given, types = graph, infer(graph)
+        if deployed and not self.supports(graph):
+            graph, weights = deploy(graph, weights)
         model = build(graph, weights, opset=opset, metadata=metadata)
         written = tuple(save(model, path))
         if reference is None:
             check(path)
             return Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node), written)
-        types = infer(graph)
-        inputs = {name: types[number] for name, number in graph.inputs.items()}
+        inputs = {name: types[number] for name, number in given.inputs.items()}
         return replace(verify(path, reference, inputs, tolerance=tolerance), files=written)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:

@@ -1,0 +1,121 @@
+"""Networks made ready for deployment compute what they computed in evaluation, with less."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+import archir
+from archir.errors import ArchError
+from archir.ir.graph import Graph
+from archir.passes.deploy import deploy, fold_norm
+from archir_torch import BACKEND as TORCH
+from archir_torch.module import Network
+from tests.architectures import image_of
+from tests.conftest import EXAMPLES
+from tests.test_spaces import SPACES, space_of
+
+BRANCHED = """
+net branched() {
+    input x: f32[4, 6, 6]
+    a = x |> conv(8, kernel=3) |> batch_norm |> relu
+    b = a |> conv(8, kernel=1, bias=true)
+    c = b |> batch_norm(affine=false)
+    d = x |> conv(8, kernel=3, groups=4) |> batch_norm(eps=0.01)
+    y = b + c + d |> dropout(0.5) |> drop_path(0.3) |> identity
+    y = y + (y |> relu |> batch_norm)
+    output logits = y |> global_avg_pool |> linear(6) |> batch_norm
+    output tokens = y |> to_tokens |> conv1d(8, kernel=3) |> batch_norm
+}
+"""
+"""Norms of a convolution that others read too, of one in groups, of a vector, of tokens, and of no convolution."""
+
+
+def module_of(graph: Graph) -> Network:
+    """A network whose norms have statistics of their own."""
+    module = TORCH.lower(graph)
+    numbers = torch.Generator().manual_seed(4)
+    state = module.state_dict()
+    norms = {name.removesuffix(".running_var") for name in state if name.endswith(".running_var")}
+    with torch.no_grad():
+        for name, tensor in state.items():
+            if name.rpartition(".")[0] in norms:
+                start = torch.rand(tensor.shape, generator=numbers)
+                tensor.copy_(0.2 * start if name.endswith(("mean", "bias")) else 0.75 + 0.5 * start)
+    return module.eval()
+
+
+def deployed(graph: Graph, module: Network) -> tuple[Graph, Network]:
+    made, weights = deploy(graph, TORCH.arrays(module))
+    other = TORCH.lower(made)
+    other.load_state_dict({name: torch.from_numpy(np.array(weights[name])) for name in other.state_dict()})
+    return made, other.eval()
+
+
+def operations(graph: Graph) -> Counter[str]:
+    return Counter(graph[number].op.name for number in graph)
+
+
+def assert_same(graph: Graph) -> Graph:
+    module = module_of(graph)
+    made, other = deployed(graph, module)
+    image = image_of(graph, 3)
+    with torch.no_grad():
+        one, two = module(image), other(image)
+    pairs = zip(one.values(), two.values(), strict=True) if isinstance(one, dict) else [(one, two)]
+    for wanted, found in pairs:
+        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4 * float(wanted.abs().max()))
+    return made
+
+
+def test_every_kind_of_norm() -> None:
+    graph = archir.loads(BRANCHED)
+    made = assert_same(graph.specialize(graph.sample(0)))
+    left = operations(made)
+    assert left["batch_norm"] == 2  # of what is read elsewhere, and of no convolution
+    assert not left.keys() & {"dropout", "drop_path", "identity"}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_spaces_compute_the_same(name: str) -> None:
+    space = space_of(name, **SPACES[name].small)
+    for seed in range(4):
+        assert_same(space.specialize(space.sample(seed)))
+
+
+def test_a_resnet_has_no_norms_left(tmp_path: Path) -> None:
+    space = archir.load(EXAMPLES / "resnet50.arch", size=32)
+    graph = space.specialize(space.sample(0))
+    made = assert_same(graph)
+    assert operations(graph)["batch_norm"] == 53
+    assert operations(made)["batch_norm"] == 0
+    module = module_of(graph)
+    report = archir.export(graph, tmp_path / "deployed.onnx", module)
+    as_trained = archir.export(graph, tmp_path / "as_trained.onnx", module, deployed=False)
+    assert report.nodes == as_trained.nodes - 53
+    assert report.relative <= 1e-4
+    kinds = {node.op_type for node in onnx.load(tmp_path / "deployed.onnx").graph.node}
+    assert "BatchNormalization" not in kinds
+
+
+def test_weights_that_are_missing_are_named(tmp_path: Path) -> None:
+    graph = archir.loads(BRANCHED)
+    network = graph.specialize(graph.sample(0))
+    weights = TORCH.arrays(module_of(network))
+    del weights["batch_norm.running_mean"]
+    with pytest.raises(ArchError, match=r"batch_norm\.running_mean"):
+        archir.backends.get("onnx").write(network, tmp_path / "net.onnx", weights)
+
+
+def test_what_is_not_folded_stays() -> None:
+    graph = archir.loads(BRANCHED)
+    network = graph.specialize(graph.sample(0))
+    weights = TORCH.arrays(module_of(network))
+    made, found = fold_norm(network, weights)
+    assert set(found) <= {*weights, *(name.replace("weight", "bias") for name in weights)}
+    assert operations(made)["dropout"] == 1

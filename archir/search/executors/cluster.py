@@ -74,7 +74,7 @@ class Actor(Worker):
 class Actors(Crew[Actor]):
     """As many actors as have room, of so many cores and GPUs each. Of no `address`: a cluster of our own."""
 
-    most = 16
+    most = 32
 
     def __init__(self, address: str | None, cores: float, gpus: float) -> None:
         try:

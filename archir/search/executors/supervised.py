@@ -18,7 +18,7 @@ from archir.search.executors.attempt import Packed, Ready, line
 from archir.search.executors.contract import Failed, Outcome, Reason, Work
 from archir.search.executors.crew import Crew, DiedError, WorkerT
 
-PORTION = 0.1
+PORTION = 0.25
 """Seconds that tasks which are sent together take together."""
 
 

@@ -1,7 +1,8 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial]
+    [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
+           executors]
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import executors
 import latency
 import local_attention
 import multi_trial
 import networks
 import search_step
 import spaces
+import supernet
 from measure import Table, machine
 
-PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial"
+PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors"
 FILES = {"attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -39,6 +42,8 @@ def main() -> None:
         "search_step": lambda: search_step.run(given.device, given.quick),
         "compiled": lambda: search_step.compiled(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
+        "supernet": lambda: supernet.run(given.device, given.quick),
+        "executors": lambda: executors.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -7,6 +7,7 @@ import os
 import random
 import tomllib
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,23 @@ from safetensors.torch import save_file
 
 import archir
 from archir.passes.expose import expose
-from archir.runs import Run
+from archir.runs import Run, Trial
+from archir.search.space import Space
 from archir_torch.data import load
 from archir_torch.module import lower
 from archir_torch.search.job import Job, made
 from archir_torch.search.recipe import Recipe, read
 from archir_torch.search.run import begin, space_of
+from archir_torch.strategies.trials import Trials
 from tests.conftest import EXAMPLES
 
-PAPERS = sorted(EXAMPLES.glob("*/paper.toml"))
+PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])
 DIGITS = sorted(EXAMPLES.glob("*/digits.toml"))
-SYSTEMS = ["autola", "darts", "full_attention", "nos"]
+SYSTEMS = ["autoformer", "autola", "darts", "full_attention", "glit", "mobilenet_v3_ofa", "nos", "trionet"]
 
 
 def system(path: Path) -> str:
-    return path.parent.name
+    return path.parent.name if path.stem != "small" else f"{path.parent.name}-small"
 
 
 def test_every_system_has_both_recipes() -> None:
@@ -43,10 +46,10 @@ PARTS = [(path, phase["name"]) for path in PAPERS for phase in tomllib.loads(pat
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Noise of a hundred classes, or of ten: two images of each to train on, and one held out."""
+    """Noise of ten classes or more: three quarters to train on, and the rest held out."""
     folder, rng = tmp_path_factory.mktemp("images"), np.random.default_rng(0)
-    for classes in (10, 100):
-        labels = np.repeat(np.arange(classes), 4)
+    for classes in (10, 100, 196):
+        labels = np.repeat(np.arange(classes), max(4, 400 // classes))
         pixels = rng.integers(0, 256, (len(labels), 32, 32, 3), dtype=np.uint8)
         np.savez(folder / f"{classes}.npz", images=pixels, labels=labels)
     return folder
@@ -59,7 +62,7 @@ def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) 
     overrides = {key: repr(str(images / f"{data.classes or 10}.npz")) for key, data in sources.items()}
     found = begin(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
     found.run.close()
-    assert [phase.name for phase in found.recipe.phase][-1] == "retrain"
+    assert found.recipe.phase[-1].strategy == "train"
 
 
 @pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
@@ -70,19 +73,53 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     data = phase.data or recipe.data
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
+    options = {key: value for key, value in phase.options.items() if key != "tune"}
     job = Job(
-        phase=phase.model_copy(update={"data": data, "also": also, "options": {**phase.options, "tune": False}})
-        if phase.strategy != "train"
-        else phase.model_copy(update={"data": data}),
+        phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
         seed=0,
         folder=path.parent,
         architecture=dict(space.sample(random.Random(0))) if phase.start.architecture else None,
+        earlier=tried(space) if phase.start.trials else (),
     )
     strategy = made(job)
-    assert strategy.epochs == phase.training.epochs
+    assert strategy.epochs == (strategy.search.batches if isinstance(strategy, Trials) else phase.training.epochs)
     assert strategy.steps >= 1
+
+
+def tried(space: Space) -> list[Trial]:
+    """Trials of an earlier phase."""
+    drawn = [space.sample(seed) for seed in range(8)]
+    return [Trial(i, f"{i}", dict(one), "done", {"accuracy": i / 8}) for i, one in enumerate(drawn)]
+
+
+IMAGENET, CARS = 1_281_167, 8_144
+"""Training images."""
+
+
+def test_published_numbers_of_images_and_iterations() -> None:
+    recipes = {name: read(EXAMPLES / f"{name}.toml")[0] for name in NUMBERS}
+    for name, (images, kept) in NUMBERS.items():
+        assert images - round(recipes[name].data.weights * images) == kept
+    phases = {name: {phase.name: phase for phase in recipe.phase} for name, recipe in recipes.items()}
+    ofa, trionet, small = phases["mobilenet_v3_ofa/paper"], phases["trionet/paper"], phases["trionet/small"]
+    assert ofa["samples"].options["trials"] == 16_000
+    assert ofa["samples"].options["scorer"]["recalibrate"] * ofa["samples"].training.batch == 2_048
+    assert trionet["evolution"].options["scorer"]["recalibrate"] * trionet["evolution"].training.batch == 10_240
+    supernet, finetune = small["supernet"].training, small["finetune"].training
+    assert supernet.epochs * ceil((CARS - 500) / supernet.batch) == 60_000
+    assert abs(finetune.epochs * ceil(CARS / finetune.batch) - 1_000) <= 64 / 2
+
+
+NUMBERS = {
+    "autoformer/paper": (IMAGENET, 10_000),
+    "glit/paper": (IMAGENET, 50_000),
+    "mobilenet_v3_ofa/paper": (IMAGENET, 10_000),
+    "trionet/paper": (IMAGENET, 10_000),
+    "trionet/small": (CARS, 500),
+}
+"""Training images, and how many of them are kept for the search."""
 
 
 def taught(recipe: Recipe, settings: Mapping[str, Any], folder: Path, into: Path) -> dict[str, Any]:
@@ -117,12 +154,28 @@ def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> N
 
 @pytest.mark.parametrize("path", DIGITS, ids=system)
 def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
-    """All phases, of an epoch each, on a part of the digits."""
+    """All phases, of an epoch each, or of a few candidates, on a part of the digits."""
     phases = read(path)[0].phase
     overrides = {f"{phase.name}.training.epochs": "1" for phase in phases} | {"data.limit": "120"}
+    for phase in phases:
+        overrides |= {f"{phase.name}.options.{key}": value for key, value in FEW.get(phase.strategy, {}).items()}
     summary = archir.run(path, tmp_path / "run", overrides=overrides, device="cpu")
     assert_complete(tmp_path / "run", path, summary)
-    assert all(row["epochs"] == 1 for row in summary["phases"].values())
+    run = Run.open(tmp_path / "run")
+    for phase in phases:
+        row, trials = summary["phases"][phase.name], run.phase(phase.name).trials()
+        assert row["epochs"] == BATCHES.get(phase.strategy, 1)
+        assert len(trials) == TRIALS.get(phase.strategy, 0)
+        assert all(trial.status == "done" for trial in trials)
+
+
+FEW = {
+    "evolution": {"population": "4", "parents": "2", "mutations": "1", "crossovers": "2", "generations": "2"},
+    "nsga2": {"population": "4", "generations": "2"},
+    "finalists": {"count": "2"},
+}
+BATCHES = {"evolution": 2, "nsga2": 2}
+TRIALS = {"evolution": 4 + 3, "nsga2": 4 + 4, "finalists": 2}
 
 
 @pytest.mark.soak

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import ray
 from archir.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
 from archir.search.executors.cluster import QUIET
-from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Unprepared
+from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
@@ -100,7 +101,8 @@ def test_a_task_whose_worker_died_is_tried_again(name: str, work: Obedient) -> N
             "its worker died 2 times: killed by SIGKILL",
             "its worker died 2 times: it ended with code 0",
         )
-    assert len(work.noted("once")) == len(work.noted("always")) == len(work.noted("end0")) == 2
+    for what in ("once", "always", "end0"):  # on Ray once more, if it was sent with others at first
+        assert len(work.noted(what)) in ((2, 3) if name == "ray" else (2,))
 
 
 @pytest.mark.parametrize("name", WITH_WORKERS)
@@ -132,24 +134,35 @@ def test_workers_killed_from_outside_lose_nothing(name: str, work: Obedient) -> 
 @pytest.mark.parametrize("name", WITH_WORKERS)
 def test_time_limit(name: str, work: Obedient) -> None:
     tasks = [("busy", 60.0, 0.0), *[("busy", 0.05, 1.0)] * 10]
-    with executor(name, limit=0.5) as workers:
+    with executor(name, limit=2.0) as workers:
         found = ran(workers, work, tasks)
         slow = found.pop("0")
         assert isinstance(slow, Failed)
-        assert (slow.reason, slow.message) == ("time", "took more than 0.5 s")
-        assert 0.5 <= slow.seconds < 30
+        assert (slow.reason, slow.message) == ("time", "took more than 2 s")
+        assert 2.0 <= slow.seconds < 30
         assert all(isinstance(outcome, Done) for outcome in found.values())
         begin = iter(workers.run(work, [(str(key), task) for key, task in enumerate(tasks[1:])]))
         first = next(begin)
-        time.sleep(1.0)  # whoever reads outcomes may take longer than the limit
+        time.sleep(2.5)  # whoever reads outcomes may take longer than the limit
         assert all(isinstance(outcome, Done) for outcome in [first, *begin])
+
+
+@pytest.mark.parametrize("wrong", [("killed", "always", 99), ("busy", 60.0, 0.0)])
+def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], work: Obedient) -> None:
+    """Short tasks go to Ray's workers in portions."""
+    tasks: list[tuple[Any, ...]] = [("value", 1.0)] * 200
+    tasks[100] = wrong
+    with executor("ray", limit=2.0, retries=0) as workers:
+        found = ran(workers, work, tasks)
+    failed = {key: outcome.reason for key, outcome in found.items() if isinstance(outcome, Failed)}
+    assert failed == {"100": "died" if wrong[0] == "killed" else "time"}
 
 
 @pytest.mark.parametrize("name", WITH_WORKERS)
 def test_workers_prepare_once(name: str, work: Obedient, tmp_path: Path) -> None:
     with executor(name) as workers:
         for _ in range(3):
-            ran(workers, work, [("busy", 0.1, 1.0)] * 8)
+            ran(workers, work, [("meet", 2)] * 8)
         assert len(work.noted("prepared")) == 2
         assert len(set(work.noted("prepared"))) == 2
         ran(workers, Obedient(tmp_path), [("value", 1.0)])
@@ -264,8 +277,23 @@ def test_more_gpus_than_any_machine_has(work: Obedient) -> None:
         ran(workers, work, [("value", 1.0)])
 
 
+@pytest.mark.parametrize("name", ["ray:127.0.0.1:1", "ray://127.0.0.1:1", "ray:nowhere.invalid:6379"])
+def test_no_cluster_at_an_address(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setitem(sys.modules, "grpc", ModuleType("grpc"))
+    with pytest.raises(ArchError, match=r"A2605.*no Ray cluster answers"), executor(name):
+        raise AssertionError("joined")
+
+
 def test_processes_take_all_cores_by_default(work: Obedient) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with executor("processes") as workers:
-        ran(workers, work, [("busy", 0.1, 1.0)] * (2 * cores))
+        ran(workers, work, [("meet", cores)] * (2 * cores))
     assert len(work.noted("prepared")) == cores
+
+
+def test_the_end_does_not_wait_for_workers_that_still_prepare(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with executor("processes:2") as workers:
+        ran(workers, Slow(tmp_path), [("value", 1.0)] * 20)
+    assert time.monotonic() - begin < 30

@@ -61,6 +61,12 @@ class Obedient:
         time.sleep(seconds)
         return {"value": number}
 
+    def meet(self, number: int) -> Mapping[str, float]:
+        """Wait until so many workers have prepared."""
+        while len(self.noted("prepared")) < number:
+            time.sleep(0.01)
+        return {"value": 1.0}
+
     def fail(self, error: BaseException) -> Mapping[str, float]:
         raise error
 
@@ -92,6 +98,18 @@ class Unprepared(Obedient):
         if self.how == "raises":
             raise FileNotFoundError("no data")
         end_process(3)
+        return self.score
+
+
+@dataclass(frozen=True)
+class Slow(Obedient):
+    """All workers but one take a minute to prepare."""
+
+    def prepare(self) -> Callable[[Any], Mapping[str, float]]:
+        try:
+            (self.folder / "first").mkdir()
+        except FileExistsError:
+            time.sleep(60)
         return self.score
 
 

@@ -6,11 +6,16 @@ import math
 import os
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 from traceback import format_exception_only
 from typing import Any
 
 from archir.search.executors.contract import Done, Failed, Outcome, Reason, Score, Work
+
+Packed = tuple[str, bytes]
+"""A key, and a task that is pickled."""
 
 _LONGEST = 500
 
@@ -55,6 +60,11 @@ def attempt(score: Score, key: str, task: Any) -> Outcome:
     if wrong:
         return Failed(key, "nan", ", ".join(wrong), seconds, here())
     return Done(key, scores, seconds, here())
+
+
+def attempts(score: Score, portion: Sequence[Packed]) -> list[Outcome]:
+    """One attempt at each task of a portion, pickled apart: one that cannot be read has failed, not the others."""
+    return [attempt(lambda packed: score(ForkingPickler.loads(packed)), key, packed) for key, packed in portion]
 
 
 def _out_of_memory(error: BaseException) -> bool:

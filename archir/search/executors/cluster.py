@@ -9,20 +9,23 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import threading
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from archir.errors import fail
-from archir.search.executors.attempt import Ready, attempt, line, prepare
-from archir.search.executors.contract import Failed, Outcome, Score, Work
+from archir.search.executors.attempt import Packed, Ready, attempts, line, prepare
+from archir.search.executors.contract import Outcome, Score, Work
 from archir.search.executors.crew import Crew, DiedError, Worker
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 """No reports to anybody; and workers without a GPU of their own see none, which Ray warns of if it is not said."""
+
+_PATIENCE = 10.0
+"""Seconds for a connection to a machine of the cluster."""
 
 
 class _Scorer:
@@ -35,32 +38,29 @@ class _Scorer:
         self._score, ready = prepare(work)
         return ready
 
-    def score(self, key: str, task: Any) -> Outcome:
+    def score(self, portion: Sequence[Packed]) -> list[Outcome]:
         assert self._score is not None
-        return attempt(self._score, key, task)
+        return attempts(self._score, portion)
 
 
 class Actor(Worker):
-    """An actor, and its answers that were not received yet, in order."""
+    """An actor, and the answer that it owes, if any."""
 
     def __init__(self, ray: Any, handle: Any, work: Any) -> None:
         self._ray, self._handle = ray, handle
-        self._keys = deque([""])
-        self.answers = deque([handle.prepare.remote(work)])
+        self.answer = handle.prepare.remote(work)
 
-    def send(self, key: str, task: Any) -> None:
+    def send(self, portion: Sequence[Packed]) -> None:
         """Call it."""
-        self.answers.append(self._handle.score.remote(key, task))
-        self._keys.append(key)
+        self.answer = self._handle.score.remote(portion)
 
-    def receive(self) -> Ready | Outcome:
-        """The first of its answers."""
-        key, errors = self._keys.popleft(), self._ray.exceptions
+    def receive(self) -> Ready | list[Outcome]:
+        """What it answered."""
+        answer, self.answer, errors = self.answer, None, self._ray.exceptions
         try:
-            said: Ready | Outcome = self._ray.get(self.answers.popleft())
-        except errors.RayTaskError as error:  # a work or a task that cannot be unpickled there
-            problem = line(error.cause).partition(" traceback: ")[0]
-            return Failed(key, "exception", problem, 0.0, "") if key else Ready("on Ray", problem)
+            said: Ready | list[Outcome] = self._ray.get(answer)
+        except errors.RayTaskError as error:  # work that cannot be unpickled there
+            return Ready("on Ray", line(error.cause).partition(" traceback: ")[0])
         except errors.RayError as error:
             detail = re.search(r"Worker exit detail: ([^.]*)", str(error))
             raise DiedError(detail[1] if detail else line(error)) from error
@@ -74,7 +74,7 @@ class Actor(Worker):
 class Actors(Crew[Actor]):
     """As many actors as have room, of so many cores and GPUs each. Of no `address`: a cluster of our own."""
 
-    ahead = 1
+    most = 16
 
     def __init__(self, address: str | None, cores: float, gpus: float) -> None:
         try:
@@ -95,7 +95,8 @@ class Actors(Crew[Actor]):
         """Start or join the cluster, unless this process is part of one."""
         if self._ray.is_initialized():
             return
-        with _quietly():
+        self._knock()
+        with _quietly(), _signals():
             try:
                 if self._address is None:
                     self._ray.init(address="local", include_dashboard=False, log_to_driver=False, logging_level="ERROR")
@@ -103,18 +104,29 @@ class Actors(Crew[Actor]):
                     self._ray.init(address=self._address, log_to_driver=False, logging_level="ERROR")
             except Exception as error:
                 where = f"join the Ray cluster at `{self._address}`" if self._address else "start a Ray cluster"
-                raise fail("A2605", f"cannot {where}: {line(error)}") from error
+                hint = (
+                    "clusters with a token want RAY_AUTH_MODE=token and the same token here" if self._address else None
+                )
+                raise fail("A2605", f"cannot {where}: {line(error)}", None, hint) from error
         # Workers' deaths, which Ray prints on stdout, are answers here. Ray's debugger silences them in the same way.
         self._ray._private.worker._worker_logs_enabled = False
         self._ours = True
+
+    def _knock(self) -> None:
+        """Look whether anybody listens at the address: Ray itself would try for minutes."""
+        host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
+        if host:
+            try:
+                socket.create_connection((host, int(port)), _PATIENCE).close()
+            except (OSError, OverflowError) as error:
+                raise fail("A2605", f"no Ray cluster answers at `{self._address}`: {line(error)}") from error
 
     def close(self) -> None:
         """Leave the cluster; one of our own ends."""
         self._work = None
         if self._ours:
             self._ours = False
-            with _quietly():
-                self._ray.shutdown()
+            self._ray.shutdown()
 
     def size(self) -> int:
         """How many actors fit on the machines as they are now, side by side."""
@@ -134,6 +146,11 @@ class Actors(Crew[Actor]):
         except Exception as error:
             raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
 
+    def pack(self, task: Any) -> bytes:
+        """Pickle it as Ray does, which knows what is defined in scripts."""
+        packed: bytes = self._ray.cloudpickle.dumps(task)
+        return packed
+
     def hire(self) -> Actor:
         """Start an actor; it waits where others use the cluster's cores."""
         kind = self._ray.remote(_Scorer)
@@ -141,18 +158,16 @@ class Actors(Crew[Actor]):
         return Actor(self._ray, kind.options(**options).remote(), self._work)
 
     def speaking(self, workers: Sequence[Actor], timeout: float | None) -> list[Actor]:
-        """Actors whose first answer is there, or will never be."""
-        first = {worker.answers[0]: worker for worker in workers if worker.answers}
-        found, _ = self._ray.wait(list(first), num_returns=1, timeout=timeout)
-        return [first[answer] for answer in found]
+        """Actors whose answer is there, or will never be."""
+        owed = {worker.answer: worker for worker in workers if worker.answer is not None}
+        found, _ = self._ray.wait(list(owed), num_returns=1, timeout=timeout)
+        return [owed[answer] for answer in found]
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Environment and signals as they were; Ray replaces what SIGTERM does."""
+    """The environment with `QUIET`, and then as it was."""
     before = {name: os.environ.get(name) for name in QUIET}
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGTERM)
     os.environ.update(QUIET)
     try:
         yield
@@ -162,5 +177,14 @@ def _quietly() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-        if main:
-            signal.signal(signal.SIGTERM, handler)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """A handler of SIGTERM as it was; where there is none, that of Ray stays, which ends this process in good order."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not signal.SIG_DFL and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
-from archir.search.executors.attempt import Ready
+from archir.search.executors.attempt import Packed, Ready
 from archir.search.executors.contract import Outcome, Work
 
 
@@ -15,15 +15,15 @@ class DiedError(Exception):
 
 
 class Worker(ABC):
-    """A process that prepares as it starts, and then scores what it is sent, in order."""
+    """A process that prepares as it starts, and then scores what it is sent."""
 
     @abstractmethod
-    def send(self, key: str, task: Any) -> None:
-        """Give it a task. Raises what is wrong with the task; that a worker died is found out by `receive`."""
+    def send(self, portion: Sequence[Packed]) -> None:
+        """Give it tasks. That it died is found out by `receive`."""
 
     @abstractmethod
-    def receive(self) -> Ready | Outcome:
-        """What it says next: first `Ready`, then an outcome per task. Raises DiedError."""
+    def receive(self) -> Ready | list[Outcome]:
+        """What it says next: first `Ready`, then the outcomes of each portion. Raises DiedError."""
 
     @abstractmethod
     def kill(self) -> None:
@@ -36,8 +36,8 @@ WorkerT = TypeVar("WorkerT", bound=Worker)
 class Crew(ABC, Generic[WorkerT]):
     """Where workers come from."""
 
-    ahead: int
-    """How many tasks a worker may hold besides the one it works on, where they are short."""
+    most: int
+    """Tasks that are worth being sent together, at most, where they are short."""
 
     @abstractmethod
     def open(self) -> None:
@@ -54,6 +54,10 @@ class Crew(ABC, Generic[WorkerT]):
     @abstractmethod
     def load(self, work: Work) -> None:
         """Keep the work for those who are hired from now on. Raises ArchError."""
+
+    @abstractmethod
+    def pack(self, task: Any) -> bytes:
+        """Pickle a task. Raises whatever keeps it from that."""
 
     @abstractmethod
     def hire(self) -> WorkerT:

@@ -25,7 +25,7 @@ def executor(
     | `local` | in this process |
     | `processes`, `processes:4` | in as many processes, by default as this process has cores |
     | `ray` | on a Ray cluster of its own, on this machine |
-    | `ray:HOST:PORT`, `ray:auto` | on the cluster that this machine is part of |
+    | `ray:HOST:PORT` | on the cluster that this machine is part of |
     | `ray://HOST:PORT` | on a cluster that this machine is not part of |
 
     `limit` in seconds per task; `retries` of a task whose worker died; `cores` and, on Ray, `gpus` of each worker.
@@ -48,8 +48,8 @@ def executor(
         number = int(where) if colon else max(1, _cores() // whole)
         return Supervised(Processes(number, whole), limit, retries)
     if kind == "ray":
-        if colon and not re.fullmatch(r"auto|(//)?[^\s/]+:\d+", where):
-            raise _unknown(text, "an address is `ray:HOST:PORT`, `ray:auto` or `ray://HOST:PORT`")
+        if colon and not re.fullmatch(r"(//)?[^\s/]+:\d+", where):
+            raise _unknown(text, "an address is `ray:HOST:PORT` or `ray://HOST:PORT`")
         address = text if where.startswith("//") else where or None
         return Supervised(Actors(address, cores, gpus), limit, retries)
     known = ", ".join(f"`{name}`" for name in KINDS)

@@ -17,7 +17,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from archir.errors import fail
-from archir.search.executors.attempt import Ready, attempt, line, prepare
+from archir.search.executors.attempt import Packed, Ready, attempts, line, prepare
 from archir.search.executors.contract import Outcome, Score, Work
 from archir.search.executors.crew import Crew, DiedError, Worker
 
@@ -35,18 +35,17 @@ class Process(Worker):
         self.process.start()
         theirs.close()
 
-    def send(self, key: str, task: Any) -> None:
-        """Pickle the task, and send it."""
-        packed = bytes(ForkingPickler.dumps(task))
+    def send(self, portion: Sequence[Packed]) -> None:
+        """Send it all; the worker waits for it."""
         try:
-            self.pipe.send((key, packed))
+            self.pipe.send(portion)
         except OSError:
             return
 
-    def receive(self) -> Ready | Outcome:
+    def receive(self) -> Ready | list[Outcome]:
         """What the pipe holds; what a process said before it ended counts."""
         try:
-            said: Ready | Outcome = self.pipe.recv()
+            said: Ready | list[Outcome] = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(_PATIENCE)
             raise DiedError(_how(self.process.exitcode)) from None
@@ -63,7 +62,7 @@ class Process(Worker):
 class Processes(Crew[Process]):
     """A number of processes of a number of cores each. Every one has a copy of the work."""
 
-    ahead = 0  # a pipe that is full would make us wait for a worker that may never be done
+    most = 1
 
     def __init__(self, number: int, cores: int) -> None:
         self._number, self._cores = number, cores
@@ -86,6 +85,10 @@ class Processes(Crew[Process]):
             self._packed = bytes(ForkingPickler.dumps(work))
         except Exception as error:
             raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
+
+    def pack(self, task: Any) -> bytes:
+        """Pickle it as `multiprocessing` does."""
+        return bytes(ForkingPickler.dumps(task))
 
     def hire(self) -> Process:
         """Start a process."""
@@ -113,8 +116,7 @@ def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
     try:
         pipe.send(ready)
         while score is not None:
-            key, task = pipe.recv()
-            pipe.send(attempt(_Unpacking(score), key, task))
+            pipe.send(attempts(score, pipe.recv()))
     except (EOFError, OSError):
         return
 
@@ -136,13 +138,3 @@ class _Packed:
     def prepare(self) -> Score:
         work: Work = ForkingPickler.loads(self._packed)
         return work.prepare()
-
-
-class _Unpacking:
-    """A score of pickled tasks, for the same reason."""
-
-    def __init__(self, score: Score) -> None:
-        self._score = score
-
-    def __call__(self, task: bytes) -> Any:
-        return self._score(ForkingPickler.loads(task))

@@ -1,7 +1,7 @@
 """How tasks are given to workers that may die.
 
-A worker scores what it is given in the order in which it came, so the first task that it holds is the one it works on:
-that one's clock runs, and that one is blamed if the worker dies. What it holds besides waits again.
+A worker holds one task; or several short ones, where sending costs more than waiting for each other. If one of several
+is too much for the worker, or for the time limit, nobody is blamed: all of them are given out again, one by one.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from types import TracebackType
 from typing import Any, Generic, Self
 
 from archir.errors import fail
-from archir.search.executors.attempt import Ready, line
+from archir.search.executors.attempt import Packed, Ready, line
 from archir.search.executors.contract import Failed, Outcome, Reason, Work
 from archir.search.executors.crew import Crew, DiedError, WorkerT
 
-SHORT = 1.0
-"""Who took fewer seconds for a task is given the next one ahead of time; a long one might wait there while others have
-nothing to do."""
+PORTION = 0.1
+"""Seconds that tasks which are sent together take together."""
 
 
 @dataclass
@@ -29,17 +27,18 @@ class _Job:
     key: str
     task: Any
     deaths: int = 0
+    alone: bool = False
 
 
 @dataclass(eq=False)
 class _Desk(Generic[WorkerT]):
-    """A worker and the jobs it holds; `name` once it is ready; `since` when it began the first of them."""
+    """A worker and the jobs it holds since then; `name` once it is ready; seconds that a job took on average lately."""
 
     worker: WorkerT
     name: str = ""
-    jobs: deque[_Job] = field(default_factory=deque)
+    jobs: list[_Job] = field(default_factory=list)
     since: float = 0.0
-    quick: bool = False
+    pace: float = PORTION
 
 
 class Supervised(Generic[WorkerT]):
@@ -79,13 +78,14 @@ class Supervised(Generic[WorkerT]):
             self._work = work
         self._waiting = deque(_Job(key, task) for key, task in tasks)
         self._size, self._early = self.crew.size(), 0
-        left = len(tasks)
+        left, outcomes = len(tasks), list[Outcome]()
         try:
             while left:
                 self._hire(min(self._size, left))
-                for outcome in chain(self._give_out(), self._heard(), self._late()):
-                    left -= 1
-                    yield outcome
+                outcomes += self._give_out()  # before outcomes are looked at, which may take a while
+                left -= len(outcomes)
+                yield from outcomes
+                outcomes = [*self._heard(), *self._late()] if left else []
         finally:
             self._dismiss(*(desk for desk in self._desks if desk.jobs))
 
@@ -94,19 +94,29 @@ class Supervised(Generic[WorkerT]):
             self._desks.append(_Desk(self.crew.hire()))
 
     def _give_out(self) -> Iterator[Outcome]:
-        """Fill the desks, those without work first; tasks that cannot be sent at all have failed."""
-        for held in range(1 + self.crew.ahead):
-            for desk in self._desks:
-                while self._waiting and desk.name and len(desk.jobs) == held and (desk.quick or not held):
+        """A portion for each worker without one; tasks that cannot be sent at all have failed."""
+        for desk in self._desks:
+            while self._waiting and desk.name and not desk.jobs:
+                portion: list[Packed] = []
+                for _ in range(self._portion(desk)):
+                    if portion and self._waiting[0].alone:
+                        break
                     job = self._waiting.popleft()
                     try:
-                        desk.worker.send(job.key, job.task)
+                        portion.append((job.key, self.crew.pack(job.task)))
+                        desk.jobs.append(job)
                     except Exception as error:
                         yield Failed(job.key, "exception", line(error), 0.0, desk.name)
-                        continue
-                    if not desk.jobs:
-                        desk.since = time.monotonic()
-                    desk.jobs.append(job)
+                if portion:
+                    desk.worker.send(portion)
+                    desk.since = time.monotonic()
+
+    def _portion(self, desk: _Desk[WorkerT]) -> int:
+        """How many jobs to send together: few in the end, so that all workers are done at about the same time."""
+        if self._waiting[0].alone:
+            return 1
+        fair = len(self._waiting) // (2 * len(self._desks))
+        return max(1, min(self.crew.most, fair, int(PORTION / max(desk.pace, 1e-6))))
 
     def _heard(self) -> Iterator[Outcome]:
         """What workers say, as soon as one says something; nothing once the first of the time limits is over."""
@@ -128,22 +138,23 @@ class Supervised(Generic[WorkerT]):
                     raise fail("A2604", f"worker {said.worker} cannot prepare: {said.problem}")
                 desk.name, self._early = said.worker, 0
             else:
-                desk.jobs.popleft()
-                desk.since, desk.quick = time.monotonic(), said.seconds < SHORT
-                yield said
+                desk.pace = sum(outcome.seconds for outcome in said) / len(said)
+                desk.jobs.clear()
+                yield from said
 
     def _died(self, desk: _Desk[WorkerT], how: str) -> Iterator[Outcome]:
         self._dismiss(desk)
         if not desk.name:
             self._died_early(how)
+        elif len(desk.jobs) > 1:
+            self._again(desk)
         elif desk.jobs:
-            job = desk.jobs[0]
-            job.deaths += 1
-            if job.deaths <= self.retries:
-                self._waiting.extendleft(reversed(desk.jobs))
+            desk.jobs[0].deaths += 1
+            if desk.jobs[0].deaths <= self.retries:
+                self._again(desk)
             else:
-                times = f" {job.deaths} times" if job.deaths > 1 else ""
-                yield self._give_up(desk, "died", f"its worker died{times}: {how}")
+                times = f" {desk.jobs[0].deaths} times" if desk.jobs[0].deaths > 1 else ""
+                yield self._failed(desk, "died", f"its worker died{times}: {how}")
 
     def _died_early(self, how: str) -> None:
         """Workers that die before they are prepared are hired again, but not for ever: others may still do the work."""
@@ -160,12 +171,18 @@ class Supervised(Generic[WorkerT]):
             over = self.limit is not None and desk.jobs and seconds > self.limit
             if over and not self.crew.speaking([desk.worker], 0.0):
                 self._dismiss(desk)
-                yield self._give_up(desk, "time", f"took more than {self.limit:g} s")
+                if len(desk.jobs) > 1:
+                    self._again(desk)
+                else:
+                    yield self._failed(desk, "time", f"took more than {self.limit:g} s")
 
-    def _give_up(self, desk: _Desk[WorkerT], reason: Reason, message: str) -> Failed:
-        first, *others = desk.jobs
-        self._waiting.extendleft(reversed(others))
-        return Failed(first.key, reason, message, time.monotonic() - desk.since, desk.name)
+    def _again(self, desk: _Desk[WorkerT]) -> None:
+        for job in reversed(desk.jobs):
+            job.alone = True
+            self._waiting.appendleft(job)
+
+    def _failed(self, desk: _Desk[WorkerT], reason: Reason, message: str) -> Failed:
+        return Failed(desk.jobs[0].key, reason, message, time.monotonic() - desk.since, desk.name)
 
     def _dismiss(self, *desks: _Desk[WorkerT]) -> None:
         for desk in desks:

@@ -1,0 +1,128 @@
+"""A step of a supernet against the same step of the architecture's own network, what changing architectures costs, and
+what a step holds in memory.
+
+A step is forward and backward of one path, batch 64. Both run in turns, and the ratio is the median over turns and
+architectures.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from measure import Table
+from torch import Tensor, nn
+
+import archir
+from archir.ir.typing import infer
+from archir.search.architecture import Architecture
+from archir.search.space import Space
+from archir_torch.supernet import SuperNetwork, extract
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+SPACES: dict[str, tuple[str, dict[str, Any]]] = {
+    "TrioNet": ("trionet/trionet.arch", {"size": 64}),
+    "Once-for-all": ("mobilenet_v3_ofa/mobilenet_v3_ofa.arch", {"resolution": 64}),
+    "AutoFormer-Tiny": ("autoformer/autoformer.arch", {"size": 64}),
+    "GLiT-Tiny": ("glit/glit.arch", {"size": 64}),
+}
+BATCH, WARM = 64, 300
+
+
+def run(device: str, quick: bool) -> Table:
+    torch.manual_seed(0)
+    columns = [
+        "space", "own, ms", "supernet, ms", "ratio", "plan of a new architecture, ms", "saved: own, MiB",
+        "saved: supernet, MiB", "gradients, MiB", "supernet, MiB",
+    ]  # fmt: skip
+    threads = "" if device != "cpu" else f", {torch.get_num_threads()} threads"
+    table = Table(f"a step of one path, 64 pixels, batch {BATCH}{threads}", columns)
+    for name, (path, parameters) in SPACES.items():
+        space = archir.load(EXAMPLES / path, **parameters)
+        table.add(name, *_row(space, device, 2 if quick else 5, 2 if quick else 5))
+        print(f"  {name} done", flush=True)
+    return table
+
+
+def _row(space: Space, device: str, architectures: int, turns: int) -> list[str]:
+    model = SuperNetwork(space.graph).to(device).train()
+    (number,) = space.graph.inputs.values()
+    images = torch.randn(BATCH, *infer(space.graph)[number].shape, device=device)
+    labels = torch.randint(10, (BATCH,), device=device)
+    switching = _switching(model, space)
+    own, shared, ratios = [], [], []
+    saved: list[tuple[int, int, int]] = []
+    for seed in range(architectures):
+        architecture = space.sample(seed, policy="choices")
+        network = extract(model, architecture).train()
+        steps = [_step(network, images, labels), _step(model, images, labels, architecture)]
+        for turn in range(turns + 1):
+            one, other = (_timed(step, device) for step in steps)
+            if turn:
+                own.append(one)
+                shared.append(other)
+                ratios.append(other / one)
+        gradients = sum(p.grad.nbytes for p in model.parameters() if p.grad is not None)
+        saved.append((_saved(network, steps[0]), _saved(model, steps[1]), gradients))
+    whole = sum(p.nbytes for p in model.parameters())
+    numbers = [median(column) for column in zip(*saved, strict=True)]
+    return [
+        f"{1e3 * median(own):.1f}", f"{1e3 * median(shared):.1f}", f"{median(ratios):.3f}", f"{1e3 * switching:.2f}",
+        *(f"{number / 2**20:.1f}" for number in [*numbers, whole]),
+    ]  # fmt: skip
+
+
+def _switching(model: SuperNetwork, space: Space) -> float:
+    """Seconds that the plan of an architecture takes that was not met before; choices were."""
+    for seed in range(WARM):
+        model.plan(space.sample(seed, policy="choices"))
+    times = []
+    for seed in range(WARM, 2 * WARM):
+        architecture = space.sample(seed, policy="choices")
+        begin = time.perf_counter()
+        model.plan(architecture)
+        times.append(time.perf_counter() - begin)
+    return median(times)
+
+
+def _step(
+    module: nn.Module, images: Tensor, labels: Tensor, architecture: Architecture | None = None
+) -> Callable[[], None]:
+    def step() -> None:
+        module.zero_grad(set_to_none=True)
+        F.cross_entropy(module(images, *([architecture] if architecture is not None else [])), labels).backward()
+
+    return step
+
+
+def _timed(step: Callable[[], None], device: str) -> float:
+    if device != "cpu":
+        torch.cuda.synchronize()
+    begin = time.perf_counter()
+    step()
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter() - begin
+
+
+def _saved(module: nn.Module, step: Callable[[], None]) -> int:
+    """Bytes kept for the gradient: every storage once, without parameters and buffers."""
+    held = {t.untyped_storage().data_ptr() for t in [*module.parameters(), *module.buffers()]}
+    found: dict[int, int] = {}
+    kept: list[Tensor] = []
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in held:
+            found[storage.data_ptr()] = storage.nbytes()
+            kept.append(tensor.detach())  # so that no later tensor gets the address
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        step()
+    return sum(found.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -51,10 +51,10 @@ Outcome = Done | Failed
 class Executor(Protocol):
     """A context manager: workers live while it is open, and stay prepared as long as the work is the same object."""
 
-    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Iterator[Outcome]:
+    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
         """One outcome per task (a key, and what is scored), in the order in which they come.
 
-        Whoever stops early, or is interrupted, loses what is under way, and nothing else.
+        Whoever stops early (`close`), or is interrupted, loses what is under way, and nothing else.
         Raises ArchError (A2604) if workers cannot start or prepare.
         """
         ...

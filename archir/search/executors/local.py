@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ class LocalExecutor:
     ) -> None:
         self._work = self._score = None
 
-    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Iterator[Outcome]:
+    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
         """One outcome per task, in order; see `Executor`."""
         if not tasks:
             return

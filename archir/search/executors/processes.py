@@ -6,6 +6,7 @@ it dies, the others go on.
 
 from __future__ import annotations
 
+import copyreg
 import multiprocessing
 import os
 import signal
@@ -82,13 +83,13 @@ class Processes(Crew[Process]):
     def load(self, work: Work) -> None:
         """Pickle the work, once for all."""
         try:
-            self._packed = bytes(ForkingPickler.dumps(work))
+            self._packed = bytes(_Pickler.dumps(work))
         except Exception as error:
             raise fail("A2604", f"the work cannot be sent to workers: {line(error)}") from error
 
     def pack(self, task: Any) -> bytes:
-        """Pickle it as `multiprocessing` does."""
-        return bytes(ForkingPickler.dumps(task))
+        """Pickle it."""
+        return bytes(_Pickler.dumps(task))
 
     def hire(self) -> Process:
         """Start a process."""
@@ -127,6 +128,15 @@ def _follow() -> None:
     assert parent is not None
     wait([parent.sentinel])
     os._exit(1)
+
+
+class _Pickler(ForkingPickler):
+    """Everything is in the bytes, for any number of processes to read. Torch teaches `ForkingPickler` to leave tensors
+    behind, where one process can fetch them."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.dispatch_table = copyreg.dispatch_table
 
 
 class _Packed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self
@@ -67,7 +67,7 @@ class Supervised(Generic[WorkerT]):
             self._work = None
             self.crew.close()
 
-    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Iterator[Outcome]:
+    def run(self, work: Work, tasks: Sequence[tuple[str, Any]]) -> Generator[Outcome, None, None]:
         """One outcome per task; see `Executor`."""
         if not tasks:
             return

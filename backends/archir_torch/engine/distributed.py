@@ -24,11 +24,25 @@ class World(NamedTuple):
     size: int
 
 
+_apart = False
+
+
 def world() -> World:
     """This process among those that train together: 0 of 1 if it is alone."""
-    if not (dist.is_available() and dist.is_initialized()):
+    if _apart or not (dist.is_available() and dist.is_initialized()):
         return World(0, 1)
     return World(dist.get_rank(), dist.get_world_size())
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Inside, this process is alone, and what it does is nothing that the others have a part in."""
+    global _apart
+    before, _apart = _apart, True
+    try:
+        yield
+    finally:
+        _apart = before
 
 
 def start(device: str) -> str:

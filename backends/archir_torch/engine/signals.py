@@ -39,3 +39,16 @@ def interruptions() -> Iterator[Callable[[], bool]]:
         _outer.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def left_to_others() -> Iterator[None]:
+    """Inside, signals are noted by who notes them outside. If nobody does, as in a worker, they act as there."""
+    if _outer:
+        yield
+        return
+    _outer.append(lambda: False)
+    try:
+        yield
+    finally:
+        _outer.clear()

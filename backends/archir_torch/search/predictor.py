@@ -69,9 +69,18 @@ def agreement(space: Space, trials: Sequence[Trial], score: str, seed: int) -> f
     return spearman(scores, predicted)
 
 
-def _known(space: Space, trials: Sequence[Trial], score: str) -> tuple[list[Architecture], list[float]]:
-    done = [one for one in trials if one.status == "done" and one.scores.get(score) is not None]
-    if len(done) < LEAST:
+def require_enough(trials: Sequence[Trial], score: str) -> None:
+    """Raise ArchError (A2211) if a predictor of a score has too few trials."""
+    if (count := len(_done(trials, score))) < LEAST:
         hint = 'start.trials = "..." names a phase that tried candidates'
-        raise fail("A2211", f"a predictor is fitted to {LEAST} trials with `{score}`, not {len(done)}", None, hint)
+        raise fail("A2211", f"a predictor is fitted to {LEAST} trials with `{score}`, not {count}", None, hint)
+
+
+def _done(trials: Sequence[Trial], score: str) -> list[Trial]:
+    return [one for one in trials if one.status == "done" and one.scores.get(score) is not None]
+
+
+def _known(space: Space, trials: Sequence[Trial], score: str) -> tuple[list[Architecture], list[float]]:
+    require_enough(trials, score)
+    done = _done(trials, score)
     return [space.architecture(one.architecture) for one in done], [float(one.scores[score] or 0.0) for one in done]

@@ -16,17 +16,19 @@ from archir.ir.serial import from_json
 from archir.runs import Trial
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from archir_torch.data import Data
+from archir_torch.data import Data, Split
+from archir_torch.data.choosing import limited
 from archir_torch.engine import loop
 from archir_torch.engine.feed import Feed
 from archir_torch.engine.learner import autocast
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Augment, Many, Settings
+from archir_torch.engine.signals import left_to_others
 from archir_torch.proxies import PROXIES
 from archir_torch.recalibration import recalibrate
 from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job
-from archir_torch.search.predictor import Predictor, fitted
+from archir_torch.search.predictor import Predictor, fitted, require_enough
 from archir_torch.search.recipe import Phase
 from archir_torch.search.task import Task
 from archir_torch.supernet import extract
@@ -74,6 +76,19 @@ class Scoring:
     supernet: SupernetRecord | None
     earlier: Sequence[Trial]
 
+    def check(self) -> None:
+        """Raise ArchError if no candidate could be scored: A1110 (no such proxy), A2210 (no supernet), A2211 (too few
+        trials)."""
+        if self.scorer.kind == "inherited" and self.supernet is None:
+            hint = 'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair'
+            raise fail("A2210", f"phase `{self.phase.name}` has no supernet to score with", None, hint)
+        if self.scorer.kind == "predictor":
+            require_enough(self.earlier, self.scorer.score)
+        for name in self.scorer.proxies if self.scorer.kind == "proxies" else ():
+            if name not in PROXIES:
+                hint = suggest(name, PROXIES) or f"proxies are {', '.join(sorted(PROXIES))}"
+                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+
     def prepare(self) -> Callable[[Request], Mapping[str, float]]:
         """The function that scores; called in the worker."""
         torch.set_num_threads(self.threads)
@@ -85,8 +100,7 @@ class Scoring:
         """What a phase would be given that scores."""
         assert self.phase.data is not None
         weights, held_out = self.data.halves(self.phase.data.weights, seed=self.seed)
-        if self.scorer.images is not None and self.scorer.images < len(held_out):
-            held_out = held_out.chosen(torch.arange(self.scorer.images))
+        held_out = some(held_out, self.scorer.images, self.seed)
         data = replace(self.data, train=weights, held_out=held_out)
         return Job(self.phase, space, data, self.seed, self.device)
 
@@ -95,9 +109,7 @@ Score = Callable[[Architecture, float], Mapping[str, float]]
 
 
 def _inherited(work: Scoring, space: Space) -> Score:
-    if work.supernet is None:
-        hint = 'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair'
-        raise fail("A2210", f"phase `{work.phase.name}` has no supernet to score with", None, hint)
+    assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
     model = record.model(tensors).to(work.device)
@@ -127,18 +139,15 @@ def _training(work: Scoring, space: Space) -> Score:
         epochs = max(1, round(budget * work.phase.training.epochs))
         phase = work.phase.model_copy(update={"training": work.phase.training.model_copy(update={"epochs": epochs})})
         train = Train(replace(job, phase=phase, architecture=dict(architecture)), TrainOptions(evaluate_every=epochs))
-        rows = loop.run(train, epochs=train.epochs, steps=train.steps, seed=work.seed, phase=work.phase.name)
+        with left_to_others():
+            rows = loop.run(train, epochs=train.epochs, steps=train.steps, seed=work.seed, phase=work.phase.name)
         return {name: float(value) for name, value in rows[-1].items() if name not in ("epoch", "seconds")}
 
     return score
 
 
 def _proxies(work: Scoring, space: Space) -> Score:
-    for name in work.scorer.proxies:
-        if name not in PROXIES:
-            hint = suggest(name, PROXIES) or f"proxies are {', '.join(sorted(PROXIES))}"
-            raise fail("A1110", f"there is no proxy `{name}`", None, hint)
-    images = work.job(space).data.train.chosen(torch.arange(work.phase.training.batch))
+    images = some(work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
         untrained = trial(space.specialize(architecture), images, work.seed)
@@ -155,6 +164,11 @@ def _predictor(work: Scoring, space: Space) -> Score:
 _KINDS: Mapping[str, Callable[[Scoring, Space], Score]] = {
     "inherited": _inherited, "training": _training, "proxies": _proxies, "predictor": _predictor,
 }  # fmt: skip
+
+
+def some(split: Split, count: int | None, seed: int) -> Split:
+    """At most so many images, of every class the same part: sources may be in the order of their classes."""
+    return split.chosen(limited(split.labels, count, seed))
 
 
 def arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:

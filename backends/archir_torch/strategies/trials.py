@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from types import TracebackType
 from typing import Any
 
@@ -16,6 +17,7 @@ from archir.ir.serial import to_json
 from archir.runs import Trial
 from archir.search.architecture import Architecture
 from archir.search.executors import Done, Executor, executor
+from archir.search.executors import Outcome as Found
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.front import rows
 from archir.search.multi.registry import Kind, strategies
@@ -68,8 +70,11 @@ class Trials:
         self.search = search
         self.epochs = self.search.batches
         self.batches = 0
+        self.tried: dict[int, Scores | None] = {}
+        """What was told, by id."""
         self._workers: Executor | None = None
         self._work = self._scoring()
+        self._work.check()
         self._over = False
 
     def restricted(self, architecture: Architecture) -> Architecture:
@@ -89,11 +94,12 @@ class Trials:
         return self.job.executor or self.options.executor
 
     def __enter__(self) -> Trials:
-        if distributed.world().rank == 0:
-            options = self.options
-            self._workers = executor(
-                self._who, limit=options.limit, retries=options.retries, cores=options.cores, gpus=options.gpus
-            ).__enter__()
+        options = self.options
+        with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
+            if leads:
+                self._workers = executor(
+                    self._who, limit=options.limit, retries=options.retries, cores=options.cores, gpus=options.gpus
+                ).__enter__()
         return self
 
     def __exit__(
@@ -111,14 +117,22 @@ class Trials:
             batch = self.search.ask()
             found = self._scored(batch)
             self.search.tell([(candidate, found[candidate.id]) for candidate in batch])
+            self.tried |= found
             self.batches += 1
             self._over = not self.search.ask()
         return {"failed": float(sum(scores is None for scores in found.values()))}
 
     def _scored(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
-        """The scores of a batch; None for what failed. Of several processes, the first one sees to it."""
-        if distributed.world().rank == 0:
-            self._try(batch)
+        """The scores of a batch; None for what failed. Of several processes, the first one sees to it.
+
+        Raises Interrupted, in all of them.
+        """
+        stopped = False
+        with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
+            if leads:
+                stopped = self._try(batch)
+        if distributed.agreed(stopped)[0]:
+            raise Interrupted(f"{self.job.phase.name} was stopped after {len(self.job.trials.known)} trials")
         told = distributed.told(json.dumps({one.id: self._result(one) for one in batch}))
         return {int(number): scores for number, scores in json.loads(told).items()}
 
@@ -128,36 +142,38 @@ class Trials:
             return None
         return {name: value for name, value in trial.scores.items() if value is not None}
 
-    def _try(self, batch: Sequence[Candidate]) -> None:
-        """Score what is not in the journal, and write it there."""
+    def _try(self, batch: Sequence[Candidate]) -> bool:
+        """Score what is not in the journal, and write it there; whether somebody stopped it."""
         known = self.job.trials.known
         left = {str(c.id): c for c in batch if c.id not in known or known[c.id].hash != c.hash}
         if not left:
-            return
+            return False
         assert self._workers is not None
         whole = {key: self.opened.completed(candidate.architecture) for key, candidate in left.items()}
         tasks = [(key, Request(whole[key].codes, candidate.budget)) for key, candidate in left.items()]
-        with interruptions() as interrupted:
-            for one in self._workers.run(self._work, tasks):
-                done = isinstance(one, Done)
-                self.job.trials.put(Trial(
-                    id=left[one.key].id, hash=left[one.key].hash, architecture=dict(whole[one.key]),
-                    status="done" if done else "failed", scores=dict(one.scores) if isinstance(one, Done) else {},
-                    seconds=one.seconds, error=None if isinstance(one, Done) else f"{one.reason}: {one.message}",
-                    worker=one.worker,
-                ))  # fmt: skip
-                if interrupted():
-                    raise Interrupted(f"{self.job.phase.name} was stopped after {len(known)} trials")
+        with (
+            distributed.alone(),
+            interruptions() as interrupted,
+            closing(self._workers.run(self._work, tasks)) as found,
+        ):
+            try:
+                for one in found:
+                    self.job.trials.put(_trial(left[one.key], whole[one.key], one))
+                    if interrupted():
+                        return True
+            except Interrupted:  # in the midst of a candidate
+                return True
+        return False
 
     # an epoch
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
         """The best scores until now, and how many were tried."""
-        trials = self.job.trials.known.values()
-        found: dict[str, float] = {"trials": len(trials), "failed": sum(trial.status == "failed" for trial in trials)}
+        failed = sum(scores is None for scores in self.tried.values())
+        found: dict[str, float] = {"trials": len(self.tried), "failed": failed}
         best = self.search.best()
         if best is not None:
-            scores = self._result(best) or {}
+            scores = self.tried[best.id] or {}
             found |= {name.removeprefix("held_out_"): value for name, value in scores.items()}
         if self.options.scorer.kind == "predictor" and epoch == 0:
             scorer = self.options.scorer
@@ -202,6 +218,16 @@ class Trials:
     def _whole(self, candidate: Candidate) -> Candidate:
         architecture: Architecture = self.opened.completed(candidate.architecture)
         return Candidate(candidate.id, architecture, candidate.hash, candidate.budget)
+
+
+def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
+    """What came of a candidate, as the journal has it."""
+    done = isinstance(found, Done)
+    return Trial(
+        id=candidate.id, hash=candidate.hash, architecture=dict(whole), status="done" if done else "failed",
+        scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
+        error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
+    )  # fmt: skip
 
 
 def _register(name: str, kind: Kind) -> None:

@@ -1,0 +1,154 @@
+"""A small search of every kind that tries candidates, for tests to share."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor
+
+import archir
+from archir.ir.graph import Graph, NodeId
+from archir.runs import Run, Trial
+from archir.search.space import Space
+from archir_torch.objectives import Batch, Outputs
+from archir_torch.objectives.classification import Classification, ClassificationSettings
+
+ELASTIC = """
+net elastic() {
+    input x: f32[1, 8, 8]
+    width = choose width(4, 6, 8)
+    x = x |> conv(width, kernel=choose kernel(1, 3), bias=false) |> batch_norm |> relu
+    x = x |> choose op @op {
+        skip: identity
+        pool: max_pool(3, stride=1)
+        conv: conv(width, kernel=choose inner(1, 3, 5), bias=false) |> batch_norm |> relu
+    }
+    y = x |> choose last {
+        skip: identity
+        conv: conv(width, kernel=3, bias=false) |> batch_norm |> relu
+    }
+    output logits = y |> global_avg_pool |> linear(10)
+}
+"""
+"""60 architectures; `inner` is there with `op` = conv alone."""
+
+RECIPE = """
+space = "elastic.arch"
+threads = 1
+
+[data]
+source = "digits"
+limit = 190
+
+[[phase]]
+name = "supernet"
+strategy = "sandwich"
+training = { epochs = 2, batch = 32 }
+weights = { lr = 0.1 }
+options = { drawn = 1 }
+
+[[phase]]
+name = "evolve"
+strategy = "evolution"
+start = { weights = "supernet" }
+training = { batch = 32 }
+
+[phase.options]
+preset = "spos"
+population = 8
+parents = 4
+mutations = 3
+crossovers = 3
+generations = 4
+scorer = { recalibrate = 2 }
+
+[[phase]]
+name = "plane"
+strategy = "nsga2"
+start = { weights = "supernet" }
+training = { batch = 32 }
+options = { objectives = ["accuracy:max", "macs:min"], population = 6, generations = 3, where = "params <= 1500" }
+
+[[phase]]
+name = "halve"
+strategy = "successive_halving"
+training = { epochs = 2, batch = 32 }
+options = { population = 4, eta = 2, rungs = 2, scorer = { kind = "training" } }
+
+[[phase]]
+name = "finals"
+strategy = "finalists"
+start = { trials = "evolve" }
+training = { epochs = 1, batch = 32 }
+options = { count = 3 }
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "evolve", weights = "supernet" }
+training = { epochs = 2, batch = 32 }
+"""
+"""A supernet, what is scored with its weights and without them, and a network that is trained on."""
+PHASES = ("supernet", "evolve", "plane", "halve", "finals", "retrain")
+
+
+class MoodyOptions(ClassificationSettings):
+    """What becomes of networks that pool, or of all networks."""
+
+    mood: Literal["raise", "memory", "nan", "sleep", "die"] = "raise"
+    everywhere: bool = False
+
+
+class Moody(Classification):
+    """Classification that some networks are not made for."""
+
+    model = MoodyOptions
+
+    def __init__(self, settings: MoodyOptions | None = None, folder: Path | None = None) -> None:
+        super().__init__()
+        self.options = settings or MoodyOptions()
+        self.ill = False
+
+    def reads(self, graph: Graph) -> dict[str, NodeId]:
+        pools = any(type(graph[number].op).__name__ == "MaxPool" for number in graph)
+        self.ill = pools or self.options.everywhere
+        if self.ill:
+            match self.options.mood:
+                case "raise":
+                    raise ValueError("pools are closed")
+                case "memory":
+                    raise MemoryError("pools are full")
+                case "sleep":
+                    time.sleep(60)
+                case "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+        return super().reads(graph)
+
+    def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
+        found = super().measure(outputs, batch, seed)
+        return {name: value * math.nan for name, value in found.items()} if self.ill else found
+
+
+def elastic() -> Space:
+    """The space `ELASTIC`."""
+    return archir.loads(ELASTIC)
+
+
+def recipe(folder: Path, text: str = RECIPE) -> Path:
+    """A recipe of the space, and the space, as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "elastic.arch").write_text(ELASTIC)
+    path = folder / "recipe.toml"
+    path.write_text(text)
+    return path
+
+
+def trials_of(run: Run, phase: str) -> list[Trial]:
+    """The trials of a phase, without how long they took, and where."""
+    return [replace(trial, seconds=None, worker=None) for trial in run.phase(phase).trials()]

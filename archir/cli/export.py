@@ -32,16 +32,19 @@ def export_command(run: Path, output: Path, opset: int, as_trained: bool, no_ver
     module = api.compile(graph)
     torch.load(module, run / runs.WEIGHTS)
     metadata = {"architecture": architecture}
-    report = backends.get("onnx").write(
+    onnx, runner = backends.get("onnx"), torch.runner(module)
+    report = onnx.write(
         graph,
         output,
         torch.arrays(module),
-        reference=None if no_verify else torch.runner(module),
+        reference=None if no_verify else runner,
         opset=opset,
         metadata=metadata,
         deployed=not as_trained,
     )
+    certificate = onnx.certify(output, report, None if no_verify else runner)
     if as_json:
-        emit(asdict(report))
+        emit({**asdict(report), "certificate": certificate})
     else:
         click.echo(f"wrote {', '.join(map(str, report.files))}: {report}")
+        click.echo(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")

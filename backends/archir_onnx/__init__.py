@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
 from archir_onnx.bench import OnnxBench, bench
+from archir_onnx.certificate import Verified, certify, look
 from archir_onnx.files import save
 from archir_onnx.model import build, supports
 from archir_onnx.verify import TOLERANCE, Report, check, session, verify
@@ -64,6 +65,14 @@ class OnnxBackend:
             return Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node), written)
         inputs = {name: types[number] for name, number in given.inputs.items()}
         return replace(verify(path, reference, inputs, tolerance=tolerance), files=written)
+
+    def certify(self, path: Path, report: Report, reference: Callable[[Arrays], Arrays] | None = None) -> Path:
+        """Write the certificate of a model that was written, beside it; its file (see `archir_onnx.certificate`)."""
+        return certify(path, report, reference)
+
+    def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
+        """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""
+        return look(path, providers)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Run a model file on arrays."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from archir_torch.search.run import Search
 
 BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
-NETWORK, MODEL = "network.json", "model.onnx"
+NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
@@ -51,7 +51,7 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
         files[WEIGHTS] = save_tensors(module_of(outcome)[1].state_dict())
         if found.recipe.export:
-            files[MODEL], summary["onnx"] = _exported(found, outcome)
+            files[MODEL], files[CERTIFICATE], summary["onnx"] = _exported(found, outcome)
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
     files[REPORT] = page(_report(found, outcomes, summary))
     found.run.write(files)
@@ -109,7 +109,8 @@ def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:
     return outcome.network, module.eval()
 
 
-def _exported(found: Search, outcome: Outcome) -> tuple[bytes, dict[str, Any]]:
+def _exported(found: Search, outcome: Outcome) -> tuple[bytes, bytes, dict[str, Any]]:
+    """The model, its certificate, and how far it is from torch."""
     graph, module = module_of(outcome)
     torch, onnx = backends.get("torch"), backends.get("onnx")
     options = {} if found.recipe.opset is None else {"opset": found.recipe.opset}
@@ -117,10 +118,10 @@ def _exported(found: Search, outcome: Outcome) -> tuple[bytes, dict[str, Any]]:
     metadata = {"architecture": architecture, "recipe": found.run.title}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / MODEL
-        report = onnx.write(
-            graph, path, torch.arrays(module), reference=torch.runner(module), metadata=metadata, **options
-        )
-        return path.read_bytes(), {"difference": report.absolute, "relative": report.relative}
+        runner = torch.runner(module)
+        report = onnx.write(graph, path, torch.arrays(module), reference=runner, metadata=metadata, **options)
+        certificate = onnx.certify(path, report, runner)
+        return path.read_bytes(), certificate.read_bytes(), {"difference": report.absolute, "relative": report.relative}
 
 
 def _phases(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:

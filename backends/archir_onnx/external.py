@@ -1,0 +1,89 @@
+"""Data beside a model, looked at before anything reads it: neither onnx's checker nor onnxruntime refuse all that they
+should."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path, PurePosixPath
+
+import onnx
+from onnx import helper
+
+from archir.errors import fail
+
+_KEYS = {"location", "offset", "length", "checksum"}
+
+
+def read(path: Path) -> onnx.ModelProto:
+    """A model, without the data beside it. Raises ArchError (A0916) if it is none, or its data is where it may not be."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except OSError as error:
+        raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
+    except Exception as error:  # protobuf's, which has no types to name it by
+        raise fail("A0916", f"{path} is no ONNX model: {error}") from None
+    for tensor in tensors(model.graph):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            _check(tensor, path)
+    return model
+
+
+def files(model: onnx.ModelProto, path: Path) -> list[Path]:
+    """The model's file and those that its data is in."""
+    locations = {
+        entry.value
+        for tensor in tensors(model.graph)
+        if tensor.data_location == onnx.TensorProto.EXTERNAL
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    return [path, *(path.parent / location for location in sorted(locations))]
+
+
+def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a graph: its weights, those of attributes, and those of graphs inside."""
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
+    for node in graph.node:
+        for attribute in node.attribute:
+            yield from ([attribute.t] if attribute.HasField("t") else [])
+            yield from attribute.tensors
+            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                yield from tensors(inner)
+
+
+def _check(tensor: onnx.TensorProto, path: Path) -> None:
+    """Raise ArchError (A0916) unless a tensor's data is a part of an ordinary file in the model's folder."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    where = f"the data of `{tensor.name}` in {path}"
+    if unknown := sorted(entries.keys() - _KEYS):
+        raise fail("A0916", f"{where} has an entry `{unknown[0]}`, which means nothing")
+    location = entries.get("location", "")
+    if not location or "\\" in location or len(PurePosixPath(location).parts) != 1 or location in (".", ".."):
+        raise fail("A0916", f"{where} is said to be in `{location}`, which is no file of the model's folder")
+    beside = path.parent / location
+    try:
+        facts = beside.lstat()
+    except OSError as error:
+        raise fail("A0916", f"{where} is in {beside}, which cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+        raise fail("A0916", f"{where} is in {beside}, which is a link or no file", None, "put a copy in its place")
+    try:
+        offset, length = (int(entries.get(key, standing)) for key, standing in (("offset", "0"), ("length", "-1")))
+    except ValueError:
+        raise fail("A0916", f"{where} has an offset or a length that is no number") from None
+    size = _bytes(tensor)
+    if offset < 0 or offset + size > facts.st_size or length not in (-1, size):
+        text = f"{where} is said to be {length} bytes from {offset} on, of {facts.st_size}; it needs {size}"
+        raise fail("A0916", text)
+
+
+def _bytes(tensor: onnx.TensorProto) -> int:
+    try:
+        itemsize: int = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+        return prod(tensor.dims) * itemsize
+    except KeyError:
+        raise fail("A0916", f"`{tensor.name}` has elements of an unknown type {tensor.data_type}") from None

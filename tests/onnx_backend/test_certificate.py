@@ -1,0 +1,182 @@
+"""Certificates: any byte that changes is noticed, and data beside a model is looked at before anything reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import external_data_helper
+
+import archir
+from archir.cli import main
+from archir.errors import ArchError
+from archir_onnx import BACKEND as ONNX
+from archir_onnx import external
+from archir_onnx.certificate import beside
+from archir_onnx.files import save
+from archir_onnx.model import build
+from archir_torch import BACKEND as TORCH
+
+NET = """
+net small() {
+    input x: f32[2, 5, 5]
+    output logits = x |> conv(4, kernel=3) |> batch_norm |> relu |> global_avg_pool |> linear(3)
+}
+"""
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """A model with its certificate."""
+    space = archir.loads(NET)
+    graph = space.specialize(space.sample(0))
+    module = TORCH.lower(graph).eval()
+    path = tmp_path / "net.onnx"
+    reference = TORCH.runner(module)
+    report = ONNX.write(graph, path, TORCH.arrays(module), reference=reference, metadata={"recipe": "none"})
+    ONNX.certify(path, report, reference)
+    return path
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Path:
+    """A model whose weights are beside it, with its certificate."""
+    space = archir.loads(NET)
+    graph = space.specialize(space.sample(0))
+    module = TORCH.lower(graph).eval()
+    path = tmp_path / "net.onnx"
+    save(build(graph, TORCH.arrays(module)), path, most_bytes=1)
+    ONNX.certify(path, ONNX.write(graph, tmp_path / "other.onnx", TORCH.arrays(module)), TORCH.runner(module))
+    return path
+
+
+def code_of(call: Callable[[], Any]) -> str:
+    with pytest.raises(ArchError) as caught:
+        call()
+    return caught.value.diagnostics[0].code
+
+
+def test_what_was_not_changed_is_as_certified(model: Path, apart: Path) -> None:
+    for path in (model, apart):
+        found = ONNX.look(path)
+        assert found.differences["CPUExecutionProvider"] <= 1e-5
+        assert set(found.files) >= {path.name}
+    assert "net.onnx.data" in ONNX.look(apart).files
+
+
+def flips(path: Path, count: int) -> list[tuple[int, int]]:
+    rng = random.Random(0)
+    size = path.stat().st_size
+    places = range(size) if size <= count else sorted(rng.sample(range(size), count))
+    return [(place, 1 << rng.randrange(8)) for place in places]
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.onnx.data", "net.onnx.json"])
+def test_every_byte_counts(apart: Path, name: str) -> None:
+    """A flipped bit anywhere in the model, its weights or its certificate; all bytes of small files."""
+    path = apart.with_name(name)
+    whole = path.read_bytes()
+    for place, bit in flips(path, 400):
+        changed = bytearray(whole)
+        changed[place] ^= bit
+        path.write_bytes(changed)
+        assert code_of(lambda: ONNX.look(apart)) == ("A0917" if name.endswith(".json") else "A0918")
+    path.write_bytes(whole)
+    ONNX.look(apart)
+
+
+def test_files_that_are_missing_or_cut(apart: Path) -> None:
+    data, certificate = apart.with_name("net.onnx.data"), beside(apart)
+    whole = data.read_bytes()
+    data.write_bytes(whole[:-1])
+    assert code_of(lambda: ONNX.look(apart)) == "A0918"
+    data.unlink()
+    assert code_of(lambda: ONNX.look(apart)) == "A0918"
+    certificate.write_text("[]")
+    assert code_of(lambda: ONNX.look(apart)) == "A0917"
+    certificate.unlink()
+    assert code_of(lambda: ONNX.look(apart)) == "A0917"
+
+
+def test_a_model_that_computes_something_else(model: Path) -> None:
+    """Even with a certificate that knows its files."""
+    content = json.loads(beside(model).read_text())
+    content.pop("sha256")
+    content["computed"]["outputs"]["logits"][0] += 0.5
+    from archir_onnx.certificate import _sealed
+
+    beside(model).write_text(_sealed(content))
+    assert code_of(lambda: ONNX.look(model)) == "A0913"
+
+
+def hostile(path: Path, **entries: str | None) -> Path:
+    """A copy of a model whose first external tensor has other entries."""
+    proto = onnx.load(path, load_external_data=False)
+    tensor = next(t for t in proto.graph.initializer if external_data_helper.uses_external_data(t))
+    known = {entry.key: entry.value for entry in tensor.external_data} | entries
+    del tensor.external_data[:]
+    for key, value in known.items():
+        if value is not None:
+            tensor.external_data.add(key=key, value=value)
+    made = path.with_name("hostile.onnx")
+    made.write_bytes(proto.SerializeToString())
+    return made
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"location": "../net.onnx.data"},
+        {"location": "/etc/passwd"},
+        {"location": "junk/../net.onnx.data"},
+        {"location": "..\\net.onnx.data"},
+        {"location": ".."},
+        {"location": ""},
+        {"location": None},
+        {"location": "missing.data"},
+        {"offset": "-8"},
+        {"offset": "x"},
+        {"offset": str(2**62)},
+        {"length": str(2**62)},
+        {"length": "1"},
+        {"__class__": "x"},
+    ],
+    ids=str,
+)
+def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | None]) -> None:
+    assert code_of(lambda: external.read(hostile(apart, **entries))) == "A0916"
+
+
+@pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
+def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> None:
+    data = apart.with_name("net.onnx.data")
+    data.rename(apart.with_name("kept"))
+    link(apart.with_name("kept"), data)
+    assert code_of(lambda: external.read(apart)) == "A0916"
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    assert code_of(lambda: external.read(path)) == "A0916"
+    path.write_bytes(np.random.default_rng(0).bytes(300))
+    assert code_of(lambda: external.read(path)) == "A0916"
+
+
+def test_on_the_command_line(model: Path) -> None:
+    found = CliRunner().invoke(main, ["verify", str(model)])
+    assert found.exit_code == 0, found.output
+    assert "as certified" in found.output
+    assert "recipe: none" in found.output
+    assert json.loads(CliRunner().invoke(main, ["verify", str(model), "--json"]).output)["differences"]
+    model.write_bytes(model.read_bytes() + b"\0")
+    refused = CliRunner().invoke(main, ["verify", str(model)])
+    assert refused.exit_code == 1
+    assert "A0918" in refused.stderr

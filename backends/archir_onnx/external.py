@@ -17,7 +17,7 @@ _KEYS = {"location", "offset", "length", "checksum"}
 
 
 def read(path: Path) -> onnx.ModelProto:
-    """A model, without the data beside it. Raises ArchError (A0916) if it is none, or its data is where it may not be."""
+    """A model, without the data beside it. Raises ArchError (A0916) if it is none, or its data may not be read."""
     try:
         model = onnx.load(path, load_external_data=False)
     except OSError as error:
@@ -83,7 +83,7 @@ def _check(tensor: onnx.TensorProto, path: Path) -> None:
 
 def _bytes(tensor: onnx.TensorProto) -> int:
     try:
-        itemsize: int = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-        return prod(tensor.dims) * itemsize
+        size: int = prod(tensor.dims) * helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
     except KeyError:
         raise fail("A0916", f"`{tensor.name}` has elements of an unknown type {tensor.data_type}") from None
+    return size

@@ -72,7 +72,11 @@ def tiny() -> Graph:
 
 def test_names_and_metadata(tmp_path: Path) -> None:
     graph = tiny()
-    archir.export(graph, tmp_path / "tiny.onnx", TORCH.lower(graph), metadata={"architecture": "{}"})
+    module, metadata = TORCH.lower(graph), {"architecture": "{}"}
+    archir.export(graph, tmp_path / "deployed.onnx", module, metadata=metadata)
+    deployed = onnx.load(tmp_path / "deployed.onnx")
+    assert [node.name for node in deployed.graph.node][:2] == ["conv/Conv", "relu/Relu"]
+    archir.export(graph, tmp_path / "tiny.onnx", module, metadata=metadata, deployed=False)
     model = onnx.load(tmp_path / "tiny.onnx")
     assert [node.name for node in model.graph.node][:3] == ["conv/Conv", "batch_norm/BatchNormalization", "relu/Relu"]
     assert {"conv.weight", "linear.bias"} <= {tensor.name for tensor in model.graph.initializer}

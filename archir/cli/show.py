@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from archir import api
+from archir import api, backends
 from archir.build.context import Limits
 from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.cli.output import emit
 from archir.costs.means import means
 from archir.files import write_atomic
 from archir.ir.serial import to_json
@@ -63,7 +64,11 @@ def show_command(
     archir show space.arch --format html -o space.html          a page whose blocks open and close
     archir show space.arch --format svg --block layer -o layer.svg
     archir show space.arch --format html --heat macs -o macs.html
+    archir show net.onnx                                        where a model comes from
     """
+    if file.endswith(".onnx"):
+        _model(Path(file), as_json or format == "json")
+        return
     format = "json" if as_json else format
     if block is not None and format not in FORMATS:
         raise click.UsageError(f"--block is for pictures: add --format {', '.join(FORMATS)}")
@@ -87,3 +92,17 @@ def show_command(
     else:
         write_atomic(output, text.encode())
         click.echo(f"wrote {output}: net {graph.name} as {format}")
+
+
+def _model(path: Path, as_json: bool) -> None:
+    """What a model says of itself: inputs, outputs, and the net, architecture and recipe it came of."""
+    found: dict[str, Any] = backends.get("onnx").describe(path)
+    if as_json:
+        emit(found)
+        return
+    for name, value in found.items():
+        if name == "metadata":
+            for key, text in value.items():
+                click.echo(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
+        else:
+            click.echo(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")

@@ -17,6 +17,7 @@ from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
+from archir_onnx import external
 from archir_onnx.bench import OnnxBench, bench
 from archir_onnx.certificate import Verified, certify, look
 from archir_onnx.files import save
@@ -73,6 +74,24 @@ class OnnxBackend:
     def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
         """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""
         return look(path, providers)
+
+    def describe(self, path: Path) -> dict[str, Any]:
+        """What a model file says of itself. Raises ArchError (A0916)."""
+        model = external.read(path)
+
+        def typed(one: onnx.ValueInfoProto) -> str:
+            kind = one.type.tensor_type
+            dims = ", ".join(dim.dim_param or str(dim.dim_value) for dim in kind.shape.dim)
+            return f"{one.name} {onnx.TensorProto.DataType.Name(kind.elem_type).lower()}[{dims}]"
+
+        return {
+            "producer": f"{model.producer_name} {model.producer_version}".strip(),
+            "opset": ", ".join(f"{one.domain or 'ai.onnx'} {one.version}" for one in model.opset_import),
+            "nodes": len(model.graph.node),
+            "inputs": [typed(one) for one in model.graph.input],
+            "outputs": [typed(one) for one in model.graph.output],
+            "metadata": {one.key: one.value for one in model.metadata_props},
+        }
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Run a model file on arrays."""

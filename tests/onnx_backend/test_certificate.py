@@ -180,3 +180,13 @@ def test_on_the_command_line(model: Path) -> None:
     refused = CliRunner().invoke(main, ["verify", str(model)])
     assert refused.exit_code == 1
     assert "A0918" in refused.stderr
+
+
+def test_where_a_model_comes_from(model: Path, tmp_path: Path) -> None:
+    shown = CliRunner().invoke(main, ["show", str(model)]).output
+    assert "inputs: x float[batch, 2, 5, 5]" in shown
+    assert "net: small" in shown
+    assert "recipe: none" in shown
+    assert json.loads(CliRunner().invoke(main, ["show", str(model), "--json"]).output)["metadata"]["net"] == "small"
+    (tmp_path / "other.onnx").write_bytes(b"no model")
+    assert "A0916" in CliRunner().invoke(main, ["show", str(tmp_path / "other.onnx")]).stderr

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,7 +20,7 @@ import archir
 import archir_torch
 from archir.cli import main
 from archir.costs.bench import spearman
-from archir.errors import ArchError
+from archir.errors import ArchError, Interrupted
 from archir.runs import Run, Trial
 from archir.search.architecture import Architecture
 from archir.search.space import Space
@@ -30,6 +32,7 @@ from archir_torch.engine.settings import Training
 from archir_torch.recalibration import recalibrate
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
+from archir_torch.search.task import Task
 from archir_torch.strategies.trials import Trials
 from archir_torch.supernet import extract
 from tests.torch_backend import searches
@@ -396,3 +399,43 @@ def test_the_executor_of_the_command_comes_first(tmp_path: Path) -> None:
     assert done.exit_code != 0
     assert "A2601" in done.output
     assert "there is no executor `nowhere`" in done.output
+
+
+def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches workers, too; what is under way there is the driver's to give up."""
+    score, _ = scored_by(replace(supernet, weights=None, supernet=None), kind="training")
+    seen = []
+    measured = Task.measured
+
+    def looked(*arguments: Any) -> dict[str, float]:
+        seen.append(signal.getsignal(signal.SIGINT))
+        return measured(*arguments)
+
+    monkeypatch.setattr(Task, "measured", looked)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        score(supernet.space.sample(0), 1.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIG_IGN]
+
+
+def test_a_candidate_in_training_is_given_up_when_somebody_stops_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = job("random", {"scorer": {"kind": "training"}, "trials": 6})
+    phase = made(one)
+    assert isinstance(phase, Trials)
+    losses = 0
+    loss = Task.loss
+
+    def signalled(*arguments: Any) -> torch.Tensor:
+        nonlocal losses
+        losses += 1
+        if losses == 18:  # each is trained for 8 steps
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss(*arguments)
+
+    monkeypatch.setattr(Task, "loss", signalled)
+    with phase, pytest.raises(Interrupted, match="search was stopped after 2 trials"):
+        through(phase, epochs=phase.epochs, steps=phase.steps, phase="search")
+    assert losses < 24
+    assert [trial.status for trial in one.trials.known.values()] == ["done"] * 2

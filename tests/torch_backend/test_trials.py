@@ -39,7 +39,7 @@ from archir_torch.search.task import Task
 from archir_torch.strategies.trials import Trials
 from archir_torch.supernet import extract
 from tests.torch_backend import searches
-from tests.torch_backend.tried import PHASES, RECIPE, elastic, recipe, trials_of
+from tests.torch_backend.tried import PHASES, RECIPE, SHORT, elastic, recipe, trials_of
 
 DISTINCT = ("evolve", "plane", "finals")
 COUNTS = {"evolve": 8 + 3 * 6, "plane": 18, "halve": 4 + 2, "finals": 3}
@@ -396,12 +396,21 @@ def test_what_the_supernet_was_not_trained_for() -> None:
 
 
 def test_the_executor_of_the_command_comes_first(tmp_path: Path) -> None:
-    path = recipe(tmp_path)
-    arguments = ["search", str(path), "-o", str(tmp_path / "run"), "--executor", "nowhere"]
+    """Whom a recipe names need not be there; and what is not there is said before anything is trained."""
+    text = SHORT.replace("[phase.options]", '[phase.options]\nexecutor = "nowhere"')
+    arguments = ["search", str(recipe(tmp_path, text)), "-o", str(tmp_path / "run"), "--device", "cpu"]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code != 0
     assert "A2601" in done.output
     assert "there is no executor `nowhere`" in done.output
+    assert not (tmp_path / "run").exists()
+    done = CliRunner().invoke(main, [*arguments, "--executor", "local"])
+    assert done.exit_code == 0, done.output
+    assert len(Run.open(tmp_path / "run").phase("evolve").trials()) == COUNTS["evolve"]
+    arguments[1] = str(recipe(tmp_path / "other", SHORT))
+    arguments[3] = str(tmp_path / "third")
+    done = CliRunner().invoke(main, [*arguments, "--executor", "nowhere"])
+    assert "A2601" in done.output
 
 
 def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:

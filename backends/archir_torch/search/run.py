@@ -33,6 +33,7 @@ from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
 from archir_torch.search.recipe import DataSettings, Phase, Recipe, parse, read, with_overrides
 from archir_torch.search.recipe import made as made_recipe
 from archir_torch.search.spaces import files_of, load_space
+from archir_torch.strategies.trials import TrialOptions
 
 RECIPE, OVERRIDES, SPACE, SPLITS = "recipe.toml", "overrides.json", "space", "splits.json"
 
@@ -52,7 +53,9 @@ class Search:
     spaces: dict[str, Space] = field(default_factory=dict)
 
 
-def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -> Search:
+def begin(
+    path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None
+) -> Search:  # fmt: skip
     """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
     recipe, text = read(path)
     recipe = _overridden(text, overrides)
@@ -60,7 +63,9 @@ def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -
     spaces: dict[str, Space] = {}
     for phase in recipe.phase:
         kind = kind_of(phase)
-        parsed(kind.options, phase.options)
+        options = parsed(kind.options, phase.options)
+        if isinstance(options, TrialOptions):
+            options.workers(executor)
         files |= files_of(phase.space or recipe.space, path.parent)
         space_of(recipe, phase, path.parent, spaces)
     first = recipe.phase[0]
@@ -126,7 +131,7 @@ def execute(
             elif leads:
                 if recipe is None:
                     raise fail("A2201", "a new search needs a recipe")
-                found = begin(recipe, folder, overrides, own)
+                found = begin(recipe, folder, overrides, own, executor)
         if not leads:
             found = _of(Run.open(folder), own)
         with found.run, _threads(found.recipe.threads):

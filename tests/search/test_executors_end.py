@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.search.marked import gone, left
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
@@ -40,22 +40,10 @@ class Program:
 
     def left(self) -> list[str]:
         """Command lines of those of its processes that still run."""
-        found = []
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                if self.mark.encode() in (folder / "environ").read_bytes():
-                    found.append((folder / "cmdline").read_text().replace("\0", " "))
-            except OSError:
-                continue
-        return found
+        return left(self.mark)
 
     def gone(self, but: str | None = None) -> bool:
-        until = time.monotonic() + 15
-        while left := [command for command in self.left() if but is None or but not in command]:
-            if time.monotonic() > until:
-                break
-            time.sleep(0.05)
-        return not left
+        return gone(self.mark, but)
 
 
 @contextmanager

@@ -96,12 +96,18 @@ training = { epochs = 2, batch = 32 }
 """
 """A supernet, what is scored with its weights and without them, and a network that is trained on."""
 PHASES = ("supernet", "evolve", "plane", "halve", "finals", "retrain")
+_SLOW = 'objective = { kind = "tests.torch_backend.tried:Moody", mood = "slow", everywhere = true }'
+_WEIGHTS = 'start = { weights = "supernet" }\n'
+SLOW = RECIPE.replace(_WEIGHTS, f"{_WEIGHTS}{_SLOW}\n").replace("[data]", "export = false\n\n[data]", 1)
+"""The same, where `evolve` and `plane` take most of the time."""
+SHORT = SLOW[: SLOW.index('[[phase]]\nname = "plane"')]
+"""Of that, the first two phases."""
 
 
 class MoodyOptions(ClassificationSettings):
     """What becomes of networks that pool, or of all networks."""
 
-    mood: Literal["raise", "memory", "nan", "sleep", "die"] = "raise"
+    mood: Literal["raise", "memory", "nan", "sleep", "die", "slow"] = "raise"
     everywhere: bool = False
 
 
@@ -132,7 +138,9 @@ class Moody(Classification):
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:
         found = super().measure(outputs, batch, seed)
-        return {name: value * math.nan for name, value in found.items()} if self.ill else found
+        if self.ill and self.options.mood == "slow":
+            time.sleep(0.08)
+        return {n: value * math.nan for n, value in found.items()} if self.ill and self.options.mood == "nan" else found
 
 
 def elastic() -> Space:

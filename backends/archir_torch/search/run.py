@@ -33,13 +33,15 @@ from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
 from archir_torch.search.recipe import DataSettings, Phase, Recipe, parse, read, with_overrides
 from archir_torch.search.recipe import made as made_recipe
 from archir_torch.search.spaces import files_of, load_space
+from archir_torch.strategies.trials import TrialOptions
 
 RECIPE, OVERRIDES, SPACE, SPLITS = "recipe.toml", "overrides.json", "space", "splits.json"
 
 
 @dataclass(frozen=True)
 class Search:
-    """A recipe in the folder of a run. `folder` is where its spaces are; `loaded` the images that are at hand."""
+    """A recipe in the folder of a run. `folder` is where its spaces are; `loaded` the images that are at hand, `spaces`
+    what was made of the spaces, by their names and parameters."""
 
     recipe: Recipe
     run: Run
@@ -48,28 +50,34 @@ class Search:
     executor: str | None = None
     """Who scores candidates, instead of whom phases name."""
     loaded: dict[Any, Data] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
 
 
-def begin(path: Path, folder: Path, overrides: Mapping[str, str], device: str) -> Search:
+def begin(
+    path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None
+) -> Search:  # fmt: skip
     """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
     recipe, text = read(path)
     recipe = _overridden(text, overrides)
-    spaces: dict[str, str] = {}
+    files: dict[str, str] = {}
+    spaces: dict[str, Space] = {}
     for phase in recipe.phase:
         kind = kind_of(phase)
-        parsed(kind.options, phase.options)
-        spaces |= files_of(phase.space or recipe.space, path.parent)
-        space_of(recipe, phase, path.parent)
+        options = parsed(kind.options, phase.options)
+        if isinstance(options, TrialOptions):
+            options.workers(executor)
+        files |= files_of(phase.space or recipe.space, path.parent)
+        space_of(recipe, phase, path.parent, spaces)
     first = recipe.phase[0]
-    loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent))
+    loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent, spaces))
     inputs = {
         RECIPE: text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
-        **{f"{SPACE}/{name}": content for name, content in spaces.items()},
+        **{f"{SPACE}/{name}": content for name, content in files.items()},
     }
     facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
-    return Search(recipe, run, folder / SPACE, device, loaded=loaded)
+    return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
@@ -96,9 +104,14 @@ def _overridden(text: str, overrides: Mapping[str, str]) -> Recipe:
     return made_recipe(with_overrides(tomllib.loads(text), overrides))
 
 
-def space_of(recipe: Recipe, phase: Phase, folder: Path) -> Space:
-    """The space of a phase. Raises ArchError."""
-    return load_space(phase.space or recipe.space, folder, {**recipe.parameters, **phase.parameters})
+def space_of(recipe: Recipe, phase: Phase, folder: Path, known: dict[str, Space] | None = None) -> Space:
+    """The space of a phase, unless it is known already: large ones take seconds. Raises ArchError."""
+    name, parameters = phase.space or recipe.space, {**recipe.parameters, **phase.parameters}
+    known = {} if known is None else known
+    key = json.dumps([name, parameters], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = load_space(name, folder, parameters)
+    return known[key]
 
 
 def execute(
@@ -118,7 +131,7 @@ def execute(
             elif leads:
                 if recipe is None:
                     raise fail("A2201", "a new search needs a recipe")
-                found = begin(recipe, folder, overrides, own)
+                found = begin(recipe, folder, overrides, own, executor)
         if not leads:
             found = _of(Run.open(folder), own)
         with found.run, _threads(found.recipe.threads):
@@ -168,7 +181,7 @@ def _threads(count: int | None) -> Iterator[None]:
 def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Watch | None) -> Outcome:
     """A phase's outcome: read, if it is done; else what is left of it is done."""
     kept = found.run.phase(phase.name)
-    space = space_of(found.recipe, phase, found.folder)
+    space = space_of(found.recipe, phase, found.folder, found.spaces)
     if kept.done is not None:
         return _read(found.run, phase.name, space)
     job = _job(found, phase, space, before)

@@ -53,6 +53,12 @@ class TrialOptions(Settings):
     gpus: float = Field(default=0.0, ge=0)
     """GPUs of each worker, on Ray; it may be a part of one."""
 
+    def workers(self, instead: str | None = None) -> Executor:
+        """Who scores, not at work yet; `instead` of who is named. Raises ArchError (A2601, A2602, A2603)."""
+        return executor(
+            instead or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
+        )
+
 
 class Trials:
     """A trainee whose steps are batches of candidates. What was tried is in the journal: a search that goes on asks the
@@ -83,23 +89,17 @@ class Trials:
 
     def _scoring(self) -> Scoring:
         job, threads = self.job, torch.get_num_threads()
+        local = (job.executor or self.options.executor) == "local"
         weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
         return Scoring(
             self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, job.device,
-            threads if self._who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+            threads if local else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
         )  # fmt: skip
 
-    @property
-    def _who(self) -> str:
-        return self.job.executor or self.options.executor
-
     def __enter__(self) -> Trials:
-        options = self.options
         with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
             if leads:
-                self._workers = executor(
-                    self._who, limit=options.limit, retries=options.retries, cores=options.cores, gpus=options.gpus
-                ).__enter__()
+                self._workers = self.options.workers(self.job.executor).__enter__()
         return self
 
     def __exit__(

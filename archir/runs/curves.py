@@ -9,7 +9,7 @@ from html import escape
 from math import ceil, floor, isfinite, log10
 
 WIDE, HIGH = 440, 280
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 40
 _MARKED = 40
 """Up to so many epochs, every value has a dot."""
 

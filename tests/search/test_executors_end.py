@@ -38,6 +38,14 @@ class Program:
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "working\n"
 
+    def ended(self) -> tuple[str, str]:
+        """What else it printed, and its errors: `communicate` would lose lines that came along with the first."""
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        said, errors = self.process.stdout.read(), self.process.stderr.read()
+        self.process.wait(60)
+        return said, errors
+
     def left(self) -> list[str]:
         """Command lines of those of its processes that still run."""
         return left(self.mark)
@@ -61,7 +69,7 @@ def program(name: str, folder: Path, seconds: float) -> Iterator[Program]:
 @pytest.mark.parametrize("name", NAMES)
 def test_closed(name: str, tmp_path: Path) -> None:
     with program(name, tmp_path, 0.0) as it:
-        said, errors = it.process.communicate(timeout=60)
+        said, errors = it.ended()
         assert sorted(said.split()) == ["0", "1", "2", "3", "closed"]
         assert (it.process.returncode, errors) == (0, "")
         assert it.gone(), it.left()
@@ -72,11 +80,27 @@ def test_interrupted(name: str, tmp_path: Path) -> None:
     """Ctrl-C of a terminal goes to all of the group."""
     with program(name, tmp_path, 60.0) as it:
         os.killpg(it.process.pid, signal.SIGINT)
-        said, errors = it.process.communicate(timeout=30)
+        said, errors = it.ended()
         assert not said
         assert errors.splitlines()[-1] == "KeyboardInterrupt"
         assert errors.count("Traceback") == 1, errors
         assert it.gone(), it.left()
+
+
+def test_interrupted_while_workers_start(tmp_path: Path) -> None:
+    """They are silent from the beginning on."""
+    it = Program("processes:8", tmp_path, 60.0)
+    try:
+        while len(it.left()) < 6:
+            time.sleep(0.005)
+        os.killpg(it.process.pid, signal.SIGINT)
+        said, errors = it.ended()
+        assert not said
+        assert errors.count("Traceback") == 1, errors
+        assert it.gone(), it.left()
+    finally:
+        it.process.kill()
+        it.process.communicate()
 
 
 @pytest.mark.parametrize("name", NAMES)

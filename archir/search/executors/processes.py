@@ -21,6 +21,7 @@ from archir.errors import fail
 from archir.search.executors.attempt import Packed, Ready, attempts, line, prepare
 from archir.search.executors.contract import Outcome, Score, Work
 from archir.search.executors.crew import Crew, DiedError, Worker
+from archir.search.executors.interrupts import listen
 
 _PATIENCE = 2.0
 """Seconds between the end of a process's pipe and the end of the process."""
@@ -111,6 +112,7 @@ def _how(exitcode: int | None) -> str:
 def _serve(pipe: Connection, packed: bytes, cores: int) -> None:
     """What a worker does, until its pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; who started us says what follows
+    listen()
     threading.Thread(target=_follow, daemon=True).start()
     os.environ["OMP_NUM_THREADS"] = str(cores)
     score, ready = prepare(_Packed(packed))

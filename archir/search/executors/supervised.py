@@ -17,6 +17,7 @@ from archir.errors import fail
 from archir.search.executors.attempt import Packed, Ready, line
 from archir.search.executors.contract import Failed, Outcome, Reason, Work
 from archir.search.executors.crew import Crew, DiedError, WorkerT
+from archir.search.executors.interrupts import undisturbed
 
 PORTION = 0.25
 """Seconds that tasks which are sent together take together."""
@@ -91,7 +92,8 @@ class Supervised(Generic[WorkerT]):
 
     def _hire(self, number: int) -> None:
         while len(self._desks) < number:
-            self._desks.append(_Desk(self.crew.hire()))
+            with undisturbed():
+                self._desks.append(_Desk(self.crew.hire()))
 
     def _give_out(self) -> Iterator[Outcome]:
         """A portion for each worker without one; tasks that cannot be sent at all have failed."""
@@ -186,5 +188,6 @@ class Supervised(Generic[WorkerT]):
 
     def _dismiss(self, *desks: _Desk[WorkerT]) -> None:
         for desk in desks:
-            self._desks.remove(desk)
-            desk.worker.kill()
+            with undisturbed():
+                self._desks.remove(desk)
+                desk.worker.kill()

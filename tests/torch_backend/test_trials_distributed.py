@@ -6,13 +6,16 @@ import json
 import os
 import signal
 import socket
+import time
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
@@ -36,6 +39,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
     looks = 0
 
     def kept(found: searching.Search, phase: Any, *arguments: Any) -> Outcome:
+        _set_pg_timeout(timedelta(seconds=4 if phase.name == "evolve" else 600))
         outcome = whole(found, phase, *arguments)
         save_file(dict(outcome.weights), folder / f"{phase.name}-{rank}.safetensors")
         labels = dict(outcome.architecture) if outcome.architecture is not None else None
@@ -49,13 +53,20 @@ def worker(rank: int, folder: Path, port: int) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         return measured(task, *arguments)
 
+    def slow(task: Task, *arguments: Any) -> dict[str, float]:
+        """One candidate takes longer than a step of training may."""
+        nonlocal looks
+        looks += task.job.phase.name == "evolve"
+        time.sleep(6 if looks == 15 else 0)
+        return measured(task, *arguments)
+
     def search(**options: Any) -> Mapping[str, Any]:
         return backends.get("torch").search(folder / "recipe.toml", folder / "run", device="cpu", **options)
 
     Task.measured = stopping  # type: ignore[method-assign]
     with pytest.raises(Interrupted, match="evolve was stopped"):
         search()
-    Task.measured = measured  # type: ignore[method-assign]
+    Task.measured = slow  # type: ignore[method-assign]
     searching._phase = kept
     search(resume=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,11 @@ BUCKET = 2**25
 """Bytes that are averaged at once, at most, unless a single tensor is larger."""
 
 
+PATIENCE = timedelta(days=365)
+"""For what the first process does alone while the others wait: a generation of candidates may take it hours, where a
+step of training that takes minutes is a fault. A process that ends meanwhile ends the others at once."""
+
+
 class World(NamedTuple):
     """Which process this is, of how many."""
 
@@ -25,6 +31,7 @@ class World(NamedTuple):
 
 
 _apart = False
+_patient: dist.ProcessGroup | None = None
 
 
 def world() -> World:
@@ -60,6 +67,8 @@ def start(device: str) -> str:
         device = f"cuda:{local}"
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    global _patient
+    _patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     return device
 
 
@@ -86,6 +95,8 @@ def _settle() -> None:
 
 def stop() -> None:
     """Leave the other processes, if there are any."""
+    global _patient
+    _patient = None
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
 
@@ -110,10 +121,14 @@ def add(tensors: Mapping[str, Tensor]) -> None:
 
 def agreed(*values: bool) -> tuple[bool, ...]:
     """For each of the values, whether any process has it true."""
+    return _agreed(values, None)
+
+
+def _agreed(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tuple[bool, ...]:
     if world().size == 1:
         return values
-    said = torch.tensor(values, dtype=torch.uint8, device=_device())
-    dist.all_reduce(said, dist.ReduceOp.MAX)
+    said = torch.tensor(values, dtype=torch.uint8, device=_device() if group is None else "cpu")
+    dist.all_reduce(said, dist.ReduceOp.MAX, group)
     return tuple(map(bool, said.tolist()))
 
 
@@ -134,14 +149,15 @@ def told(text: str) -> str:
 def jointly(what: str) -> Iterator[bool]:
     """Work of which each process does its part, where none goes on before all are done; whether this is the first one.
 
-    Raises ArchError (A1705) where it was done if another process could not: that one says why.
+    It may take as long as `PATIENCE`. Raises ArchError (A1705) where it was done if another process could not: that one
+    says why.
     """
     done = False
     try:
         yield world().rank == 0
         done = True
     finally:
-        (failed,) = agreed(not done)
+        (failed,) = _agreed((not done,), _patient)
     if failed:
         raise fail("A1705", f"{what}: another process failed, and says why")
 

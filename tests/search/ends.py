@@ -12,6 +12,7 @@ from tests.search.works import Obedient
 def main(name: str, folder: str, seconds: str) -> None:
     with executor(name) as workers:
         work = Obedient(Path(folder))
+        print("starting", flush=True)
         assert len(list(workers.run(work, [(str(key), ("value", key)) for key in range(2)]))) == 2
         print("working", flush=True)
         for outcome in workers.run(work, [(str(key), ("busy", float(seconds), key)) for key in range(4)]):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,9 +35,10 @@ class Program:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
-    def started(self) -> None:
+    def reached(self, *words: str) -> None:
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == "working\n"
+        for word in words:
+            assert self.process.stdout.readline() == f"{word}\n"
 
     def left(self) -> list[str]:
         """Command lines of those of its processes that still run."""
@@ -50,7 +52,7 @@ class Program:
 def program(name: str, folder: Path, seconds: float) -> Iterator[Program]:
     it = Program(name, folder, seconds)
     try:
-        it.started()
+        it.reached("starting", "working")
         assert len(it.left()) >= 2
         yield it
     finally:
@@ -77,6 +79,18 @@ def test_interrupted(name: str, tmp_path: Path) -> None:
         assert errors.splitlines()[-1] == "KeyboardInterrupt"
         assert errors.count("Traceback") == 1, errors
         assert it.gone(), it.left()
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.15, 0.25])
+def test_interrupted_while_workers_start(seconds: float, tmp_path: Path) -> None:
+    it = Program("processes:2", tmp_path, 60.0)
+    it.reached("starting")
+    time.sleep(seconds)
+    os.killpg(it.process.pid, signal.SIGINT)
+    _, errors = it.process.communicate(timeout=30)
+    assert errors.splitlines()[-1] == "KeyboardInterrupt"
+    assert errors.count("Traceback") == 1, errors
+    assert it.gone(), it.left()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,9 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
@@ -33,7 +35,8 @@ class Process(Worker):
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_serve, args=(theirs, packed, cores), name="archir worker")
-        self.process.start()
+        with _uninterrupted():
+            self.process.start()
         theirs.close()
 
     def send(self, portion: Sequence[Packed]) -> None:
@@ -100,6 +103,20 @@ class Processes(Crew[Process]):
         sources = {worker: (worker.pipe, worker.process.sentinel) for worker in workers}
         heard = wait([source for pair in sources.values() for source in pair], timeout)
         return [worker for worker, pair in sources.items() if any(source in heard for source in pair)]
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes that are started inside never notice Ctrl-C, however early it comes; this one does, afterwards."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first time, it ends with signals unblocked
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _how(exitcode: int | None) -> str:

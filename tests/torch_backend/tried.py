@@ -105,9 +105,9 @@ SHORT = SLOW[: SLOW.index('[[phase]]\nname = "plane"')]
 
 
 class MoodyOptions(ClassificationSettings):
-    """What becomes of networks that pool, or of all networks."""
+    """What becomes of networks that pool, or of all networks. If they hang, then those with 5x5 kernels are killed."""
 
-    mood: Literal["raise", "memory", "nan", "sleep", "die", "slow"] = "raise"
+    mood: Literal["raise", "memory", "nan", "hang", "slow"] = "raise"
     everywhere: bool = False
 
 
@@ -124,16 +124,16 @@ class Moody(Classification):
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         pools = any(type(graph[number].op).__name__ == "MaxPool" for number in graph)
         self.ill = pools or self.options.everywhere
+        if self.options.mood == "hang" and any(getattr(graph[number].op, "kernel", 0) == 5 for number in graph):
+            os.kill(os.getpid(), signal.SIGKILL)
         if self.ill:
             match self.options.mood:
                 case "raise":
                     raise ValueError("pools are closed")
                 case "memory":
                     raise MemoryError("pools are full")
-                case "sleep":
+                case "hang":
                     time.sleep(60)
-                case "die":
-                    os.kill(os.getpid(), signal.SIGKILL)
         return super().reads(graph)
 
     def measure(self, outputs: Outputs, batch: Batch, seed: int) -> dict[str, Tensor]:

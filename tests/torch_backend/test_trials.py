@@ -374,8 +374,10 @@ def test_what_cannot_score_at_all_is_said_before_anything_is_tried(supernet: Job
         ("A1110", {"scorer": {"kind": "proxies", "proxies": ["nawsot"]}}, {}),
     ]:
         phase = supernet.phase.model_copy(update={"strategy": "evolution", "options": options})
+        strategy = made(replace(supernet, phase=phase, **more))
+        assert isinstance(strategy, Trials)
         with pytest.raises(ArchError, match=code):
-            made(replace(supernet, phase=phase, **more))
+            strategy.__enter__()
     with pytest.raises(ArchError, match=r"A2213.*has no trials with `accuracy`"):
         made(replace(supernet, phase=supernet.phase.model_copy(update={"strategy": "finalists", "options": {}})))
 

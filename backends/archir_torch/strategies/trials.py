@@ -80,7 +80,6 @@ class Trials:
         """What was told, by id."""
         self._workers: Executor | None = None
         self._work = self._scoring()
-        self._work.check()
         self._over = False
 
     def restricted(self, architecture: Architecture) -> Architecture:
@@ -97,6 +96,7 @@ class Trials:
         )  # fmt: skip
 
     def __enter__(self) -> Trials:
+        self._work.check()
         with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
             if leads:
                 self._workers = self.options.workers(self.job.executor).__enter__()

@@ -21,10 +21,13 @@ from archir.runs import Run, Trial
 from archir.search.space import Space
 from archir_torch.data import load
 from archir_torch.module import lower
+from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, made
+from archir_torch.search.opened import settle
 from archir_torch.search.recipe import Recipe, read
 from archir_torch.search.run import begin, space_of
 from archir_torch.strategies.trials import Trials
+from archir_torch.supernet import SuperNetwork
 from tests.conftest import EXAMPLES
 
 PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])
@@ -62,7 +65,7 @@ def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) 
     overrides = {key: repr(str(images / f"{data.classes or 10}.npz")) for key, data in sources.items()}
     found = begin(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
     found.run.close()
-    assert found.recipe.phase[-1].strategy == "train"
+    assert found.recipe.phase[-1].strategy in ("train", "inherit")
 
 
 @pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
@@ -74,7 +77,10 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
+    shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
     job = Job(
+        weights=shared.state_dict() if shared is not None else None,
+        supernet=SupernetRecord.of(settle(space, ["*"], {}, None), shared, "heads") if shared is not None else None,
         phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
@@ -84,7 +90,8 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         earlier=tried(space) if phase.start.trials else (),
     )
     strategy = made(job)
-    assert strategy.epochs == (strategy.search.batches if isinstance(strategy, Trials) else phase.training.epochs)
+    epochs = 1 if shared is not None else phase.training.epochs
+    assert strategy.epochs == (strategy.search.batches if isinstance(strategy, Trials) else epochs)
     assert strategy.steps >= 1
 
 

@@ -46,7 +46,7 @@ def counted_macs(module: torch.nn.Module, x: torch.Tensor) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 4))])
 def test_full_attention(width: int, part: int, tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch", channels=width, size=SIZE)
     architectures = [space.sample(seed) for seed in range(PER_WIDTH)][part::4]

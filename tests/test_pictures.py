@@ -268,8 +268,16 @@ def test_texts_have_room() -> None:
 # Formats
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
+LARGE = {"imagenet", "nos", "autola"}
+"""Files whose pictures take seconds each: one format is enough, when there is little time."""
+DRAWN = [
+    pytest.param(path, format, id=f"{path.stem}-{format}",
+                 marks=[pytest.mark.soak] if path.stem in LARGE and format != "html" else [])
+    for path in NETS for format in FORMATS
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "format"), DRAWN)
 def test_every_example_in_every_format(path: Path, format: str) -> None:
     for graph in graphs_of(path):
         for depth in (1, 3):

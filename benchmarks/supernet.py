@@ -44,7 +44,7 @@ def run(device: str, quick: bool) -> Table:
     table = Table(f"a step of one path, 64 pixels, batch {BATCH}{threads}", columns)
     for name, (path, parameters) in SPACES.items():
         space = archir.load(EXAMPLES / path, **parameters)
-        table.add(name, *_row(space, device, 2 if quick else 5, 2 if quick else 5))
+        table.add(name, *_row(space, device, 2 if quick else 3, 2 if quick else 3))
         print(f"  {name} done", flush=True)
     return table
 

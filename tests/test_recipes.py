@@ -16,6 +16,7 @@ import pytest
 from safetensors.torch import save_file
 
 import archir
+from archir.errors import ArchError
 from archir.passes.expose import expose
 from archir.runs import Run, Trial
 from archir.search.space import Space
@@ -210,3 +211,10 @@ def test_a_slice_of_a_published_recipe(name: str, tmp_path: Path) -> None:
 
 
 SLICE = {"epochs": "1", "batch": "16"}
+
+
+def test_a_budget_that_nothing_keeps_is_known_before_anything_is_trained(tmp_path: Path) -> None:
+    recipe = EXAMPLES / "trionet" / "digits.toml"
+    with pytest.raises(ArchError, match="A1603"):
+        begin(recipe, tmp_path / "run", {"evolution.options.where": repr("macs <= 1K")}, "cpu")
+    assert not (tmp_path / "run").exists()

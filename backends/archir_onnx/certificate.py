@@ -93,6 +93,8 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     Raises ArchError: A0917 (the certificate), A0918 (a file was changed), A0916 and A0915 (the model), A0914 (a
     provider), A0913 (it computes something else).
     """
+    if not path.is_file():
+        raise fail("A0916", f"there is no model {path}")
     known = _read(beside(path))
     for name, facts in known["files"].items():
         file = path.parent / name

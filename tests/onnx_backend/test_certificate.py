@@ -36,25 +36,25 @@ net small() {
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     """A model with its certificate."""
-    space = archir.loads(NET)
-    graph = space.specialize(space.sample(0))
-    module = TORCH.lower(graph).eval()
-    path = tmp_path / "net.onnx"
-    reference = TORCH.runner(module)
-    report = ONNX.write(graph, path, TORCH.arrays(module), reference=reference, metadata={"recipe": "none"})
-    ONNX.certify(path, report, reference)
-    return path
+    return certified(tmp_path / "net.onnx", apart=False)
 
 
 @pytest.fixture
 def apart(tmp_path: Path) -> Path:
     """A model whose weights are beside it, with its certificate."""
+    (tmp_path / "apart").mkdir()
+    return certified(tmp_path / "apart" / "net.onnx", apart=True)
+
+
+def certified(path: Path, apart: bool) -> Path:
     space = archir.loads(NET)
     graph = space.specialize(space.sample(0))
     module = TORCH.lower(graph).eval()
-    path = tmp_path / "net.onnx"
-    save(build(graph, TORCH.arrays(module)), path, most_bytes=1)
-    ONNX.certify(path, ONNX.write(graph, tmp_path / "other.onnx", TORCH.arrays(module)), TORCH.runner(module))
+    weights, reference = TORCH.arrays(module), TORCH.runner(module)
+    report = ONNX.write(graph, path, weights, reference=reference, metadata={"recipe": "none"})
+    if apart:
+        save(build(graph, weights), path, most_bytes=1)
+    ONNX.certify(path, report, reference)
     return path
 
 
@@ -166,6 +166,7 @@ def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> N
 def test_what_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert code_of(lambda: external.read(path)) == "A0916"
+    assert code_of(lambda: ONNX.look(path)) == "A0916"
     path.write_bytes(np.random.default_rng(0).bytes(300))
     assert code_of(lambda: external.read(path)) == "A0916"
 

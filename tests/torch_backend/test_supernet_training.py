@@ -23,6 +23,7 @@ from archir_torch.module import lower
 from archir_torch.recalibration import recalibrate
 from archir_torch.search.job import made
 from archir_torch.strategies.supernet import Supernet
+from archir_torch.strategies.trials import Trials
 from archir_torch.supernet import extract
 from tests.torch_backend.searches import data, job, strategy
 
@@ -210,3 +211,14 @@ def test_a_found_architecture_keeps_its_weights() -> None:
     assert 0 < float(rows[-1]["accuracy"]) <= 1
     with pytest.raises(ArchError, match="A2210"):
         made(given)
+
+
+def test_a_draw_keeps_to_what_is_fixed() -> None:
+    """And options for trying candidates are not passed over: without a supernet, their default scorer has nothing."""
+    drawn = strategy("random", space=elastic(), open=("op", "kernel"), fixed={"width": 6}).outcome().architecture
+    assert drawn is not None
+    assert drawn["width"] == 6
+    tries = strategy("random", {"trials": 3}, space=elastic())
+    assert isinstance(tries, Trials)
+    with pytest.raises(ArchError, match="A2210"), tries:
+        pass

@@ -10,6 +10,7 @@ from torch import Tensor
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.state import State
 from archir_torch.search.job import Job, Outcome
+from archir_torch.search.opened import settle
 
 
 class Drawn:
@@ -42,4 +43,7 @@ class Drawn:
 
     def outcome(self) -> Outcome:
         """What was drawn."""
-        return Outcome(architecture=self.job.space.sample(random.Random(mixed(self.job.seed, "random"))))
+        phase = self.job.phase
+        opened = settle(self.job.space, phase.open, phase.fixed, self.job.architecture)
+        drawn = opened.space.sample(random.Random(mixed(self.job.seed, "random")))
+        return Outcome(architecture=opened.completed(drawn))

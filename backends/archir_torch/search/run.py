@@ -64,10 +64,12 @@ def begin(
     for phase in recipe.phase:
         kind = kind_of(phase)
         options = parsed(kind.options, phase.options)
+        files |= files_of(phase.space or recipe.space, path.parent)
+        space = space_of(recipe, phase, path.parent, spaces)
         if isinstance(options, TrialOptions):
             options.workers(executor)
-        files |= files_of(phase.space or recipe.space, path.parent)
-        space_of(recipe, phase, path.parent, spaces)
+            if options.where:
+                space.where(options.where).prove()
     first = recipe.phase[0]
     loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent, spaces))
     inputs = {

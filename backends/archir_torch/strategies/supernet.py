@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
@@ -40,7 +41,7 @@ class SupernetOptions(Settings):
     """Batches on which statistics of norms are measured before such a look."""
 
 
-class Supernet:
+class Supernet(ABC):
     """A trainee: a step adds up the gradients of the architectures that `paths` names, and makes one update.
 
     Weights see their part of the training images; the others are for whoever searches afterwards.
@@ -84,9 +85,9 @@ class Supernet:
         )  # fmt: skip
         self._teacher: Tensor | None = None
 
+    @abstractmethod
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
         """The architectures that a step trains: a function of the generator alone."""
-        raise AssertionError("each strategy has its own")
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """The gradients of all paths together; the mean of their losses."""

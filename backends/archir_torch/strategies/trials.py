@@ -235,7 +235,7 @@ def _register(name: str, kind: Kind) -> None:
 
     @strategy(name, options)
     def make(job: Job, given: TrialOptions) -> Strategy:
-        if name == "random" and "scorer" not in given.model_fields_set:
+        if name == "random" and not given.model_fields_set:
             return Drawn(job)
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 

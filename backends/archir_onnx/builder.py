@@ -95,6 +95,10 @@ class Builder:
         """Permute all axes, the batch axis among them."""
         return self.node("Transpose", x, perm=list(axes))
 
+    def slice(self, x: str, axis: int, start: int, end: int) -> str:
+        """A part of one axis."""
+        return self.node("Slice", x, self.constant([start]), self.constant([end]), self.constant([axis]))
+
     def heads(self, x: str, heads: int, kind: TensorType) -> str:
         """Tokens [B, N, D] or a map [B, C, H, W] as [B, heads, positions, channels per head]."""
         if kind.rank == 2:

@@ -20,12 +20,11 @@ def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str) -
         tokens, features = k_type.shape
         k = g.transpose(g.reshape(key, tokens, op.heads, features // op.heads), 0, 2, 3, 1)
     else:
-        channels, height, width = k_type.shape
-        k = g.reshape(key, op.heads, channels // op.heads, height * width)
+        k = g.reshape(key, op.heads, k_type.channels // op.heads, -1)
     if scale != 1:
-        q = g.node("Mul", q, g.constant(scale, np.float32))
+        q = g.node("Mul", q, g.number(scale))
     weights = g.node("Softmax", g.node("MatMul", q, k), axis=-1)
-    return g.unheads(g.node("MatMul", weights, v), g.type)
+    return g.unheads(g.node("MatMul", weights, v), g.type, query)
 
 
 SMALL = 2**21
@@ -51,34 +50,34 @@ def local_attention(
     channels, height, width = g.types[0].shape
     inner, outer, area = channels // heads, g.type.channels // heads, height * width
     if op.scale != 1:
-        query = g.node("Mul", query, g.constant(op.scale, np.float32))
+        query = g.node("Mul", query, g.number(op.scale))
     few = max(channels, g.type.channels) * kernel**2 * area <= SMALL
     chunks = [range(kernel)] if few else [range(row, row + 1) for row in range(kernel)]
     keys, values = columns_of(g, key, kernel), columns_of(g, value, kernel)
-    q = g.reshape(query, heads, inner, 1, area)
+    q = g.reshape(query, heads, inner, 1, -1)
     parts = []
     for chunk in chunks:
-        products = g.node("Mul", q, g.reshape(rows_of(g, keys, chunk), heads, inner, kernel * len(chunk), area))
-        parts.append(g.node("ReduceSum", products, g.constant([2]), keepdims=0))
+        products = g.node("Mul", q, g.reshape(rows_of(g, keys, chunk, kernel), heads, inner, kernel * len(chunk), -1))
+        parts.append(g.reduce("ReduceSum", products, 2))
     logits = parts[0] if len(parts) == 1 else g.node("Concat", *parts, axis=2)
     if rows is not None and columns is not None:
         offsets = _offsets(g, op, chunks, rows, columns)
-        logits = g.node("Add", logits, g.node("MatMul", offsets, g.reshape(query, heads, inner, area)))
+        logits = g.node("Add", logits, g.node("MatMul", offsets, g.reshape(query, heads, inner, -1)))
     # a softmax along an axis in the middle, divided by its sum where there is least to divide
-    weights = g.node("Exp", g.node("Sub", logits, g.node("ReduceMax", logits, g.constant([2]), keepdims=1)))
-    total = g.node("ReduceSum", weights, g.constant([2]), keepdims=1)
+    weights = g.node("Exp", g.node("Sub", logits, g.reduce("ReduceMax", logits, 2, keep=True)))
+    total = g.reduce("ReduceSum", weights, 2, keep=True)
     weights = g.node("Unsqueeze", weights, g.constant([2]))
     shares = [weights]
     if len(chunks) > 1:
-        shares = g.nodes_of("Split", weights, outputs=len(chunks), axis=3, num_outputs=len(chunks))
+        shares = g.split(weights, 3, len(chunks), kernel**2)
     sums = []
     for chunk, share in zip(chunks, shares, strict=True):
-        window = g.reshape(rows_of(g, values, chunk), heads, outer, kernel * len(chunk), area)
-        sums.append(g.node("ReduceSum", g.node("Mul", window, share), g.constant([3]), keepdims=0))
+        window = g.reshape(rows_of(g, values, chunk, kernel), heads, outer, kernel * len(chunk), -1)
+        sums.append(g.reduce("ReduceSum", g.node("Mul", window, share), 3))
     y = sums[0]
     for one in sums[1:]:
         y = g.node("Add", y, one)
-    return g.reshape(g.node("Div", y, total), *g.type.shape)
+    return g.reshape(g.node("Div", y, total), *g.type.shape, like=query)
 
 
 def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str, columns: str) -> str:
@@ -107,10 +106,10 @@ def axial_attention(
     inner = g.types[0].channels // heads
     outer = g.type.channels // heads
     if op.scale != 1:
-        query = g.node("Mul", query, g.constant(op.scale, np.float32))
-    q = g.transpose(g.reshape(query, heads, inner, height, width), *order)
-    k = g.transpose(g.reshape(key, heads, inner, height, width), *order[:3], order[4], order[3])
-    v = g.transpose(g.reshape(value, heads, outer, height, width), *order)
+        query = g.node("Mul", query, g.number(op.scale))
+    q = g.transpose(g.reshape(query, heads, inner, height, width, like=query), *order)
+    k = g.transpose(g.reshape(key, heads, inner, height, width, like=query), *order[:3], order[4], order[3])
+    v = g.transpose(g.reshape(value, heads, outer, height, width, like=query), *order)
     logits = g.node("MatMul", q, k)
     if offsets is not None:
         position = np.arange(span)
@@ -120,7 +119,7 @@ def axial_attention(
         logits = g.node("Add", logits, g.node("Squeeze", g.node("MatMul", row, name), g.constant([4])))
     y = g.node("MatMul", g.node("Softmax", logits, axis=-1), v)
     back = (0, 2, 4, 3, 1) if op.axis == "height" else (0, 2, 4, 1, 3)
-    return g.reshape(g.transpose(y, *back), *g.type.shape)
+    return g.reshape(g.transpose(y, *back), *g.type.shape, like=query)
 
 
 @lowers(ops.Rotary)
@@ -129,9 +128,9 @@ def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
     tokens, features = g.type.shape
     width = features // op.heads
     angles = np.outer(np.arange(tokens), op.base ** (-2 * np.arange(width // 2) / width))[:, None]
-    cosines, sines = g.constant(np.cos(angles), np.float32), g.constant(np.sin(angles), np.float32)
+    cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
     split = g.reshape(x, tokens, op.heads, width)
-    first, second = g.nodes_of("Split", split, outputs=2, axis=-1, num_outputs=2)
+    first, second = g.split(split, -1, 2, width)
     turned = (
         g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
         g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),

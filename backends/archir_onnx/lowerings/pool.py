@@ -29,7 +29,7 @@ def avg_pool(g: Builder, op: ops.AvgPool, x: str) -> str:
 @lowers(ops.GlobalAvgPool)
 def global_avg_pool(g: Builder, op: ops.GlobalAvgPool, x: str) -> str:
     if g.types[0].rank == 2:
-        return g.node("ReduceMean", x, g.constant([1]), keepdims=0)
+        return g.reduce("ReduceMean", x, 1)
     y = g.node("GlobalAveragePool", x)
     return y if op.keep else g.node("Flatten", y)
 
@@ -37,16 +37,16 @@ def global_avg_pool(g: Builder, op: ops.GlobalAvgPool, x: str) -> str:
 @lowers(ops.GlobalMaxPool)
 def global_max_pool(g: Builder, op: ops.GlobalMaxPool, x: str) -> str:
     if g.types[0].rank == 2:
-        return g.node("ReduceMax", x, g.constant([1]), keepdims=0)
+        return g.reduce("ReduceMax", x, 1)
     y = g.node("GlobalMaxPool", x)
     return y if op.keep else g.node("Flatten", y)
 
 
 @lowers(ops.MeanOver)
 def mean_over(g: Builder, op: ops.MeanOver, x: str) -> str:
-    return g.node("ReduceMean", x, g.constant([op.axis if op.axis < 0 else op.axis + 1]))
+    return g.reduce("ReduceMean", x, op.axis if op.axis < 0 else op.axis + 1, keep=True)
 
 
 @lowers(ops.MaxOver)
 def max_over(g: Builder, op: ops.MaxOver, x: str) -> str:
-    return g.node("ReduceMax", x, g.constant([op.axis if op.axis < 0 else op.axis + 1]))
+    return g.reduce("ReduceMax", x, op.axis if op.axis < 0 else op.axis + 1, keep=True)

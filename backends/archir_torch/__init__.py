@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from archir.search.architecture import Architecture
 from archir_torch import module as modules
 from archir_torch import weights
 from archir_torch.bench import TorchBench, bench
-from archir_torch.data import Split, load, minibatch
+from archir_torch.data import Split, about, load, minibatch
 from archir_torch.emit import emit
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
@@ -92,7 +93,7 @@ class TorchBackend:
         module = self.lower(graph, seed=chosen.seed)
         with distributed.joined(device) as own:
             result = fit(module, loaded, chosen, folder=folder, resume=resume, device=own, progress=progress)
-        return module.cpu(), result
+        return module.cpu(), replace(result, images=about(data, chosen.seed, loaded))
 
     def search(
         self,

@@ -11,8 +11,7 @@ from archir.errors import fail
 from archir.files import sha256, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
-from archir.runs import Run
-from archir.runs import manifest
+from archir.runs import Run, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
 BEST = "best.json"

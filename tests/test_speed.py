@@ -119,7 +119,7 @@ class FakeProcess:
     log: list[str]
 
     def __init__(self, task: Task, _: object) -> None:
-        self.name, self.rounds = task.subject.name, 0
+        self.task, self.name, self.rounds = task, task.subject.name, 0
 
     def __enter__(self) -> FakeProcess:
         return self
@@ -127,7 +127,7 @@ class FakeProcess:
     def __exit__(self, *_: object) -> None:
         self.log.append(f"end {self.name}")
 
-    def start(self, _: Task) -> dict[str, str]:
+    def start(self) -> dict[str, str]:
         self.log.append(f"start {self.name}")
         if self.name == "bad":
             raise archir.ArchError(archir.Diagnostic("A1508", "no"))
@@ -139,8 +139,8 @@ class FakeProcess:
         if self.name == "late" and self.rounds == 3:
             raise archir.ArchError(archir.Diagnostic("A1508", "too late"))
 
-    def speed(self, task: Task) -> Speed:
-        return Speed(task.subject, 1, Latency.of([1]), None, 0)
+    def speed(self) -> Speed:
+        return Speed(self.task.subject, 1, Latency.of([1]), None, 0)
 
 
 def tasks(*names: str, needed: bool = False) -> list[Task]:
@@ -268,15 +268,15 @@ def test_what_is_shown(folder: Path) -> None:
     done = run(folder / "space.arch", "--seed", "1", "--on", "onnxruntime-cpu", "--picture", folder / "out.svg")
     assert re.search(r"^ *on +p50 +p90 +p99 +min +iqr +per s +MB *$", done.stdout, re.MULTILINE)
     assert re.search(r"^ *onnxruntime-cpu( +[\d.,]+){7} *$", done.stdout, re.MULTILINE)
-    assert "milliseconds of a run, 1 thread; processor" in done.stdout
+    assert "microseconds of a run, 1 thread; processor" in done.stdout
     assert f"wrote {folder / 'out.svg'}" in " ".join(done.stdout.split())
 
 
 def test_what_is_not_there_is_left_out(folder: Path) -> None:
     fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
     done = run(fixed, "--batch", "1", "--batch", "2")
-    assert re.search(r"^ *onnxruntime-cpu +1 ", done.stdout, re.MULTILINE)
-    assert "batches of 1 alone, not of 2" in done.stderr
+    assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
+    assert f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2" in done.stderr
     if not torch.cuda.is_available():
         assert "left out: onnxruntime-cuda, tensorrt: there is no NVIDIA GPU here" in done.stderr
 

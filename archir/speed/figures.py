@@ -20,6 +20,9 @@ class Subject:
     on: str
     batch: int
 
+    def __str__(self) -> str:
+        return f"`{self.name}` on {self.on}, batch {self.batch}"
+
 
 @dataclass(frozen=True)
 class Latency:
@@ -62,7 +65,7 @@ class Speed:
     memory: int | None
     """Bytes at the peak, over those of the process before it had the network; of a GPU, where that can be known."""
     first: int
-    """Nanoseconds from the network in memory to the end of its first run: what is compiled is compiled then."""
+    """Nanoseconds of the first run, which is no part of the others: what is compiled is compiled then."""
 
     @property
     def throughput(self) -> float:

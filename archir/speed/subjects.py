@@ -25,7 +25,7 @@ ON: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "tensorrt": ("onnx", {"device": "tensorrt"}),
 }
 """Each with its backend, and the options of the backend's `runs`."""
-_NO_GPU = "there is no NVIDIA GPU here"
+NO_GPU = "there is no NVIDIA GPU here"
 
 
 def speeds(
@@ -56,7 +56,7 @@ def speeds(
             if not _applies(where, network):
                 continue
             if not on and options["device"] != "cpu" and not has_gpu:
-                left_out.append(LeftOut(subject, _NO_GPU))
+                left_out.append(LeftOut(subject, NO_GPU))
                 continue
             options = {**options, "batch": batch, "threads": threads or cores()}
             try:
@@ -68,7 +68,7 @@ def speeds(
         found, refused, versions = measure(tasks, seconds, watch)
     left_out += refused
     if not found:
-        raise fail("A1508", "; ".join(dict.fromkeys(one.reason for one in left_out if one.reason != _NO_GPU)))
+        raise fail("A1508", "; ".join(f"{one.subject}: {one.reason}" for one in left_out if one.reason != NO_GPU))
     machine = {"processor": processor(), "cores": str(cores())} | ({"gpu": gpu()} if has_gpu else {})
     return Speeds(tuple(found), tuple(left_out), {**machine, "archir": __version__, **versions})
 

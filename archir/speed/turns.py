@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
@@ -49,38 +49,43 @@ def measure(tasks: Sequence[Task], seconds: float, watch: Watch) -> tuple[list[S
     machine: dict[str, str] = {}
     for begin in range(0, len(tasks), TURNS):
         with ExitStack() as stack:
-            ready: dict[int, _Process] = {}
-            wave = dict(enumerate(tasks[begin : begin + TURNS]))
-            steps = [(which, turn) for turn in range(ROUNDS + 1) for which in wave]
-            for which, turn in watch(steps, len(steps), "measuring"):
-                task = wave[which]
+            wave = [
+                stack.enter_context(_Process(task, stack.enter_context(TemporaryFile())))
+                for task in tasks[begin : begin + TURNS]
+            ]
+            failed: dict[_Process, LeftOut] = {}
+            steps = [(process, turn) for turn in range(ROUNDS + 1) for process in wave]
+            for process, turn in watch(steps, len(steps), "measuring"):
                 try:
                     if turn == 0:
-                        process = stack.enter_context(_Process(task, stack.enter_context(TemporaryFile())))
-                        machine |= process.start(task)
-                        ready[which] = process
-                    elif which in ready:
-                        ready[which].round(seconds / ROUNDS)
+                        machine |= process.start()
+                    elif process not in failed:
+                        process.round(seconds / ROUNDS)
                 except ArchError as error:
-                    if task.needed:
-                        raise
-                    ready.pop(which, None)
-                    left_out.append(LeftOut(task.subject, error.diagnostics[0].message))
-            found += [process.speed(wave[which]) for which, process in ready.items()]
+                    failed[process] = _left_out(process.task, error)
+            found += [process.speed() for process in wave if process not in failed]
+            left_out += failed.values()
     return found, left_out, machine
+
+
+def _left_out(task: Task, error: ArchError) -> LeftOut:
+    one = error.diagnostics[0]
+    if task.needed:
+        raise ArchError(replace(one, message=f"{task.subject}: {one.message}")) from None
+    return LeftOut(task.subject, one.message)
 
 
 class _Process:
     """A process, and what it answered; its standard error goes to a file. It ends with the `with` statement."""
 
     def __init__(self, task: Task, said: IO[bytes]) -> None:
+        self.task = task
         self._said = said
         self._process = subprocess.Popen(
             [sys.executable, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=self._said, text=True, start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )  # fmt: skip
-        self._subject = task.subject
         self._first = 0
         self._times: list[int] = []
         self._memory: int | None = None
@@ -92,8 +97,9 @@ class _Process:
         self._process.kill()
         self._process.communicate()
 
-    def start(self, task: Task) -> dict[str, str]:
+    def start(self) -> dict[str, str]:
         """Load the network and warm it up; what runs it."""
+        task = self.task
         network = task.network
         written = {"graph": to_json(network)} if isinstance(network, Graph) else {"path": str(network)}
         found = self._ask({"backend": task.backend, "options": dict(task.options), "network": written})
@@ -107,9 +113,11 @@ class _Process:
         self._times += found["times"]
         self._memory = found["memory"]
 
-    def speed(self, task: Task) -> Speed:
+    def speed(self) -> Speed:
         """What came of all rounds."""
-        return Speed(task.subject, task.options["threads"], Latency.of(self._times), self._memory, self._first)
+        return Speed(
+            self.task.subject, self.task.options["threads"], Latency.of(self._times), self._memory, self._first
+        )
 
     def _ask(self, what: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -120,16 +128,11 @@ class _Process:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise fail("A1508", f"{self._named}: its process ended with {self._process.wait()}{self._last_words()}")
+            raise fail("A1508", f"its process ended with {self._process.wait()}{self._last_words()}")
         found: dict[str, Any] = json.loads(line)
         if "code" in found:
-            raise fail(found["code"], f"{self._named}: {found['message']}", None, found["hint"])
+            raise fail(found["code"], found["message"], None, found["hint"])
         return found
-
-    @property
-    def _named(self) -> str:
-        one = self._subject
-        return f"`{one.name}` on {one.on}, batch {one.batch}"
 
     def _last_words(self) -> str:
         self._said.seek(0)

@@ -243,8 +243,21 @@ def test_memory_is_that_of_the_network() -> None:
 def test_networks_are_measured(folder: Path) -> None:
     arch, model = folder / "tiny.arch", folder / "tiny.onnx"
     svg = folder / "out.svg"
-    done = run(arch, model, "--on", "torch", "--on", "onnxruntime-cpu", "--batch", "2", "--batch", "1", "--json",
-               "--picture", svg)  # fmt: skip
+    twice = [
+        "--batch",
+        "2",
+        "--batch",
+        "1",
+        "--batch",
+        "2",
+        "--on",
+        "torch",
+        "--on",
+        "onnxruntime-cpu",
+        "--on",
+        "torch",
+    ]
+    done = run(arch, model, *twice, "--json", "--picture", svg)
     data = json.loads(done.stdout)
     assert [(one["network"], one["on"], one["batch"]) for one in data["measured"]] == [
         (str(network), on, batch)
@@ -278,7 +291,7 @@ def test_what_is_not_there_is_left_out(folder: Path) -> None:
     assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
     assert f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2" in done.stderr
     if not torch.cuda.is_available():
-        assert "left out: onnxruntime-cuda, tensorrt: there is no NVIDIA GPU here" in done.stderr
+        assert "left out: onnxruntime-cuda, tensorrt: no NVIDIA GPU is seen here" in done.stderr
 
 
 def test_what_cannot_be_measured(folder: Path) -> None:
@@ -297,6 +310,8 @@ def test_what_cannot_be_measured(folder: Path) -> None:
     (folder / "damaged.onnx").write_bytes(model.read_bytes()[:-20])
     assert "A0916" in complaint(folder / "damaged.onnx", "--on", "onnxruntime-cpu")
     assert "A1203" in complaint(folder / "space.arch")
+    with pytest.raises(ArchError, match="nothing to measure"):
+        archir.measure({})
     with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `torch-cuda`"):
         archir.measure(model, on=["torch-cude"])
     if torch.cuda.is_available():

@@ -46,8 +46,7 @@ _MODES = {
     multiple=True,
     type=click.IntRange(1, 2**20),
     default=(1,),
-    show_default="1",
-    help="Samples in a run; may be repeated.",
+    help="Samples in a run [1]; may be repeated.",
 )
 @click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to run each.")

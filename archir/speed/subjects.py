@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from archir import __version__, backends
 from archir.costs.machine import cores, gpu, processor
@@ -14,6 +14,8 @@ from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 from archir.speed.figures import LeftOut, Speeds, Subject
 from archir.speed.turns import Task, Watch, measure
+
+T = TypeVar("T")
 
 ON: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "torch": ("torch", {"device": "cpu"}),
@@ -25,7 +27,7 @@ ON: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "tensorrt": ("onnx", {"device": "tensorrt"}),
 }
 """Each with its backend, and the options of the backend's `runs`."""
-NO_GPU = "there is no NVIDIA GPU here"
+NO_GPU = "no NVIDIA GPU is seen here"
 
 
 def speeds(
@@ -50,7 +52,7 @@ def speeds(
     left_out: list[LeftOut] = []
     with TemporaryDirectory() as folder:
         prepare = _Preparation(Path(folder))
-        for batch, (name, network), where in product(batches, networks.items(), on or ON):
+        for batch, (name, network), where in product(_once(batches), networks.items(), _once(on or ON)):
             backend, options = ON[where]
             subject = Subject(name, where, batch)
             if not _applies(where, network):
@@ -68,7 +70,8 @@ def speeds(
         found, refused, versions = measure(tasks, seconds, watch)
     left_out += refused
     if not found:
-        raise fail("A1508", "; ".join(f"{one.subject}: {one.reason}" for one in left_out if one.reason != NO_GPU))
+        reasons = [f"{one.subject}: {one.reason}" for one in left_out if one.reason != NO_GPU]
+        raise fail("A1508", "; ".join(reasons) or "there is nothing to measure")
     machine = {"processor": processor(), "cores": str(cores())} | ({"gpu": gpu()} if has_gpu else {})
     return Speeds(tuple(found), tuple(left_out), {**machine, "archir": __version__, **versions})
 
@@ -85,6 +88,10 @@ class _Preparation:
             made = getattr(backends.get(backend), "prepared", lambda network, _: network)
             self._made[name, backend] = made(network, self._folder / f"{len(self._made)}.onnx")
         return self._made[name, backend]
+
+
+def _once(items: Iterable[T]) -> list[T]:
+    return list(dict.fromkeys(items))
 
 
 def _applies(where: str, network: Graph | Path) -> bool:

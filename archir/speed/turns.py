@@ -25,7 +25,7 @@ ROUNDS = 10
 PAUSE = 0.02
 """Seconds between turns: threads that wait for work go on spinning for a while."""
 
-COMMAND = ("-m", "archir.speed.process")
+COMMAND = ("-P", "-m", "archir.speed.process")
 
 Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]
 

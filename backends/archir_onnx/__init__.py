@@ -17,15 +17,17 @@ from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
+from archir.passes.expand import expand
 from archir.passes.resize import other_sizes
 from archir.types import TensorType
 from archir_onnx import external
-from archir_onnx.bench import OnnxBench, bench
+from archir_onnx.bench import OnnxBench, bench, new_weights
 from archir_onnx.certificate import Verified, certify, look
 from archir_onnx.edges import seen
 from archir_onnx.files import save
 from archir_onnx.form import AXES, Form
 from archir_onnx.model import build, supports
+from archir_onnx.speed import OnnxRuns
 from archir_onnx.verify import TOLERANCES, Report, check, session, verify
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -115,6 +117,20 @@ class OnnxBackend:
         running = session(path)
         names = [output.name for output in running.get_outputs()]
         return dict(zip(names, running.run(names, {name: np.asarray(x) for name, x in inputs.items()}), strict=True))
+
+    def prepared(self, network: Graph | Path, path: Path) -> Path:
+        """The model file that `runs` takes: one that is there, looked at, or at `path` what `write` makes of a network
+        without choices, with new weights. Raises ArchError (A0916, and what `write` raises)."""
+        if isinstance(network, Path):
+            external.read(network)
+            return network
+        graph = expand(network)
+        self.write(graph, path, new_weights(graph))
+        return path
+
+    def runs(self, path: Path, *, device: str = "cpu", batch: int = 1, threads: int = 1) -> OnnxRuns:
+        """A model file made ready to be measured (see `archir.speed`) on `cpu`, `cuda` or `tensorrt`."""
+        return OnnxRuns(path, device, batch, threads)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:
         """`cpu` or `cuda`, made ready for timing; the default is a thread per core."""

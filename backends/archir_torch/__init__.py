@@ -28,6 +28,7 @@ from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
+from archir_torch.speed import TorchRuns
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.train import Progress, Result, Settings, fit
 from archir_torch.trial import trial
@@ -159,6 +160,12 @@ class TorchBackend:
             return [("torch devices", f"CPU, {torch.get_num_threads()} threads", "")]
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return [("torch devices", f"{names}; CUDA {torch.version.cuda}", "")]
+
+    def runs(
+        self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
+    ) -> TorchRuns:
+        """A network without choices made ready to be measured (see `archir.speed`)."""
+        return TorchRuns(network, device, batch, threads, compiled)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:
         """`cpu` or `cuda`, made ready for timing; the default is torch's own number of threads."""

@@ -13,6 +13,9 @@ from onnx import helper
 from archir.types import TensorType
 from archir_onnx.form import Form
 
+CONTRIB = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
+
 END = 2**31 - 1
 """Where a slice ends that goes on to the end of an axis."""
 

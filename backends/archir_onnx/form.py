@@ -15,6 +15,8 @@ OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26
 """Opsets and the IR versions they come with; onnxruntime 1.31 refuses newer ones."""
 
 Precision = Literal["float32", "float16", "bfloat16"]
+Attention = Literal["auto", "decomposed", "standard", "fused"]
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 AXES = ("batch", "height", "width")
 
@@ -40,6 +42,10 @@ class Form:
     `precision` is that of weights and of what is computed; inputs and outputs stay float32. `dynamic` names the axes
     whose sizes are open, of `batch`, `height` and `width`; a batch that is not has `batch` samples. With `pixels`, the
     model takes images as they come, uint8 [batch, H, W, C], and normalises them itself.
+
+    `attention` of all positions to all is `decomposed` (matrix products and a softmax), the `standard` operator, which
+    opsets have from 23 on, or onnxruntime's own `fused` one, which runs nowhere else; `auto` takes whichever of the
+    first two is faster on CPUs.
     """
 
     opset: int = 23
@@ -47,6 +53,7 @@ class Form:
     dynamic: tuple[str, ...] = ("batch",)
     batch: int = 1
     pixels: Pixels | None = None
+    attention: Attention = "auto"
 
     @property
     def dtype(self) -> type[Any]:
@@ -67,6 +74,10 @@ class Form:
             )
         if self.precision not in PRECISIONS:
             found.append(Diagnostic("A0911", f"there is no precision `{self.precision}`: it is {listed(PRECISIONS)}"))
+        if self.attention not in ATTENTIONS:
+            found.append(Diagnostic("A0911", f"attention is {listed(ATTENTIONS)}, not `{self.attention}`"))
+        elif self.attention == "standard" and self.opset < 23:
+            found.append(Diagnostic("A0911", f"opset {self.opset} has no attention; opsets have from 23 on"))
         if unknown := [axis for axis in self.dynamic if axis not in AXES]:
             found.append(Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic"))
         return found

@@ -21,7 +21,7 @@ from archir.ir.graph import Graph, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.builder import Builder, properties
+from archir_onnx.builder import CONTRIB, Builder, properties
 from archir_onnx.edges import given, input_info, output_info, taken
 from archir_onnx.files import Model
 from archir_onnx.form import OPSETS, PLAIN, Form
@@ -76,6 +76,8 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     used = {one for node in builder.nodes for one in node.input}
     model = onnx.ModelProto(ir_version=OPSETS[form.opset], producer_name="archir", producer_version=__version__)
     model.opset_import.append(helper.make_opsetid("", form.opset))
+    if any(node.domain == CONTRIB for node in builder.nodes):
+        model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     model.graph.name = graph.name
     model.graph.node.extend(builder.nodes)
     model.graph.input.extend(input_info(name, types[number], form) for name, number in inputs.items())

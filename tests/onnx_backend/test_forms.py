@@ -13,9 +13,10 @@ import torch
 import archir
 from archir.errors import ArchError
 from archir.ir.graph import Graph
+from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.form import OPSETS, Pixels, axes_of
+from archir_onnx.form import ATTENTIONS, OPSETS, Pixels, axes_of
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -46,6 +47,30 @@ def test_every_operation_in_every_form(case: Case, tmp_path: Path) -> None:
     else:
         assert report.relative < 1e-5
         assert report.sizes
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if isinstance(case[0], Attention)], ids=name_of)
+@pytest.mark.parametrize("form", ATTENTIONS)
+def test_attention_in_every_form(form: str, case: Case, tmp_path: Path) -> None:
+    graph, path = graph_of(*case), tmp_path / "one.onnx"
+    assert exported(graph, path, attention=form).relative < 1e-5
+    operators = {node.op_type for node in onnx.load(path).graph.node}
+    wanted = {"decomposed": "Softmax", "standard": "Attention", "fused": "MultiHeadAttention"}
+    assert form == "auto" or wanted[form] in operators
+    if case[1][0][-1:] != (1,):
+        assert exported(graph, path, attention=form, precision="float16").relative < 1e-2
+
+
+def test_attention_is_standard_where_that_is_faster(tmp_path: Path) -> None:
+    def operators(heads: int, tokens: int, opset: int) -> set[str]:
+        text = f"net a {{ input x: f32[{tokens}, 8] \n output y = attention(x, x, x, heads={heads}) }}"
+        exported(archir.loads(text).graph, tmp_path / "net.onnx", opset=opset)
+        return {node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node}
+
+    assert "Attention" in operators(4, 200, 23)
+    assert "Attention" in operators(1, 64, 23)
+    assert "Attention" not in operators(2, 200, 23)
+    assert "Attention" not in operators(4, 200, 22)
 
 
 SPACE = """
@@ -172,6 +197,8 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("form", "text"),
     [
+        ({"attention": "linear"}, "attention is `auto`, .* not `linear`"),
+        ({"attention": "standard", "opset": 22}, "opset 22 has no attention"),
         ({"opset": 27}, "opset 27 is not supported"),
         ({"precision": "float8"}, "there is no precision `float8`"),
         ({"dynamic": ("depth",)}, "there is no axis `depth`"),

@@ -38,6 +38,7 @@ class Builder:
         self.types: list[TensorType] = []
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._used: dict[str, int] = {}
+        self._spread: dict[str, str] = {}
         self._shared: dict[tuple[object, ...], str] = {}
 
     @property
@@ -119,6 +120,18 @@ class Builder:
         """Reshape everything but the batch axis, which is kept as it is. One of `dims` may be -1: as many as are left.
         The last two are those of the map `like`, where there is one."""
         return self.node("Reshape", x, self.shape(dims, like))
+
+    def spread(self, value: str, dims: Sequence[int]) -> str:
+        """A learned tensor, the same for all samples."""
+        made = self.node("Expand", value, self.shape(dims, batch=True))
+        self._spread[made] = value
+        return made
+
+    def together(self, a: str, b: str) -> tuple[str, str]:
+        """Operands of an element-wise operator: a tensor that is the same for all samples need not be spread."""
+        if a in self._spread and b in self._spread:
+            return a, b
+        return self._spread.get(a, a), self._spread.get(b, b)
 
     def reduce(self, operator: str, x: str, axis: int, keep: bool = False) -> str:
         """`ReduceSum`, `ReduceMax` or `ReduceMean` over one axis."""

@@ -73,6 +73,7 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
         builder.scope = name
         given(builder, name, values[number], types[number])
     _drop_copies(builder, [*results])
+    _drop_unused(builder, [*results])
     used = {one for node in builder.nodes for one in node.input}
     model = onnx.ModelProto(ir_version=OPSETS[form.opset], producer_name="archir", producer_version=__version__)
     model.opset_import.append(helper.make_opsetid("", form.opset))
@@ -84,6 +85,16 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
     properties(model, {"net": graph.name, **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
+
+
+def _drop_unused(builder: Builder, outputs: list[str]) -> None:
+    """Keep what outputs depend on."""
+    needed, kept = set(outputs), []
+    for node in reversed(builder.nodes):
+        if not needed.isdisjoint(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    builder.nodes = kept[::-1]
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:

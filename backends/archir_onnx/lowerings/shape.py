@@ -62,4 +62,4 @@ def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
 
 @lowers(ops.Parameter)
 def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
-    return g.node("Expand", value, g.shape(op.shape, batch=True))
+    return g.spread(value, op.shape)

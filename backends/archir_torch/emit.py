@@ -7,12 +7,14 @@ numbers in which they differ become its parameters. What is not a standard layer
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
-from archir.errors import ArchError, fail
+from archir.errors import ArchError, fail, listed
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.typing import Types, infer
 from archir.ops.activation import Identity
 from archir.ops.calibration import AsGate, AsKernel
+from archir.passes.block import ambiguous, calls
 from archir.passes.expand import expand
 from archir.types import TensorType
 from archir_torch.module import supports
@@ -42,6 +44,40 @@ def emit(graph: Graph) -> str:
     parts = [*helpers.texts.values(), *classes.texts.values()]
     about = f"The net `{graph.name}`, written by archir. It needs torch alone."
     return assembled(about, [*parts, *program.program(graph, types, [*classes.texts][-1])], program.IMPORTS)
+
+
+def emit_block(graph: Graph, name: str) -> str:
+    """The Python source of one block of a graph without choices, `name` or `name@scope`: a module to be used anywhere.
+
+    Numbers in which the calls of the block differ are its parameters. Raises ArchError as `emit`, and A0906 for what is
+    not one block.
+    """
+    scopes = calls(graph, name)
+    graph, types = prepared(graph)
+    helpers = Helpers()
+    classes = Classes(graph, types, helpers)
+    found = tree(graph, types, name.partition("@")[0]).everything()
+    classes.write(found[0])
+    meant = [call for call in found if call.scope in scopes]
+    if not meant:
+        raise fail("A0906", f"`{name}` has nothing in it but identities")
+    if len({call.class_name for call in meant}) > 1:
+        raise ambiguous(name, graph.name, list({call.class_name: call.scope for call in reversed(meant)}.values()))
+    constructors = dict.fromkeys(call.constructor for call in found if call.class_name == meant[0].class_name)
+    about = f"The block `{meant[0].name}` of the net `{graph.name}`, written by archir. It needs torch alone.\n\n"
+    about += f"In that net it is {listed([*constructors])}; `weights` reads a safetensors file for `load_state_dict`.\n"
+    parts = needed(meant[0].class_name, {**helpers.texts, **classes.texts})
+    return assembled(about, [*parts, program.READER], ["import json", "from pathlib import Path"])
+
+
+def needed(name: str, texts: Mapping[str, str]) -> list[str]:
+    """A definition behind all that it uses."""
+    wanted, todo = {name}, [name]
+    while todo:
+        used = {word for word in re.findall(r"\w+", texts[todo.pop()]) if word in texts} - wanted
+        wanted |= used
+        todo += used
+    return [text for known, text in texts.items() if known in wanted]
 
 
 def prepared(graph: Graph) -> tuple[Graph, Types]:

@@ -31,6 +31,11 @@ class Call:
         """All nodes inside."""
         return [n for item in self.items for n in (item.nodes() if isinstance(item, Call) else [item])]
 
+    @property
+    def constructor(self) -> str:
+        """How the module of the call is made."""
+        return f"{self.class_name}({', '.join(repr(argument.value) for argument in self.arguments)})"
+
     def calls(self) -> Iterator[Call]:
         """The calls right in it."""
         return (item for item in self.items if isinstance(item, Call))
@@ -40,18 +45,20 @@ class Call:
         return [self, *(inner for call in self.calls() for inner in call.everything())]
 
 
-def tree(graph: Graph, types: Types) -> Call:
-    """The calls of a graph in the one that is the net itself."""
+def tree(graph: Graph, types: Types, kept: str = "") -> Call:
+    """The calls of a graph in the one that is the net itself; those of the block `kept` stay, however small."""
     root = Call("", graph.name)
     known = {"": root}
     for number in graph:
         if not isinstance(graph[number].op, Input):
             _home(graph, graph[number].scope, known).items.append(number)
-    _dissolve(root, graph, types)
-    for call in root.everything():
+    _dissolve(root, graph, types, kept)
+    for call in reversed(root.everything()):
         inside = set(call.nodes())
-        read = {operand for number in inside for operand in graph.operands(number)}
-        call.inputs = sorted(read - inside)
+        read = {operand for item in call.items if not isinstance(item, Call) for operand in graph.operands(item)}
+        read |= {number for inner in call.calls() for number in inner.inputs}
+        # what reads nothing still has to know how large the batch is
+        call.inputs = sorted(read - inside) or [*graph.inputs.values()][:1]
         used = {n for n in inside if any(c not in inside for c in graph.consumers(n))} | set(graph.outputs.values())
         call.outputs = [n for n in call.nodes() if n in used]
     root.inputs = list(graph.inputs.values())
@@ -73,14 +80,15 @@ def _home(graph: Graph, scope: str, known: dict[str, Call]) -> Call:
     return home
 
 
-def _dissolve(call: Call, graph: Graph, types: Types) -> None:
+def _dissolve(call: Call, graph: Graph, types: Types, kept: str) -> None:
     """Put the operations of small calls without weights in the place of these calls."""
     items: list[Call | NodeId] = []
     for item in call.items:
         if isinstance(item, Call):
-            _dissolve(item, graph, types)
+            _dissolve(item, graph, types, kept)
             bare = all(not isinstance(inner, Call) and not has_weights(graph, types, inner) for inner in item.items)
-            items += item.items if bare and len(item.items) <= DISSOLVED else [item]
+            small = bare and len(item.items) <= DISSOLVED and item.name != kept
+            items += item.items if small else [item]
         else:
             items.append(item)
     call.items = items

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from archir_torch.layers import Argument
+from archir_torch.source.holes import Code
 
 LARGEST = 16
 """Largest numerator and denominator of a ratio that is taken for a rule, and no accident."""
@@ -41,7 +42,7 @@ class Parameters:
         if all(value == values[0] and type(value) is type(values[0]) for value in values):
             return "" if first.keyword and values[0] == first.default else repr(values[0])
         for name, known in self.values.items():
-            if known == values:
+            if known == values and not isinstance(first.value, Code):  # two modules are never one
                 return name
         for name, known in self.values.items():
             if text := _multiple(values, known, name):

@@ -12,9 +12,7 @@ _TYPES = {
     "i64": "torch.int64", "i32": "torch.int32", "bool": "torch.bool",
 }  # fmt: skip
 
-_LOAD = '''
-def load(path):
-    """The network with the weights of a safetensors file."""
+_READ = """
     data = memoryview(bytearray(Path(path).read_bytes()))
     start = 8 + int.from_bytes(data[:8], "little")
     dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
@@ -25,7 +23,15 @@ def load(path):
             empty = first == last
             numbers = torch.empty(0) if empty else torch.frombuffer(data[first:last], dtype=dtypes[entry["dtype"]])
             weights[name] = numbers.reshape(entry["shape"])
-    model = {NAME}().eval()
+"""
+
+READER = f'''def weights(path):
+    """The tensors of a safetensors file by name."""{_READ}    return weights'''
+"""A function that reads a file of weights."""
+
+_LOAD = f'''
+def load(path):
+    """The network with the weights of a safetensors file."""{_READ}    model = {{NAME}}().eval()
     model.load_state_dict(weights)
     return model
 '''

@@ -88,7 +88,7 @@ class Variables:
 
     def batch(self) -> str:
         """The batch size, as an expression."""
-        return f"{next(iter(self.names.values()))}.shape[0]"
+        return f"{next(iter(self.names.values()))}.shape[0]" if self.names else "1"
 
     def give(self, made: Sequence[NodeId]) -> list[str]:
         """Variables for the values of a step, after what it reads for the last time is forgotten."""

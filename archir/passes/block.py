@@ -53,6 +53,15 @@ def ambiguous(name: str, net: str, scopes: list[str]) -> ArchError:
     return fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
 
 
+def only_call(graph: Graph, name: str) -> str:
+    """The scope of a block that is called once, or of the call that is named. Raises ArchError (A0906)."""
+    scopes = calls(graph, name)
+    if len(scopes) > 1:
+        text = f"`{graph.name}` has {len(scopes)} calls of `{name}`, with weights of their own: at {listed(scopes, 3)}"
+        raise fail("A0906", text, None, f"say which one: `{name}@{scopes[0]}`")
+    return scopes[0]
+
+
 def _choices(node: Node) -> set[str]:
     return node.op.choices | ({node.op.choice} if isinstance(node.op, Select) else set())
 

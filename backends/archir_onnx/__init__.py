@@ -13,13 +13,14 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.certificates import Verified
 from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
 from archir_onnx import external
 from archir_onnx.bench import OnnxBench, bench
-from archir_onnx.certificate import Verified, certify, look
+from archir_onnx.certificate import certify, look
 from archir_onnx.files import save
 from archir_onnx.model import build, supports
 from archir_onnx.verify import TOLERANCE, Report, check, session, verify

@@ -13,16 +13,15 @@ _TYPES = {
 }  # fmt: skip
 
 _READ = """
-    data = memoryview(bytearray(Path(path).read_bytes()))
+    data = bytearray(Path(path).read_bytes())
     start = 8 + int.from_bytes(data[:8], "little")
+    numbers = torch.frombuffer(data, dtype=torch.uint8)[start:]
     dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
     weights = {}
-    for name, entry in json.loads(bytes(data[8:start])).items():
+    for name, entry in json.loads(data[8:start]).items():
         if name != "__metadata__":
-            first, last = (start + offset for offset in entry["data_offsets"])
-            empty = first == last
-            numbers = torch.empty(0) if empty else torch.frombuffer(data[first:last], dtype=dtypes[entry["dtype"]])
-            weights[name] = numbers.reshape(entry["shape"])
+            first, last = entry["data_offsets"]
+            weights[name] = numbers[first:last].clone().view(dtypes[entry["dtype"]]).reshape(entry["shape"])
 """
 
 READER = f'''def weights(path):

@@ -21,6 +21,9 @@ WIDTH = 88
 LONGEST = 100
 """Characters up to which a list or dict of one module is one line."""
 
+MOST = 110
+"""Characters up to which a constructor is one line."""
+
 
 @dataclass(frozen=True)
 class Path:
@@ -76,7 +79,11 @@ def assignments(modules: Sequence[tuple[Path, str]]) -> list[str]:
 
 def _constructed(prefix: str, tree: Any, suffix: str) -> list[str]:
     if isinstance(tree, str):
-        return [f"{prefix}{tree}{suffix}"]
+        whole = f"{prefix}{tree}{suffix}"
+        if len(whole) <= MOST:
+            return [whole]
+        name, _, arguments = tree.partition("(")
+        return [f"{prefix}{name}(", f"    {arguments[:-1]}", f"){suffix}"]
     dense = [*tree] == [str(i) for i in range(len(tree))]
     opening, closing = ("nn.ModuleList([", "])") if dense else ("nn.ModuleDict({", "})")
     entries = [_constructed("" if dense else f'"{key}": ', value, ",") for key, value in tree.items()]

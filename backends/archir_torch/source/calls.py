@@ -10,8 +10,9 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input
 from archir.ir.typing import Types
 from archir_torch.layers import Argument
+from archir_torch.source.holes import literal
 
-DISSOLVED = 2
+DISSOLVED = 4
 """Operations up to which a call without weights is written where it is called."""
 
 
@@ -34,7 +35,7 @@ class Call:
     @property
     def constructor(self) -> str:
         """How the module of the call is made."""
-        return f"{self.class_name}({', '.join(repr(argument.value) for argument in self.arguments)})"
+        return f"{self.class_name}({', '.join(literal(argument.value) for argument in self.arguments)})"
 
     def calls(self) -> Iterator[Call]:
         """The calls right in it."""

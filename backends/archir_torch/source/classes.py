@@ -14,7 +14,7 @@ from archir.ops.shape import Parameter, Slice
 from archir_torch.layers import Argument
 from archir_torch.source.calls import Call, has_weights, parts_of
 from archir_torch.source.helpers import Helpers, split
-from archir_torch.source.holes import Code, Mold, called
+from archir_torch.source.holes import Code, Mold, called, literal
 from archir_torch.source.parameters import Parameters
 from archir_torch.source.statements import MODULE, Line, Path, assignments, forward
 from archir_torch.source.variables import RESERVED, Step, Variables, steps
@@ -204,7 +204,9 @@ def _filled(molds: Sequence[Mold], parameters: Parameters) -> str:
 
 def _written(mold: Mold) -> str:
     """The text of one call's constructor."""
-    return mold.fill(["" if hole.keyword and hole.value == hole.default else repr(hole.value) for hole in mold.holes])
+    return mold.fill(
+        ["" if hole.keyword and hole.value == hole.default else literal(hole.value) for hole in mold.holes]
+    )
 
 
 def _held(expression: str, name: str, own: dict[str, str], taken: set[str]) -> str:

@@ -95,6 +95,11 @@ class _Emptied(ast.NodeTransformer):
         return ast.Name(f"{_HOLE}{len(self.constants) - 1}_")
 
 
+def literal(value: Any) -> str:
+    """A constant as it is written."""
+    return tidy(repr(value))
+
+
 def tidy(text: str) -> str:
     """Strings in double quotes, as formatters have them."""
     return text if '"' in text else text.replace("'", '"')

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from archir_torch.layers import Argument
-from archir_torch.source.holes import Code
+from archir_torch.source.holes import Code, literal
 
 LARGEST = 16
 """Largest numerator and denominator of a ratio that is taken for a rule, and no accident."""
@@ -40,7 +41,7 @@ class Parameters:
         """
         first, values = column[0], tuple(argument.value for argument in column)
         if all(value == values[0] and type(value) is type(values[0]) for value in values):
-            return "" if first.keyword and values[0] == first.default else repr(values[0])
+            return "" if first.keyword and values[0] == first.default else literal(values[0])
         for name, known in self.values.items():
             if known == values and not isinstance(first.value, Code):  # two modules are never one
                 return name
@@ -55,9 +56,10 @@ class Parameters:
         return name
 
     def _free(self, name: str) -> str:
-        number, made = 2, name
+        base = re.sub(r"_\d+$", "", name)
+        number, made = 2, base
         while made in self.values:
-            made, number = f"{name}_{number}", number + 1
+            made, number = f"{base}_{number}", number + 1
         return made
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from archir.api import (
         bench,
+        block,
         canonical_hash,
         check,
         compile,  # noqa: A004
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "bench": "archir.api",
+    "block": "archir.api",
     "canonical_hash": "archir.api",
     "check": "archir.api",
     "compile": "archir.api",
@@ -87,6 +89,7 @@ __all__ = [
     "Space",
     "__version__",
     "bench",
+    "block",
     "canonical_hash",
     "check",
     "compile",

@@ -17,6 +17,7 @@ from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
+from archir.passes.block import block as passes_block
 from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
@@ -34,6 +35,7 @@ __all__ = [
     "Cost",
     "architecture",
     "bench",
+    "block",
     "canonical_hash",
     "check",
     "compile",
@@ -196,6 +198,14 @@ def format(text: str, name: str = "<text>") -> str:
 def compile(graph: Graph, to: str = "torch", **options: Any) -> Any:
     """A graph without choices lowered by a backend: for `torch` an `nn.Module`. Raises ArchError."""
     return backends.get(to).lower(graph, **options)
+
+
+def block(graph: Graph, name: str) -> Graph:
+    """One block of a network as a network of its own: `"hoga"`, or `"hoga@scope"` where its calls differ.
+
+    Its inputs and outputs are what the block reads and gives. Raises ArchError (A0901, A0906).
+    """
+    return passes_block(graph, name)
 
 
 def train(graph: Graph, **options: Any) -> Any:

@@ -21,12 +21,17 @@ _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "t
 )  # fmt: skip
 @json_option
 def verify_command(model: Path, devices: tuple[str, ...], as_json: bool) -> None:
-    """Compare MODEL, an ONNX file, with the certificate beside it, MODEL.json, which `archir export` wrote.
+    """Compare MODEL, an ONNX file or a package of torch, with the certificate beside it, MODEL.json, which
+    `archir export` wrote.
 
     Its files must be to the byte what they were; data outside of the model's file must be in its folder, and no link;
-    the ONNX checker must accept it; and onnxruntime must compute what the network computed.
+    the ONNX checker must accept it; and onnxruntime must compute what the network computed. A package of torch (.pt2)
+    runs code when it is loaded: it is loaded once it is found to be the one that was certified.
     """
-    found = backends.get("onnx").look(model, tuple(_PROVIDERS[name] for name in devices))
+    if model.suffix == ".pt2":
+        found = backends.get("torch").look(model, devices)
+    else:
+        found = backends.get("onnx").look(model, tuple(_PROVIDERS[name] for name in devices))
     if as_json:
         emit({"files": found.files, "differences": found.differences, "certificate": found.certificate})
         return

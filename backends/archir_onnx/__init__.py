@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.certificates import Verified
 from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
@@ -22,7 +23,7 @@ from archir.passes.resize import other_sizes
 from archir.types import TensorType
 from archir_onnx import external
 from archir_onnx.bench import OnnxBench, bench, new_weights
-from archir_onnx.certificate import Verified, certify, look
+from archir_onnx.certificate import certify, look
 from archir_onnx.edges import seen
 from archir_onnx.files import save
 from archir_onnx.form import AXES, Form

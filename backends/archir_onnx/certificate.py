@@ -1,16 +1,9 @@
-"""What was proved of a model, in a file beside it: `NAME.onnx.json`.
-
-A certificate has the SHA-256 of the model's files, how it was verified and with what versions, and what the network
-computed of some numbers, which anybody can compute again. Its own SHA-256 is in it, too.
-"""
+"""What was proved of an ONNX model, in a file beside it: `NAME.onnx.json` (see `archir.certificates`)."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,32 +14,13 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import helper
 
-from archir import __version__
+from archir import __version__, certificates
+from archir.certificates import SEED, SHOWN, Verified
 from archir.errors import fail
-from archir.files import sha256, write_atomic
 from archir_onnx import external
 from archir_onnx.verify import TOLERANCE, Report, check, session
 
-SCHEMA = 2
-SEED = 0
-SHOWN = 64
-"""Numbers of each output that are kept."""
-
 Arrays = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Verified:
-    """What came of a second look: the files that are as they were, and the largest relative difference by provider."""
-
-    files: tuple[str, ...]
-    differences: Mapping[str, float]
-    certificate: Mapping[str, Any]
-
-
-def beside(path: Path) -> Path:
-    """Where a model's certificate is."""
-    return path.with_name(f"{path.name}.json")
 
 
 def certify(
@@ -66,8 +40,7 @@ def certify(
     names = [output.name for output in model.graph.output]
     computed = list(reference(inputs).values()) if reference is not None else session(path).run(names, inputs)
     content = {
-        "schema": SCHEMA,
-        "files": {one.name: _facts(one) for one in external.files(model, path)},
+        "files": {one.name: certificates.facts(one) for one in external.files(model, path)},
         "model": {
             "nodes": len(model.graph.node),
             "opset": {entry.domain or "ai.onnx": entry.version for entry in model.opset_import},
@@ -89,8 +62,7 @@ def certify(
             "python": platform.python_version(),
         },
     }  # fmt: skip
-    write_atomic(beside(path), _sealed(content).encode())
-    return beside(path)
+    return certificates.write(path, content)
 
 
 def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
@@ -99,14 +71,7 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     Raises ArchError: A0917 (the certificate), A0918 (a file was changed), A0916 and A0915 (the model), A0914 (a
     provider), A0913 (it computes something else).
     """
-    if not path.is_file():
-        raise fail("A0916", f"there is no model {path}")
-    known = _read(beside(path))
-    for name, facts in known["files"].items():
-        file = path.parent / name
-        if not file.is_file() or _facts(file) != facts:
-            hint = "export it again, or put back the file that was certified"
-            raise fail("A0918", f"{file} is not the file that was certified", None, hint)
+    known = certificates.read(path)
     model = external.read(path)
     if others := {file.name for file in external.files(model, path)} - known["files"].keys():
         raise fail("A0918", f"{path} has data in {', '.join(sorted(others))}, of which the certificate knows nothing")
@@ -114,10 +79,6 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     inputs = _probe(model, known["computed"]["sizes"])
     differences = {provider: _difference(path, provider, inputs, known) for provider in providers}
     return Verified(tuple(known["files"]), differences, known)
-
-
-def _facts(file: Path) -> dict[str, Any]:
-    return {"sha256": sha256(file), "bytes": file.stat().st_size}
 
 
 def _difference(path: Path, provider: str, inputs: Arrays, known: Mapping[str, Any]) -> float:
@@ -149,26 +110,3 @@ def _probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArra
         numbers = rng.integers(0, 256 if dtype == np.uint8 else 2, shape)
         found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
     return found
-
-
-def _sealed(content: Mapping[str, Any]) -> str:
-    return json.dumps({**content, "sha256": _digest(content)}, indent=1) + "\n"
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A certificate. Raises ArchError (A0917)."""
-    hint = "`archir export` writes it beside the model"
-    try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        text = f"cannot read the certificate {path}: {getattr(error, 'strerror', None) or error}"
-        raise fail("A0917", text, None, hint) from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        raise fail("A0917", f"{path} is no certificate", None, hint)
-    if content.pop("sha256", None) != _digest(content):
-        raise fail("A0917", f"the certificate {path} was changed", None, hint)
-    return content

@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from torch import nn
 
+from archir import __version__
+from archir.certificates import Verified
 from archir.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.search.architecture import Architecture
 from archir_torch import module as modules
-from archir_torch import weights
+from archir_torch import package, weights
 from archir_torch.bench import TorchBench, bench
+from archir_torch.certificate import certify, look
 from archir_torch.data import Split, about, load, minibatch
-from archir_torch.emit import emit
+from archir_torch.emit import emit, emit_block
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
@@ -62,9 +65,45 @@ class TorchBackend:
         """A graph without choices as a Python file that imports torch alone."""
         return emit(graph)
 
-    def save(self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None) -> None:
-        """Write a module's weights as safetensors."""
-        weights.save_weights(module, path, metadata)
+    def emit_block(self, graph: Graph, name: str) -> str:
+        """One block of a graph without choices, `name` or `name@scope`, as a Python file that imports torch alone."""
+        return emit_block(graph, name)
+
+    def package(
+        self,
+        graph: Graph,
+        path: Path,
+        module: Network,
+        form: package.Form,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        deployed: bool = True,
+    ) -> package.Report:
+        """Write a network as a package of torch, compare it with the module, and write its certificate beside it.
+
+        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. Raises ArchError
+        (A0907, A0913).
+        """
+        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        facts = {"net": graph.name, "archir": __version__, **(metadata or {})}
+        written = package.deployed(graph, self.arrays(module)) if deployed else module
+        training = module.training
+        package.write(written, inputs, path, form, facts)
+        module.train(training)
+        reference = self.runner(module)
+        report = package.compare(path, form, reference, inputs, [*graph.outputs])
+        certify(path, report, reference, inputs, facts)
+        return report
+
+    def look(self, path: Path, devices: Sequence[str] = ("cpu",)) -> Verified:
+        """Compare a package with its certificate. Raises ArchError (A0913 to A0918)."""
+        return look(path, devices)
+
+    def save(
+        self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""
+    ) -> None:
+        """Write a module's weights as safetensors: all of them, or those of the block at a scope."""
+        weights.save_weights(module, path, metadata, scope=scope)
 
     def load(self, module: nn.Module, path: Path) -> dict[str, str]:
         """Load weights into a module; their metadata. Raises ArchError (A0902, A0905)."""

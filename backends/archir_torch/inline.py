@@ -10,6 +10,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ def expression(
 
     `ranks` are the operands' numbers of axes with the batch axis. Values are constants.
     """
-    tree = _tree(function)
+    tree = definition(function)
     names = [argument.arg for argument in tree.args.args]
     if tree.args.vararg is not None or len(names) != len(operands):
         return None
@@ -74,6 +75,7 @@ class _Partial(ast.NodeTransformer):
                 if operand in self.ranks:
                     return ast.Constant(self.ranks[operand])
         self.generic_visit(node)
+        node.args = [part for argument in node.args for part in _parts(argument)]
         node.keywords = [keyword for keyword in node.keywords if not _is_default(node, keyword)]
         while node.args and isinstance(node.func, ast.Attribute) and _is_default_argument(node):
             node.args.pop()
@@ -109,6 +111,36 @@ class _Partial(ast.NodeTransformer):
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
         self.generic_visit(node)
         return node
+
+
+def specialised(function: Callable[..., Any], ranks: Sequence[int]) -> str:
+    """The source of a rule for operands of these ranks: branches that ranks decide are gone."""
+    tree = definition(function)
+    names = [argument.arg for argument in tree.args.args[: len(ranks)]]
+    partial = _Partial({}, dict(zip(names, ranks, strict=False)))
+    body: list[ast.stmt] = []
+    for statement in tree.body:
+        match statement:
+            case ast.If(test=test, body=inner, orelse=[]):
+                decided = partial.visit(ast.parse(ast.unparse(test), mode="eval").body)
+                if isinstance(decided, ast.Constant):
+                    body += inner if decided.value else []
+                    if decided.value and isinstance(inner[-1], ast.Return):
+                        break
+                    continue
+        body.append(statement)
+    if body == tree.body:
+        return sources(function)[function.__name__]
+    shorter = copy(tree)
+    shorter.body, shorter.decorator_list = body, []
+    return ast.unparse(shorter)
+
+
+def _parts(argument: ast.expr) -> list[ast.expr]:
+    """`*(2, 3)` as `2, 3`."""
+    if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple):
+        return argument.value.elts
+    return [argument]
 
 
 def _folded(node: ast.expr) -> ast.expr:
@@ -151,7 +183,7 @@ def _is_default(call: ast.Call, keyword: ast.keyword) -> bool:
     return (
         keyword.arg in _DEFAULTS
         and isinstance(keyword.value, ast.Constant)
-        and keyword.value.value is _DEFAULTS[keyword.arg]
+        and keyword.value.value == _DEFAULTS[keyword.arg]
         and isinstance(call.func, ast.Attribute)
     )
 
@@ -167,7 +199,8 @@ def _is_docstring(statement: ast.stmt) -> bool:
 
 
 @cache
-def _tree(function: Callable[..., Any]) -> ast.FunctionDef:
+def definition(function: Callable[..., Any]) -> ast.FunctionDef:
+    """The syntax tree of a rule."""
     found = _definitions(function.__module__)[function.__name__]
     assert isinstance(found, ast.FunctionDef)
     return found

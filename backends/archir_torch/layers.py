@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archir.ir.op import Op
-from archir.ops.conv import Conv, Linear
+from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
 from archir.types import TensorType
@@ -25,10 +25,17 @@ class Argument:
 
 @dataclass(frozen=True)
 class Standard:
-    """A call of a `torch.nn` class."""
+    """A call of a `torch.nn` class, or of one made of it; `source` is that one's text."""
 
     name: str
     arguments: list[Argument]
+    source: str = ""
+
+
+def _along_tokens(name: str, base: str) -> str:
+    """A layer of channels [B, D, N] for tokens [B, N, D]."""
+    lines = [f"class {name}({base}):", "    def forward(self, x):"]
+    return "\n".join([*lines, "        return super().forward(x.transpose(1, 2)).transpose(1, 2)"])
 
 
 def _option(name: str, value: Any, default: Any) -> Argument:
@@ -54,16 +61,35 @@ def _conv(op: Conv, x: TensorType) -> Standard | None:
     )
 
 
+def _conv1d(op: Conv1d, x: TensorType) -> Standard | None:
+    before, after = op.pads
+    if before != after:
+        return None
+    return Standard(
+        "TokenConv",
+        [
+            Argument("in_channels", x.channels),
+            Argument("out_channels", op.channels),
+            Argument("kernel_size", op.kernel),
+            _option("padding", before, 0),
+            _option("groups", op.groups, 1),
+            _option("bias", op.bias, True),
+        ],
+        _along_tokens("TokenConv", "nn.Conv1d"),
+    )
+
+
 def _linear(op: Linear, x: TensorType) -> Standard:
     sizes = [Argument("in_features", x.channels), Argument("out_features", op.channels)]
     return Standard("nn.Linear", [*sizes, _option("bias", op.bias, True)])
 
 
-def _batch_norm(op: BatchNorm, x: TensorType) -> Standard | None:
-    if x.rank == 2:
-        return None
+def _batch_norm(op: BatchNorm, x: TensorType) -> Standard:
     options = [_option("eps", op.eps, 1e-5), _option("momentum", op.momentum, 0.1), _option("affine", op.affine, True)]
-    return Standard("nn.BatchNorm2d" if x.rank == 3 else "nn.BatchNorm1d", [Argument("channels", x.channels), *options])
+    arguments = [Argument("channels", x.channels), *options]
+    if x.rank == 2:
+        return Standard("TokenBatchNorm", arguments, _along_tokens("TokenBatchNorm", "nn.BatchNorm1d"))
+    return Standard("nn.BatchNorm2d" if x.rank == 3 else "nn.BatchNorm1d", arguments)
 
 
 def _layer_norm(op: LayerNorm, x: TensorType) -> Standard:
@@ -87,6 +113,7 @@ def _dropout(op: Dropout, x: TensorType) -> Standard:
 
 _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     Conv: _conv,
+    Conv1d: _conv1d,
     Linear: _linear,
     BatchNorm: _batch_norm,
     LayerNorm: _layer_norm,

@@ -6,6 +6,7 @@ so that it uses memory like a forward function written by hand. Weights live in 
 
 from __future__ import annotations
 
+import keyword
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -243,10 +244,16 @@ def parts_of(scope: str) -> Path:
 
 
 def _available(home: nn.Module, part: str) -> str:
-    """A name for a part of a module: `half` -> `half_`, and so that no two meet, `half_` -> `half__`."""
+    """A name for a part of a module: `half` -> `half_`, and so that no two meet, `half_` -> `half__`.
+
+    Code that torch writes of a module reads its parts as attributes, which `nonlocal` cannot be.
+    """
     attributes = (vars(home), home._parameters, home._buffers)
     bare = [part[:end] for end in range(len(part.rstrip("_")), len(part) + 1)]
-    taken = any(hasattr(type(home), name) or any(name in known for known in attributes) for name in bare)
+    taken = any(
+        keyword.iskeyword(name) or hasattr(type(home), name) or any(name in known for known in attributes)
+        for name in bare
+    )
     return f"{part}_" if taken else part
 
 

@@ -12,11 +12,17 @@ from torch import Tensor, nn
 
 from archir.errors import ArchError, Diagnostic, fail, listed
 from archir.files import write_atomic
+from archir.ir.graph import state_name
 
 
-def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None) -> None:
-    """Write a module's state dict, with text metadata."""
-    state = {name: tensor.detach().cpu().contiguous() for name, tensor in module.state_dict().items()}
+def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = "") -> None:
+    """Write a module's state dict, with text metadata; of a scope's part, with the names that it has below it."""
+    prefix = state_name(scope, "")
+    state = {
+        name.removeprefix(prefix): tensor.detach().cpu().contiguous()
+        for name, tensor in module.state_dict().items()
+        if name.startswith(prefix)
+    }
     write_atomic(path, save(state, dict(metadata or {})))
 
 

@@ -1,0 +1,69 @@
+"""What `archir compile` and `archir export` write for torch: Python files with weights beside them, and packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir import api, backends
+from archir.cli import runs
+from archir.cli.output import emit
+from archir.files import write_atomic
+from archir.ir.graph import Graph
+from archir.passes.block import only_call
+
+SUFFIXES = {".py": "python", ".pt2": "exported"}
+"""What a file's name says of its form."""
+
+PACKAGES = ("exported", "aot")
+
+
+def form_of(to: str | None, output: Path) -> str:
+    """The form that is asked for, or that the name of the file stands for: an ONNX model, if nothing else."""
+    found = to or SUFFIXES.get(output.suffix, "onnx")
+    if found in PACKAGES and output.suffix != ".pt2":
+        raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
+    return found
+
+
+def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:
+    """Write the network of a run's folder, with its weights."""
+    if block is not None and form != "python":
+        raise click.UsageError("--block is for --to python")
+    graph, architecture = runs.open_run(run)
+    module = api.compile(graph)
+    backends.get("torch").load(module, run / runs.WEIGHTS)
+    if form == "python":
+        files = write_python(graph, output, module, block)
+        said: Mapping[str, Any] = {"form": form, "files": files}
+        text = f"wrote {' and '.join(map(str, files))}"
+    else:
+        report = package(graph, output, module, form, {"architecture": architecture}, as_trained)
+        said, text = asdict(report), f"wrote {output}: {report}; `archir verify {output}` looks at it again"
+    if as_json:
+        emit(said)
+    else:
+        click.echo(text)
+
+
+def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:
+    """Write a network, or a block of it, as Python, and a module's weights beside it; the files."""
+    torch = backends.get("torch")
+    text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
+    files = [output]
+    if module is not None:
+        files.append(output.with_suffix(".safetensors"))
+        torch.save(module, files[1], scope=only_call(graph, block) if block is not None else "")
+    write_atomic(output, text.encode())
+    return files
+
+
+def package(
+    graph: Graph, output: Path, module: Any, form: str, metadata: Mapping[str, str], as_trained: bool = False
+) -> Any:
+    """Write a package of torch with its certificate; the report of its verification."""
+    return backends.get("torch").package(graph, output, module, form, metadata=metadata, deployed=not as_trained)

@@ -1,0 +1,1 @@
+"""Networks as Python source that imports torch alone."""

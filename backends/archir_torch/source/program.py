@@ -1,0 +1,79 @@
+"""The part of a file that reads weights and runs the network."""
+
+from __future__ import annotations
+
+from archir.ir.graph import Graph
+from archir.ir.typing import Types
+
+IMPORTS = ["import json", "import sys", "from pathlib import Path"]
+
+_TYPES = {
+    "f32": "torch.float32", "f16": "torch.float16", "bf16": "torch.bfloat16",
+    "i64": "torch.int64", "i32": "torch.int32", "bool": "torch.bool",
+}  # fmt: skip
+
+_READ = """
+    data = bytearray(Path(path).read_bytes())
+    start = 8 + int.from_bytes(data[:8], "little")
+    numbers = torch.frombuffer(data, dtype=torch.uint8)[start:]
+    dtypes = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64}
+    weights = {}
+    for name, entry in json.loads(data[8:start]).items():
+        if name != "__metadata__":
+            first, last = entry["data_offsets"]
+            weights[name] = numbers[first:last].clone().view(dtypes[entry["dtype"]]).reshape(entry["shape"])
+"""
+
+READER = f'''def weights(path):
+    """The tensors of a safetensors file by name."""{_READ}    return weights'''
+"""A function that reads a file of weights."""
+
+_LOAD = f'''
+def load(path):
+    """The network with the weights of a safetensors file."""{_READ}    model = {{NAME}}().eval()
+    model.load_state_dict(weights)
+    return model
+'''
+
+_MAIN = '''
+def main():
+    """Run the network on random numbers, with the weights of a file that is named or beside this one."""
+    path = Path(sys.argv[1] if sys.argv[1:] else __file__).with_suffix(".safetensors")
+    model = load(path) if sys.argv[1:] or path.exists() else {NAME}().eval()
+    torch.manual_seed(0)
+    with torch.no_grad():
+        {OUTPUT} = model({INPUTS})
+{PRINT}
+
+
+if __name__ == "__main__":
+    main()
+'''
+
+
+def program(graph: Graph, types: Types, name: str) -> list[str]:
+    """The functions `load` and `main` for a network whose class has this name."""
+    inputs = []
+    for number in graph.inputs.values():
+        kind = types[number]
+        shape = ", ".join(map(str, (1, *kind.shape)))
+        if kind.dtype == "f32":
+            inputs.append(f"torch.randn({shape})")
+        elif kind.dtype in ("i64", "i32", "bool"):
+            inputs.append(f"torch.randint(2, ({shape})).to({_TYPES[kind.dtype]})")
+        else:
+            inputs.append(f"torch.randn({shape}).to({_TYPES[kind.dtype]})")
+    shown = '    print(f"{NAME}: {[*VALUE.shape]}, the largest number is at {VALUE.argmax().item()}")'
+    if len(graph.outputs) > 1:
+        shown = shown.replace("VALUE", "output").replace("NAME", "name")
+        shown = f"    for name, output in outputs.items():\n    {shown}"
+    else:
+        shown = shown.replace("VALUE", "output").replace("{NAME}", next(iter(graph.outputs)))
+    output = "outputs" if len(graph.outputs) > 1 else "output"
+    places = {"NAME": name, "INPUTS": ", ".join(inputs), "OUTPUT": output, "PRINT": shown}
+    texts = []
+    for text in (_LOAD, _MAIN):
+        for place, value in places.items():
+            text = text.replace("{" + place + "}", value)
+        texts.append(text.strip())
+    return texts

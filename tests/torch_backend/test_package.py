@@ -1,0 +1,170 @@
+"""Packages of torch: what they compute, what they say of themselves, and that one which was changed is not loaded."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import archir
+from archir.cli import main
+from archir.errors import ArchError
+from archir_torch import BACKEND as TORCH
+from archir_torch import package
+from archir_torch.package import Form
+from tests.conftest import EXAMPLES
+from tests.torch_backend.test_emit_examples import NETS
+
+SMALL = """
+net small {
+    input image: f32[1, 8, 8]
+    x = image |> conv(4) |> batch_norm |> relu |> dropout(1/2)
+    output logits = x |> global_avg_pool |> linear(3)
+    output nonlocal = x
+}
+"""
+
+RUN = """
+block unit(x) { return x |> conv(2) |> relu }
+net net {
+    input image: f32[1, 8, 8]
+    output y = image |> unit |> flatten |> linear(10)
+}
+"""
+
+
+def written(path: Path, form: Form = "exported", **options: Any) -> package.Report:
+    graph = archir.loads(SMALL, name="small").graph
+    report: package.Report = TORCH.package(graph, path, TORCH.lower(graph), form, **options)
+    return report
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    written(tmp_path / "small.pt2")
+    return tmp_path / "small.pt2"
+
+
+def test_a_graph_of_torch_export(tmp_path: Path) -> None:
+    for deployed in (True, False):
+        path = tmp_path / f"{deployed}.pt2"
+        report = written(path, metadata={"recipe": "none"}, deployed=deployed)
+        assert report.relative <= 1e-6
+        assert report.batches == (1, 2, 5)
+        facts = {"archir.json": ""}
+        program = torch.export.load(path, extra_files=facts)
+        assert json.loads(facts["archir.json"]) == {"net": "small", "archir": archir.__version__, "recipe": "none"}
+        norms = [node for node in program.graph.nodes if "batch_norm" in str(node.target)]
+        assert bool(norms) != deployed
+        found = program.module()(torch.zeros(7, 1, 8, 8))
+        assert {name: tuple(one.shape) for name, one in found.items()} == {"logits": (7, 3), "nonlocal": (7, 4, 8, 8)}
+
+
+def test_a_package_of_aotinductor(tmp_path: Path) -> None:
+    """One network through the compiler, which takes its time; where there is none, that is what is said."""
+    path = tmp_path / "small.pt2"
+    assert written(path, "aot").relative <= 1e-4
+    assert TORCH.look(path).differences["torch CPU"] <= 1e-4
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["small.pt2", "small.pt2.json"]
+
+
+def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: Any, **__: Any) -> None:
+        raise RuntimeError("No working C++ compiler found\nwhere it was looked for")
+
+    monkeypatch.setattr("torch._inductor.aoti_compile_and_package", missing)
+    with pytest.raises(ArchError, match=r"(?s)A0907.*No working C\+\+ compiler found.*CXX") as caught:
+        written(tmp_path / "small.pt2", "aot")
+    assert "where it was looked for" not in str(caught.value)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_module_stays_in_its_mode(tmp_path: Path) -> None:
+    graph = archir.loads(SMALL, name="small").graph
+    module = TORCH.lower(graph).train()
+    TORCH.package(graph, tmp_path / "small.pt2", module, "exported", deployed=False)
+    assert module.training
+
+
+def test_what_was_not_changed_is_as_certified(exported: Path) -> None:
+    found = TORCH.look(exported)
+    assert found.files == ("small.pt2",)
+    assert found.differences["torch CPU"] <= 1e-5
+    assert found.certificate["model"]["form"] == "exported"
+
+
+def test_a_flipped_bit_is_noticed_before_anything_is_loaded(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loaded(*_: Any, **__: Any) -> None:
+        raise AssertionError("it was loaded")
+
+    monkeypatch.setattr(torch.export, "load", loaded)
+    rng = random.Random(0)
+    for path, codes in ((exported, {"A0918"}), (exported.with_name("small.pt2.json"), {"A0917"})):
+        whole = path.read_bytes()
+        for place in rng.sample(range(len(whole)), 100):
+            changed = bytearray(whole)
+            changed[place] ^= 1 << rng.randrange(7)
+            path.write_bytes(changed)
+            with pytest.raises(ArchError) as caught:
+                TORCH.look(exported)
+            assert {one.code for one in caught.value.diagnostics} <= codes
+        path.write_bytes(whole)
+
+
+def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = package.runner
+
+    def wrong(*arguments: Any) -> Any:
+        run = runner(*arguments)
+        return lambda given: {name: array + 0.01 for name, array in run(given).items()}
+
+    monkeypatch.setattr("archir_torch.certificate.runner", wrong)
+    with pytest.raises(ArchError, match=r"A0913.*computes something else"):
+        TORCH.look(exported)
+    monkeypatch.setattr("archir_torch.package.runner", wrong)
+    with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
+        written(exported)
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.arch").write_text(archir.format(SMALL))
+    done = CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported", "-o", "net.pt2"])
+    assert "a graph of torch.export; largest difference to torch" in done.output
+    done = CliRunner().invoke(main, ["verify", "net.pt2"])
+    assert "net: small\n" in done.output
+    assert "torch CPU: largest relative difference" in done.output
+    assert CliRunner().invoke(main, ["verify", "net.pt2", "--on", "cuda"]).exit_code == 1
+    assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported", "-o", "net.zip"]).exit_code == 2
+    assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported"]).exit_code == 2
+
+
+def test_a_run_becomes_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.arch").write_text(archir.format(RUN))
+    for arguments in (["train", "net.arch", "--epochs", "1", "-o", "run"], ["export", "run", "-o", "net.py"]):
+        assert CliRunner().invoke(main, arguments).exit_code == 0
+    trained = TORCH.lower(archir.load("net.arch").graph)
+    TORCH.load(trained, Path("run/weights.safetensors"))
+    TORCH.load(trained, Path("net.safetensors"))
+    done = CliRunner().invoke(main, ["export", "run", "-o", "unit.py", "--block", "unit", "--json"])
+    assert json.loads(done.output) == {"form": "python", "files": ["unit.py", "unit.safetensors"]}
+    done = CliRunner().invoke(main, ["export", "run", "-o", "net.pt2", "--json"])
+    assert json.loads(done.output)["form"] == "exported"
+    image = np.random.default_rng(1).standard_normal((3, 1, 8, 8)).astype(np.float32)
+    found = package.runner(Path("net.pt2"), "exported", ["image"], ["y"])({"image": image})
+    assert np.allclose(found["y"], TORCH.runner(trained)({"image": image})["y"], atol=1e-5)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("net", [net for net in NETS if "local_net" not in net])
+def test_every_example_can_be_exported(net: str, tmp_path: Path) -> None:
+    space = archir.load(EXAMPLES / net, **NETS[net])
+    graph = space.specialize(space.sample(0))
+    assert TORCH.package(graph, tmp_path / "net.pt2", TORCH.lower(graph), "exported").relative <= 1e-4

@@ -52,8 +52,13 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
-def certify(path: Path, report: Report, reference: Callable[[Arrays], Arrays] | None = None) -> Path:
-    """Write a model's certificate; its file. Without a reference, it holds what onnxruntime computes."""
+def certify(
+    path: Path, report: Report, reference: Callable[[Arrays], Arrays] | None = None, tolerance: float = TOLERANCE
+) -> Path:
+    """Write a model's certificate; its file. Without a reference, it holds what onnxruntime computes.
+
+    `tolerance` is how far from that a second look may be, relative to the largest magnitude of an output.
+    """
     model = external.read(path)
     running = session(path)
     inputs = _probe(running)
@@ -72,7 +77,7 @@ def certify(path: Path, report: Report, reference: Callable[[Arrays], Arrays] | 
             "providers": list(report.providers),
         },
         "computed": {
-            "seed": SEED, "tolerance": TOLERANCE,
+            "seed": SEED, "tolerance": tolerance,
             "outputs": {
                 name: [float(value) for value in np.asarray(array, np.float64).reshape(-1)[:SHOWN]]
                 for name, array in zip(names, computed, strict=True)

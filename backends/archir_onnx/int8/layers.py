@@ -1,0 +1,77 @@
+"""The layers of a model: nodes with trained weights, which are what int8 makes smaller."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import prod
+from typing import Literal
+
+import onnx
+
+from archir.errors import fail, suggest
+
+Arithmetic = Literal["static", "dynamic"]
+
+CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
+QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node with weights: how many numbers they are, and in how many dimensions they lie."""
+
+    name: str
+    operator: str
+    weights: int
+    rank: int
+    output: str
+
+
+def named(model: onnx.ModelProto) -> None:
+    """Give nodes that have no name of their own that of their first result."""
+    seen: set[str] = set()
+    for node in model.graph.node:
+        if not node.name or node.name in seen:
+            node.name = node.output[0]
+        seen.add(node.name)
+
+
+def layers(model: onnx.ModelProto) -> list[Layer]:
+    """A model's layers, in its order. Raises ArchError (A2802) if it has none, or is quantised already."""
+    if found := sorted({node.op_type for node in model.graph.node} & QUANTISED):
+        raise fail("A2802", f"the model is quantised already: it has {found[0]}", None, "begin with the float32 one")
+    weights = {one.name: one for one in model.graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
+    made = [
+        Layer(node.name, node.op_type, prod(weights[node.input[1]].dims), len(weights[node.input[1]].dims),
+              node.output[0])
+        for node in model.graph.node
+        if node.op_type in CONVOLUTIONS + PRODUCTS and node.input[1] in weights
+    ]  # fmt: skip
+    if not made:
+        raise fail("A2802", "the model has no convolution and no linear map with float32 weights")
+    return made
+
+
+def suited(all_layers: Sequence[Layer]) -> Arithmetic:
+    """`static` where most weights are those of convolutions, `dynamic` where they are those of linear maps."""
+    spatial = sum(one.weights for one in all_layers if one.operator in CONVOLUTIONS)
+    return "static" if 2 * spatial >= sum(one.weights for one in all_layers) else "dynamic"
+
+
+def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence[str]) -> dict[str, str]:
+    """Layers that stay in float whatever it costs, and why. Raises ArchError (A2804) if a pattern names none."""
+    for pattern in patterns:
+        if not any(fnmatchcase(one.name, pattern) for one in all_layers):
+            hint = suggest(pattern, [one.name for one in all_layers])
+            raise fail("A2804", f"no layer is called `{pattern}`", None, hint)
+    found = {}
+    for one in all_layers:
+        if any(fnmatchcase(one.name, pattern) for pattern in patterns):
+            found[one.name] = "--keep"
+        elif one.operator == "MatMul" and one.rank != 2:
+            found[one.name] = f"weights of {one.rank} dimensions"
+        elif one.operator in CONVOLUTIONS and arithmetic == "dynamic":
+            found[one.name] = "a convolution, in dynamic mode"
+    return found

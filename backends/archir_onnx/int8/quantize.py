@@ -1,0 +1,181 @@
+"""A float32 model in int8, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from archir.errors import fail
+from archir.files import write_atomic
+from archir.images import Images
+from archir_onnx import external
+from archir_onnx.certificate import certify
+from archir_onnx.files import MOST_BYTES
+from archir_onnx.int8 import layers as lay
+from archir_onnx.int8.arithmetic import Quantizer
+from archir_onnx.int8.compact import compact
+from archir_onnx.int8.feeding import ImageInput, accuracy, batches
+from archir_onnx.int8.layers import Arithmetic, Layer
+from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
+from archir_onnx.verify import Report, check, session
+
+Mode = Literal["auto", "static", "dynamic"]
+
+TOLERANCE = 0.05
+"""Of what a certificate holds: a float that differs in its last bit may be rounded to the next of 255 steps."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer in the report. `error` is the relative error of what it computes in the int8 model, `noise` the same in
+    decibels, `alone` that of the network's outputs where it alone is in int8; `why` it stayed in float."""
+
+    name: str
+    operator: str
+    weights: int
+    why: str | None = None
+    error: float | None = None
+    noise: float | None = None
+    alone: float | None = None
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What came of a model. Accuracies are shares of `held_out` images, None without such images; `training` images
+    gave the ranges of activations; `rounds` is how often layers were given back to float."""
+
+    mode: Arithmetic
+    bytes_before: int
+    bytes_after: int
+    accuracy_before: float | None
+    accuracy_after: float | None
+    training: int
+    held_out: int
+    rounds: int
+    layers: tuple[Row, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The size, of what it was."""
+        return self.bytes_after / self.bytes_before
+
+    @property
+    def loss(self) -> float:
+        """Points of accuracy that were lost."""
+        return 100 * ((self.accuracy_before or 0) - (self.accuracy_after or 0))
+
+    @property
+    def in_float(self) -> list[str]:
+        """The layers that stayed in float."""
+        return [row.name for row in self.layers if row.why is not None]
+
+
+def quantize(
+    path: Path, output: Path, images: Images, *, mode: Mode = "auto", keep: Sequence[str] = (), max_loss: float = 1.0
+) -> Quantised:
+    """Write a model in int8, its certificate, and a report `NAME.onnx.int8.json`; the report.
+
+    Layers whose names match `keep` stay in float, and so do the costliest others, as many as it takes to lose at most
+    `max_loss` points of accuracy. Raises ArchError (A0916 and A2801: the model; A2802: nothing to quantise; A2803: too
+    much is lost; A2804: `keep`; A1108: other classes).
+    """
+    model = external.read(path)
+    size = sum(file.stat().st_size for file in external.files(model, path))
+    if size > MOST_BYTES:
+        raise fail("A2801", f"{path} is larger than 2 GB")
+    entrance = ImageInput.of(model)
+    lay.layers(model)
+    model = onnx.load(path)
+    lay.named(model)
+    found = lay.layers(model)
+    arithmetic = lay.suited(found) if mode == "auto" else mode
+    stay = lay.kept(found, arithmetic, keep)
+    before, held_out = (None, 0) if images.held_out is None else accuracy(session(path), entrance, images)
+    with tempfile.TemporaryDirectory() as folder:
+        given = (arrays for arrays, _ in batches(entrance, images.training, images))
+        search = _Search(model, Quantizer(model, arithmetic, given, Path(folder)), entrance, images)
+        search.settle(found, stay, before, max_loss)
+    after = search.accuracy(search.proto)
+    rows = search.rows()
+    report = Quantised(arithmetic, size, 0, before, after, len(images.training), held_out, search.rounds, rows)
+    return _written(report, model, compact(search.proto), output)
+
+
+class _Search:
+    """Which layers stay in float, and the model that comes of it."""
+
+    def __init__(self, model: onnx.ModelProto, quantizer: Quantizer, entrance: ImageInput, images: Images) -> None:
+        self.model, self.quantizer, self.entrance, self.images = model, quantizer, entrance, images
+        self.rounds = 0
+        self.costs: dict[str, float] = {}
+
+    def accuracy(self, proto: onnx.ModelProto) -> float | None:
+        """The held-out accuracy of a model, where there are such images."""
+        if self.images.held_out is None:
+            return None
+        return accuracy(session(proto.SerializeToString()), self.entrance, self.images)[0]
+
+    def settle(self, found: Sequence[Layer], stay: dict[str, str], before: float | None, max_loss: float) -> None:
+        """Give layers back to float until no more than `max_loss` points are lost. Raises ArchError (A2803)."""
+        self.found, self.stay = found, stay
+        names = [one.name for one in found if one.name not in stay]
+        if not names:
+            raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*stay.values()}))}")
+
+        def loses(back: Sequence[str]) -> bool:
+            self.rounds += 1
+            now = self.accuracy(self.quantizer.quantize([name for name in names if name not in back]))
+            return 100 * (before or 0) - 100 * (now or 0) > max_loss + 1e-9
+
+        if before is not None and loses([]):
+            self.costs = alone(self.model, self.quantizer.quantize, names, self.entrance, self.images)
+            back = fewest(self.costs, loses)
+            if back is None:
+                text = f"no layer can be in int8 without losing more than {max_loss:g} points of accuracy"
+                raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
+            stay |= dict.fromkeys(back, "costs too much accuracy")
+        self.proto = self.quantizer.quantize([name for name in names if name not in stay])
+        self.rounds = max(0, self.rounds - 1)
+
+    def rows(self) -> tuple[Row, ...]:
+        """The report, layer by layer."""
+        off = errors(self.model, self.proto, self.found, self.entrance, self.images)
+        rows = [
+            Row(one.name, one.operator, one.weights, self.stay.get(one.name), off[one.name], decibels(off[one.name]),
+                self.costs.get(one.name))
+            for one in self.found
+        ]  # fmt: skip
+        return tuple(rows)
+
+
+def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
+    """Write model, certificate and report."""
+    model.producer_name, model.producer_version = original.producer_name, original.producer_version
+    metadata = {entry.key: _dense(entry.value) for entry in original.metadata_props}
+    int8 = {"mode": report.mode, "layers": len(report.layers), "in_float": len(report.in_float)}
+    onnx.helper.set_model_props(model, {**metadata, "int8": _dense(json.dumps(int8))})
+    content = model.SerializeToString()
+    write_atomic(output, content)
+    check(output)
+    nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node), (output,))
+    certificate = certify(output, nothing, tolerance=TOLERANCE)
+    beside = output.with_name(f"{output.name}.int8.json")
+    made = replace(report, bytes_after=len(content), files=(output, certificate, beside))
+    facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in made.files]}
+    write_atomic(beside, (json.dumps(facts, indent=1) + "\n").encode())
+    return made
+
+
+def _dense(text: str) -> str:
+    """JSON without blanks; other texts as they are."""
+    try:
+        return json.dumps(json.loads(text), separators=(",", ":"))
+    except ValueError:
+        return text

@@ -12,6 +12,9 @@ from archir import api
 from archir.cli.options import SOURCES, json_option
 from archir.cli.output import emit, table
 
+_WORST = 10
+"""Layers in int8 that are shown."""
+
 
 @click.command("quantize")
 @click.argument("model", type=click.Path(dir_okay=False, path_type=Path))
@@ -37,8 +40,8 @@ def quantize_command(
     """Write MODEL, an ONNX file of float32, in int8.
 
     Weights have one scale per channel. Ranges of activations come from training images (static), or are found while the
-    model runs (dynamic, linear maps alone); auto takes static where most weights are those of convolutions. While
-    more than --max-loss points of held-out accuracy are lost, the layers that cost most go back to float.
+    model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss points
+    of held-out accuracy are lost, the layers that cost most go back to float.
 
     Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
     """
@@ -48,9 +51,11 @@ def quantize_command(
     if as_json:
         emit({**asdict(made), "ratio": made.ratio, "loss": made.loss})
         return
-    table(
-        "", ["layer", "operator", "weights", "as", "error", "dB", "alone"], map(_row, made.layers), right=(2, 4, 5, 6)
-    )
+    worst = sorted(made.layers, key=lambda row: -row.error)[:_WORST]
+    shown = [row for row in made.layers if row.why or row in worst]
+    table("", ["layer", "weights", "as", "error", "dB", "alone"], map(_row, shown), right=(1, 3, 4, 5))
+    if others := len(made.layers) - len(shown):
+        click.echo(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
     click.echo(
         f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
@@ -62,6 +67,7 @@ def quantize_command(
 
 
 def _row(row: Any) -> list[str]:
-    kept = f"float: {row.why}" if row.why else "int8"
+    stored = f"float: {row.why}" if row.why else "int8"
+    snr = "" if row.snr is None else f"{row.snr:.1f}"
     alone = "" if row.alone is None else f"{100 * row.alone:.2f}%"
-    return [row.name, row.operator, f"{row.weights:,}", kept, f"{100 * row.error:.2f}%", f"{row.noise:.1f}", alone]
+    return [row.name, f"{row.weights:,}", stored, f"{100 * row.error:.2f}%", snr, alone]

@@ -15,6 +15,8 @@ from archir.errors import fail, suggest
 Arithmetic = Literal["static", "dynamic"]
 
 CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
+FEW = 0.02
+"""The share of weights in convolutions up to which a network counts as a transformer: its patches' embedding."""
 QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
 
 
@@ -55,9 +57,10 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
 
 
 def suited(all_layers: Sequence[Layer]) -> Arithmetic:
-    """`static` where most weights are those of convolutions, `dynamic` where they are those of linear maps."""
+    """`dynamic` for transformers, `static` where more than a few weights are those of convolutions, which dynamic
+    leaves in float."""
     spatial = sum(one.weights for one in all_layers if one.operator in CONVOLUTIONS)
-    return "static" if 2 * spatial >= sum(one.weights for one in all_layers) else "dynamic"
+    return "static" if spatial > FEW * sum(one.weights for one in all_layers) else "dynamic"
 
 
 def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence[str]) -> dict[str, str]:

@@ -33,16 +33,19 @@ TOLERANCE = 0.05
 
 @dataclass(frozen=True)
 class Row:
-    """A layer in the report. `error` is the relative error of what it computes in the int8 model, `noise` the same in
-    decibels, `alone` that of the network's outputs where it alone is in int8; `why` it stayed in float."""
+    """A layer in the report; `why` it stayed in float, None for one in int8.
+
+    `error` is the relative error of what it computes in the int8 model, `snr` the same as a ratio of signal to noise in
+    decibels, `alone` that of the network's output where it alone is in int8, if that was measured.
+    """
 
     name: str
     operator: str
     weights: int
-    why: str | None = None
-    error: float | None = None
-    noise: float | None = None
-    alone: float | None = None
+    why: str | None
+    error: float
+    snr: float | None
+    alone: float | None
 
 
 @dataclass(frozen=True)

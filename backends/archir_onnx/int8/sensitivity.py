@@ -25,9 +25,9 @@ def relative(found: NDArray[Any], wanted: NDArray[Any]) -> float:
     return float(np.linalg.norm(found.astype(np.float64) - wanted)) / max(scale, 1e-30)
 
 
-def decibels(error: float) -> float:
-    """A relative error as the ratio of signal to quantisation noise."""
-    return -20 * log10(max(error, 1e-10))
+def decibels(error: float) -> float | None:
+    """A relative error as the ratio of signal to quantisation noise; None where nothing differs."""
+    return -20 * log10(error) if error else None
 
 
 def errors(

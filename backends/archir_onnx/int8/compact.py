@@ -13,7 +13,7 @@ from onnx import defs, helper, numpy_helper
 
 from archir_onnx.int8.outline import numbered, outline
 
-SMALL = 64 << 10
+SMALL = 256 << 10
 """Bytes below which expressions that recur are functions of the model."""
 
 _CONVOLUTIONS = ("Conv", "ConvTranspose")

@@ -15,7 +15,7 @@ from archir.errors import fail, suggest
 Arithmetic = Literal["static", "dynamic"]
 
 CONVOLUTIONS, PRODUCTS = ("Conv", "ConvTranspose"), ("Gemm", "MatMul")
-FEW = 0.02
+FEW = 0.05
 """The share of weights in convolutions up to which a network counts as a transformer: its patches' embedding."""
 QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"}
 

@@ -55,10 +55,18 @@ class Quantizer:
         from onnxruntime.quantization import QuantType
         from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
+        # onnxruntime has no products with channels in three dimensions: such weights have one scale
+        whole = [{"quant_type": QuantType.QInt8, "symmetric": True, "reduce_range": True}]
+        ranks = {tensor.name: len(tensor.dims) for tensor in self._model.graph.initializer}
+        tables = {
+            node.input[1]: whole
+            for node in self._model.graph.node
+            if node.op_type == "MatMul" and node.name in names and ranks[node.input[1]] != 2
+        }
         clamps = [node.name for node in self._model.graph.node if node.op_type in _CLAMPS]
         quantizer = QDQQuantizer(
             _copy(self._model), True, True, QuantType.QInt8, QuantType.QUInt8, self._ranges, [*names, *clamps], [],
-            [*CONVOLUTIONS, *PRODUCTS, *_CLAMPS], {},
+            [*CONVOLUTIONS, *PRODUCTS, *_CLAMPS], {"TensorQuantOverrides": tables},
         )  # fmt: skip
         quantizer.quantize_model()
         quantizer.model.topological_sort()

@@ -73,8 +73,8 @@ def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence
     for one in all_layers:
         if any(fnmatchcase(one.name, pattern) for pattern in patterns):
             found[one.name] = "--keep"
-        elif one.operator == "MatMul" and one.rank != 2:
-            found[one.name] = f"weights of {one.rank} dimensions"
-        elif one.operator in CONVOLUTIONS and arithmetic == "dynamic":
+        elif arithmetic == "dynamic" and one.operator in CONVOLUTIONS:
             found[one.name] = "a convolution, in dynamic mode"
+        elif arithmetic == "dynamic" and one.rank != 2:
+            found[one.name] = f"weights of {one.rank} dimensions, in dynamic mode"
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -274,6 +276,20 @@ def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digit
     onnx.save(model, tmp_path / "seven.onnx")
     made = archir.quantize(tmp_path / "seven.onnx", tmp_path / "int8.onnx", calibration=10)
     assert made.accuracy_before == accuracy(session(trained), ImageInput.of(onnx.load(trained)), digits)[0]
+
+
+def test_nothing_is_left_behind(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No files but three, no handler of logs, and nothing on the terminal."""
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    before = [*logging.root.handlers], logging.root.manager.disable
+    made = archir.quantize(trained, tmp_path / "out" / "int8.onnx")
+    assert ([*logging.root.handlers], logging.root.manager.disable) == before
+    assert sorted((tmp_path / "out").iterdir()) == sorted(made.files)
+    assert not [*(tmp_path / "temporary").iterdir()]
+    assert capfd.readouterr() == ("", "")
 
 
 def changed(path: Path, output: Path, change: Callable[[onnx.ModelProto], Any]) -> Path:

@@ -53,9 +53,11 @@ class ImageInput:
         return np.ascontiguousarray((255 * pixels).round().clip(0, 255).astype(np.uint8).transpose(0, 2, 3, 1))
 
 
-def batches(entrance: ImageInput, images: Array, known: Images) -> Iterator[tuple[dict[str, Array], int]]:
+def batches(
+    entrance: ImageInput, images: Array, known: Images, most: int = BATCH
+) -> Iterator[tuple[dict[str, Array], int]]:
     """What a model is given, a batch at a time, and how many of a batch's images count: a fixed batch is filled up."""
-    size = entrance.batch or BATCH
+    size = entrance.batch or most
     for begin in range(0, len(images), size):
         some = images[begin : begin + size]
         filled = some if entrance.batch is None else np.resize(some, (size, *some.shape[1:]))

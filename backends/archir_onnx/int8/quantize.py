@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from archir_onnx.int8 import layers as lay
 from archir_onnx.int8.arithmetic import Quantizer
 from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
-from archir_onnx.int8.layers import Arithmetic, Layer
+from archir_onnx.int8.layers import Arithmetic
 from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
 from archir_onnx.verify import Report, check, session
 
@@ -29,6 +29,8 @@ Mode = Literal["auto", "static", "dynamic"]
 
 TOLERANCE = 0.05
 """Of what a certificate holds: a float that differs in its last bit may be rounded to the next of 255 steps."""
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -89,73 +91,76 @@ def quantize(
     `max_loss` points of accuracy. Raises ArchError (A0916 and A2801: the model; A2802: nothing to quantise; A2803: too
     much is lost; A2804: `keep`; A1108: other classes).
     """
-    model = external.read(path)
-    size = sum(file.stat().st_size for file in external.files(model, path))
+    size = sum(file.stat().st_size for file in external.files(external.read(path), path))
     if size > MOST_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
-    entrance = ImageInput.of(model)
-    lay.layers(model)
     model = onnx.load(path)
+    entrance = ImageInput.of(model)
     lay.named(model)
     found = lay.layers(model)
     arithmetic = lay.suited(found) if mode == "auto" else mode
-    stay = lay.kept(found, arithmetic, keep)
+    why = lay.kept(found, arithmetic, keep)
+    names = [one.name for one in found if one.name not in why]
+    if not names:
+        raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*why.values()}))}")
     before, held_out = (None, 0) if images.held_out is None else accuracy(session(path), entrance, images)
     with tempfile.TemporaryDirectory() as folder:
         given = (arrays for arrays, _ in batches(entrance, images.training, images))
-        search = _Search(model, Quantizer(model, arithmetic, given, Path(folder)), entrance, images)
-        search.settle(found, stay, before, max_loss)
-    after = search.accuracy(search.proto)
-    rows = search.rows()
-    report = Quantised(arithmetic, size, 0, before, after, len(images.training), held_out, search.rounds, rows)
-    return _written(report, model, compact(search.proto), output)
+        tries = _Tries(Quantizer(model, arithmetic, given, Path(folder)), names, entrance, images)
+        costs = {} if before is None else tries.settle(model, before, max_loss)
+        why |= dict.fromkeys(tries.back, "costs too much accuracy")
+        made = tries.without(tries.back)
+    off = errors(model, made, found, entrance, images)
+    rows = tuple(
+        Row(one.name, one.operator, one.weights, why.get(one.name), off[one.name], decibels(off[one.name]),
+            costs.get(one.name))
+        for one in found
+    )  # fmt: skip
+    after = None if before is None else accuracy(session(made.SerializeToString()), entrance, images)[0]
+    trained_on = len(images.training)
+    report = Quantised(arithmetic, size, 0, before, after, trained_on, held_out, tries.rounds, rows)
+    return _written(report, model, compact(made), output)
 
 
-class _Search:
-    """Which layers stay in float, and the model that comes of it."""
+@dataclass
+class _Tries:
+    """Models with more or fewer layers in float: which went back to it, and how often that was tried."""
 
-    def __init__(self, model: onnx.ModelProto, quantizer: Quantizer, entrance: ImageInput, images: Images) -> None:
-        self.model, self.quantizer, self.entrance, self.images = model, quantizer, entrance, images
-        self.rounds = 0
-        self.costs: dict[str, float] = {}
+    quantizer: Quantizer
+    names: Sequence[str]
+    entrance: ImageInput
+    images: Images
+    back: Sequence[str] = ()
+    rounds: int = 0
 
-    def accuracy(self, proto: onnx.ModelProto) -> float | None:
-        """The held-out accuracy of a model, where there are such images."""
-        if self.images.held_out is None:
-            return None
-        return accuracy(session(proto.SerializeToString()), self.entrance, self.images)[0]
+    def without(self, back: Container[str]) -> onnx.ModelProto:
+        """The model with all layers in int8 but some."""
+        return self.quantizer.quantize([name for name in self.names if name not in back])
 
-    def settle(self, found: Sequence[Layer], stay: dict[str, str], before: float | None, max_loss: float) -> None:
-        """Give layers back to float until no more than `max_loss` points are lost. Raises ArchError (A2803)."""
-        self.found, self.stay = found, stay
-        names = [one.name for one in found if one.name not in stay]
-        if not names:
-            raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*stay.values()}))}")
+    def loss(self, before: float, back: Container[str]) -> float:
+        """Points of accuracy that are lost with some layers in float."""
+        now, _ = accuracy(session(self.without(back).SerializeToString()), self.entrance, self.images)
+        return 100 * (before - now)
+
+    def settle(self, model: onnx.ModelProto, before: float, most: float) -> dict[str, float]:
+        """Give layers back to float, until at most so many points are lost; what each layer costs, if that was needed.
+
+        Raises ArchError (A2803) if it takes all layers.
+        """
+        if self.loss(before, ()) <= most + _ROUNDING:
+            return {}
 
         def loses(back: Sequence[str]) -> bool:
             self.rounds += 1
-            now = self.accuracy(self.quantizer.quantize([name for name in names if name not in back]))
-            return 100 * (before or 0) - 100 * (now or 0) > max_loss + 1e-9
+            return self.loss(before, back) > most + _ROUNDING
 
-        if before is not None and loses([]):
-            self.costs = alone(self.model, self.quantizer.quantize, names, self.entrance, self.images)
-            back = fewest(self.costs, loses)
-            if back is None:
-                text = f"no layer can be in int8 without losing more than {max_loss:g} points of accuracy"
-                raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
-            stay |= dict.fromkeys(back, "costs too much accuracy")
-        self.proto = self.quantizer.quantize([name for name in names if name not in stay])
-        self.rounds = max(0, self.rounds - 1)
-
-    def rows(self) -> tuple[Row, ...]:
-        """The report, layer by layer."""
-        off = errors(self.model, self.proto, self.found, self.entrance, self.images)
-        rows = [
-            Row(one.name, one.operator, one.weights, self.stay.get(one.name), off[one.name], decibels(off[one.name]),
-                self.costs.get(one.name))
-            for one in self.found
-        ]  # fmt: skip
-        return tuple(rows)
+        costs = alone(model, self.quantizer.quantize, self.names, self.entrance, self.images)
+        back = fewest(costs, loses)
+        if back is None:
+            text = f"no layer can be in int8 without losing more than {most:g} points of accuracy"
+            raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
+        self.back = back
+        return costs
 
 
 def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:

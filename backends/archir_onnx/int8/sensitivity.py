@@ -11,12 +11,15 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.images import Images
-from archir_onnx.int8.feeding import BATCH, ImageInput, outputs
+from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs
 from archir_onnx.int8.layers import Layer
 from archir_onnx.verify import session
 
 MOST = 2 * BATCH
 """Images that errors are measured on."""
+
+_FEW = 8
+"""Of which so many at a time, where what all layers compute is kept."""
 
 
 def relative(found: NDArray[Any], wanted: NDArray[Any]) -> float:
@@ -37,11 +40,15 @@ def errors(
 
     Read it before small names replace those of the layers.
     """
-    images = known.training[:MOST]
-    pair = [
-        outputs(_exposed(model, layers), entrance, images, known)[-len(layers) :] for model in (floating, quantised)
-    ]
-    return {one.name: relative(found, wanted) for one, wanted, found in zip(layers, *pair, strict=True)}
+    pair = [_exposed(model, layers) for model in (floating, quantised)]
+    off, whole = np.zeros(len(layers)), np.zeros(len(layers))
+    for given, count in batches(entrance, known.training[:MOST], known, most=_FEW):
+        wanted, found = (running.run(names, given) for running, names in pair)
+        for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
+            off[position] += np.square(other[:count] - one[:count], dtype=np.float64).sum()
+            whole[position] += np.square(one[:count], dtype=np.float64).sum()
+    ratios = np.sqrt(off / np.maximum(whole, 1e-60))
+    return {one.name: float(ratio) for one, ratio in zip(layers, ratios, strict=True)}
 
 
 def alone(
@@ -79,14 +86,12 @@ def fewest(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -
     return order[:high] if high < len(order) else None
 
 
-def _exposed(model: onnx.ModelProto, layers: Sequence[Layer]) -> Any:
-    """A session of a model that also gives out what layers compute, as its last outputs."""
+def _exposed(model: onnx.ModelProto, layers: Sequence[Layer]) -> tuple[Any, list[str]]:
+    """A session of a model that can also give what layers compute, and what that is called."""
     results = {node.name: node.output[0] for node in model.graph.node}
+    names = [results.get(one.name, one.output) for one in layers]
     made = onnx.ModelProto()
     made.CopyFrom(model)
-    wanted = [results.get(one.name, one.output) for one in layers]
-    already = [one for one in made.graph.output if one.name in wanted]
-    for one in already:
-        made.graph.output.remove(one)
-    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in wanted)
-    return session(made.SerializeToString())
+    known = {one.name for one in made.graph.output}
+    made.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in known)
+    return session(made.SerializeToString()), names

@@ -143,8 +143,11 @@ def taught(recipe: Recipe, settings: Mapping[str, Any], folder: Path, into: Path
     }  # fmt: skip
 
 
-def assert_quantises(model: Path, max_loss: float) -> None:
-    """`archir quantize` makes at most 0.3 of a network's size, and says of each layer why it is in float, if it is."""
+def assert_quantises(model: Path, max_loss: float) -> float:
+    """`archir quantize` makes at most 0.3 of a network's size, and says of each layer why it is in float, if it is.
+
+    How much of the size it makes.
+    """
     output = model.with_name("int8.onnx")
     arguments = ["quantize", str(model), "-o", str(output), "--max-loss", str(max_loss), "--json"]
     result = CliRunner().invoke(main, arguments)
@@ -156,6 +159,7 @@ def assert_quantises(model: Path, max_loss: float) -> None:
                for why in {row["why"] for row in facts["layers"]}}  # fmt: skip
     assert weights[None] >= 0.9 * sum(weights.values())
     assert CliRunner().invoke(main, ["verify", str(output)]).exit_code == 0
+    return float(facts["ratio"])
 
 
 def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> None:
@@ -204,6 +208,13 @@ BATCHES = {"evolution": 2, "nsga2": 2}
 TRIALS = {"evolution": 4 + 3, "nsga2": 4 + 4, "finalists": 2}
 
 
+INT8 = {
+    "autoformer": 0.287, "autola": 0.239, "darts": 0.289, "full_attention": 0.273, "glit": 0.289,
+    "mobilenet_v3_ofa": 0.291, "nos": 0.272, "trionet": 0.263,
+}  # fmt: skip
+"""What int8 leaves of the sizes of recipes' networks, as docs/deployment.md has it."""
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("path", DIGITS, ids=system)
@@ -211,7 +222,7 @@ def test_a_small_recipe_finds_a_good_network(path: Path, tmp_path: Path) -> None
     summary = archir.run(path, tmp_path / "run", device="cpu")
     assert_complete(tmp_path / "run", path, summary)
     assert summary["network"]["accuracy"] >= 0.95
-    assert_quantises(tmp_path / "run" / "model.onnx", max_loss=1)
+    assert abs(assert_quantises(tmp_path / "run" / "model.onnx", max_loss=1) - INT8[path.parent.name]) <= 0.02
 
 
 @pytest.mark.soak

@@ -26,7 +26,7 @@ from archir_onnx.int8 import layers as lay
 from archir_onnx.int8.arithmetic import Quantizer
 from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
-from archir_onnx.int8.sensitivity import fewest
+from archir_onnx.int8.sensitivity import fewest, relative
 from archir_onnx.verify import session
 from archir_torch import BACKEND as TORCH
 from tests.onnx_backend.quantised import assert_quantises, noise
@@ -162,6 +162,27 @@ def test_fewer_bytes_compute_the_same(arithmetic: lay.Arithmetic, trained: Path,
     flat = inliner.inline_local_functions(found)
     assert not flat.functions
     assert np.array_equal(session(flat.SerializeToString()).run(None, given[-1])[0], other)
+
+
+def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Path) -> None:
+    """A bias that serves two layers is in the units of one of them."""
+    model = onnx.load(trained)
+    again = next(node for node in model.graph.node if node.name == "unit_3.conv/Conv")
+    copy = onnx.NodeProto()
+    copy.CopyFrom(again)
+    copy.name, copy.input[0], copy.output[0] = "again", again.output[0], "again"
+    for node in model.graph.node:
+        node.input[:] = ["again" if name == again.output[0] else name for name in node.input]
+    model.graph.node.insert([*model.graph.node].index(again) + 1, copy)
+    images = noise((1, 8, 8))
+    given = [arrays for arrays, _ in batches(ImageInput.of(model), images.training, images)]
+    wanted = Quantizer(model, "static", given, tmp_path).quantize([one.name for one in lay.layers(model)])
+    before = wanted.SerializeToString()
+    after = compact(wanted).SerializeToString()
+    (one,), (other,) = (session(content).run(None, given[0]) for content in (before, after))
+    assert np.array_equal(one, other)
+    (exact,) = session(model.SerializeToString()).run(None, given[0])
+    assert relative(one, exact) < 0.1
 
 
 def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_path: Path) -> None:
@@ -315,6 +336,8 @@ def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, dig
         lambda model: setattr(model.graph.input[0].type.tensor_type.shape.dim[2], "dim_param", "height"),
     )  # fmt: skip
     assert code(loose) == "A2801"
+    old = changed(trained, tmp_path / "old.onnx", lambda model: setattr(model.opset_import[0], "version", 12))
+    assert code(old) == "A2801"
     archir.quantize(trained, tmp_path / "once.onnx")
     assert code(tmp_path / "once.onnx") == "A2802"
     assert code(trained, keep=["*"]) == "A2802"

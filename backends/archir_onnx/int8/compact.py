@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
@@ -23,6 +24,7 @@ _WINDOWED = (*_CONVOLUTIONS, "MaxPool", "AveragePool", "LpPool")
 def compact(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same model in fewer bytes; inputs, outputs and metadata keep their names. `model` is no longer of use."""
     graph = model.graph
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if any(attribute.g.node or attribute.graphs for node in graph.node for attribute in node.attribute):
         return model  # graphs inside of nodes read names of the graph around them
     del graph.value_info[:]
@@ -32,29 +34,30 @@ def compact(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in graph.node:
         node.name = node.doc_string = ""
         node.domain = "" if node.domain == "ai.onnx" else node.domain
-        _defaults(node)
+        _defaults(node, opset)
     used = {node.domain for node in graph.node}
     for entry in [entry for entry in model.opset_import if entry.domain not in used]:
         model.opset_import.remove(entry)
     _short_names(graph)
-    if model.ByteSize() < SMALL and model.ir_version >= 8:
+    if model.ByteSize() < SMALL and model.ir_version >= 8 and not model.functions:
         outline(model)
     return model
 
 
 def _bias_scales(graph: onnx.GraphProto) -> None:
-    """A bias is in units of its layer's input times those of its weights: one number instead of one per channel."""
-    makers = {node.output[0]: node for node in graph.node}
+    """A bias is in units of its layer's input times those of its weights: compute that instead of storing it."""
+    makers = {node.output[0]: node for node in graph.node if node.op_type == "DequantizeLinear"}
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     products: list[onnx.NodeProto] = []
     for node in graph.node:
-        sources = [makers.get(name) for name in node.input]
-        match node.op_type, sources:
-            case (("Conv" | "Gemm"), [onnx.NodeProto() as x, onnx.NodeProto() as weight, onnx.NodeProto() as bias]):
-                if {x.op_type, weight.op_type, bias.op_type} == {"DequantizeLinear"}:
-                    scale = f"{bias.input[1]}*"
-                    if all(product.output[0] != scale for product in products):
-                        products.append(helper.make_node("Mul", [x.input[1], weight.input[1]], [scale]))
-                    bias.input[1] = scale
+        made = [makers[name] for name in node.input if name in makers]
+        if node.op_type not in ("Conv", "Gemm") or len(made) != 3:
+            continue
+        x, weight, bias = (known.get(one.input[1]) for one in made)
+        if x is not None and weight is not None and bias is not None and np.array_equal(x * weight, bias):
+            scale = f"{node.output[0]}/scale"
+            products.append(helper.make_node("Mul", [one.input[1] for one in made[:2]], [scale]))
+            made[2].input[1] = scale
     nodes = [*products, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -74,12 +77,14 @@ def _zero_points(graph: onnx.GraphProto) -> None:
 
 def _constants(graph: onnx.GraphProto) -> None:
     """Keep one of several equal constants, and none that nothing reads."""
+    fixed = {one.name for one in (*graph.input, *graph.output)}
     same: dict[str, str] = {}
-    first: dict[tuple[int, tuple[int, ...], bytes], onnx.TensorProto] = {}
+    first: dict[tuple[str, int, tuple[int, ...], bytes], onnx.TensorProto] = {}
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
         made = numpy_helper.from_array(array, tensor.name)
-        same[tensor.name] = first.setdefault((made.data_type, tuple(made.dims), made.raw_data), made).name
+        key = (tensor.name if tensor.name in fixed else "", made.data_type, tuple(made.dims), made.raw_data)
+        same[tensor.name] = first.setdefault(key, made).name
     for node in graph.node:
         node.input[:] = [same.get(name, name) for name in node.input]
     read = {name for node in graph.node for name in node.input} | {one.name for one in graph.output}
@@ -87,9 +92,10 @@ def _constants(graph: onnx.GraphProto) -> None:
     graph.initializer.extend(tensor for tensor in first.values() if tensor.name in read)
 
 
-def _defaults(node: onnx.NodeProto) -> None:
+def _defaults(node: onnx.NodeProto, opset: int) -> None:
     """Leave out attributes that say what holds without them."""
-    known = defs.get_schema(node.op_type).attributes if not node.domain and defs.has(node.op_type) else {}
+    standard = not node.domain and defs.has(node.op_type)
+    known = defs.get_schema(node.op_type, opset).attributes if standard else {}
     for attribute in [*node.attribute]:
         value = helper.get_attribute_value(attribute)
         plain = attribute.name in ("dilations", "strides") and set(value) == {1}

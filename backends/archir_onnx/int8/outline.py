@@ -92,7 +92,7 @@ def _expressions(graph: onnx.GraphProto) -> Iterator[Expression]:
         if readers[name] == 1 and (node.op_type != "Mul" or constants.issuperset(node.input))
     }
     for root in graph.node:
-        if root.domain != DOMAIN:
+        if not root.domain:
             nodes: list[onnx.NodeProto] = []
             given: dict[str, int] = {}
             form = _form(root, serving, nodes, given)

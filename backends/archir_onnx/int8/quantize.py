@@ -30,6 +30,9 @@ Mode = Literal["auto", "static", "dynamic"]
 TOLERANCE = 0.05
 """Of what a certificate holds: a float that differs in its last bit may be rounded to the next of 255 steps."""
 
+OLDEST = 13
+"""The opset from which on there is one scale per channel."""
+
 _ROUNDING = 1e-9
 
 
@@ -95,6 +98,9 @@ def quantize(
     if size > MOST_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
     model = onnx.load(path)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    if opset < OLDEST:
+        raise fail("A2801", f"the model is of opset {opset}; scales per channel are from opset {OLDEST} on")
     entrance = ImageInput.of(model)
     lay.named(model)
     found = lay.layers(model)

@@ -372,3 +372,20 @@ def test_random_architectures(name: str, part: int, tmp_path: Path) -> None:
     space = space_of(name, **SPACES[name].small)
     for seed in range(1, 20) if part else (0,):
         assert_quantises(space.specialize(space.sample(seed)), tmp_path)
+
+
+@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.soak)])
+def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_path: Path, digits: Images) -> None:
+    """Whatever bit is flipped, most of them outside of weights."""
+    rng, whole = np.random.default_rng(part), trained.read_bytes()
+    few = Images(digits.training[:8], None, 10, digits.mean, digits.std)
+    codes = set()
+    for _ in range(500 if part else 40):
+        content = bytearray(whole)
+        content[rng.integers(0, 3500 if rng.random() < 0.8 else len(content))] ^= 1 << int(rng.integers(0, 8))
+        (tmp_path / "damaged.onnx").write_bytes(content)
+        try:
+            ONNX.quantize(tmp_path / "damaged.onnx", tmp_path / "int8.onnx", few)
+        except ArchError as error:
+            codes.add(error.diagnostics[0].code)
+    assert {"A0915", "A0916"} <= codes <= {"A0914", "A0915", "A0916", "A2801", "A2802"}

@@ -8,6 +8,7 @@ cannot, while 8 bits can. Integer sums are then exact, and the same, on every CP
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -124,7 +125,8 @@ def _quiet() -> Iterator[None]:
     logging.root.addHandler(nowhere)  # or logging.warning() would set one up that stays
     logging.disable(logging.WARNING)
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             yield
     finally:
         logging.disable(before)

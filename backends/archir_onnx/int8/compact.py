@@ -54,7 +54,11 @@ def _bias_scales(graph: onnx.GraphProto) -> None:
         if node.op_type not in ("Conv", "Gemm") or len(made) != 3:
             continue
         x, weight, bias = (known.get(one.input[1]) for one in made)
-        if x is not None and weight is not None and bias is not None and np.array_equal(x * weight, bias):
+        if x is None or weight is None or bias is None:
+            continue
+        with np.errstate(over="ignore"):
+            same = np.array_equal(x * weight, bias)
+        if same:
             scale = f"{node.output[0]}/scale"
             products.append(helper.make_node("Mul", [one.input[1] for one in made[:2]], [scale]))
             made[2].input[1] = scale

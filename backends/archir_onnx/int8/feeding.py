@@ -64,19 +64,24 @@ def batches(
         yield {entrance.name: entrance.fed(filled, known.mean, known.std)}, len(some)
 
 
+def run(running: Any, given: dict[str, Array], names: list[str] | None = None) -> list[Array]:
+    """What a session computes: all outputs, or some. Raises ArchError (A0914) where it cannot."""
+    try:
+        return [np.asarray(one) for one in running.run(names, given)]
+    except Exception as error:  # onnxruntime's errors have no common class of their own
+        raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
+
+
 def outputs(running: Any, entrance: ImageInput, images: Array, known: Images) -> list[Array]:
-    """Each output of a session, for all images."""
-    found = [
-        [np.asarray(one)[:count] for one in running.run(None, given)]
-        for given, count in batches(entrance, images, known)
-    ]
+    """Each output of a session, for all images. Raises ArchError (A0914)."""
+    found = [[one[:count] for one in run(running, given)] for given, count in batches(entrance, images, known)]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 
 def accuracy(running: Any, entrance: ImageInput, known: Images) -> tuple[float, int]:
     """The share of the held-out images whose label is where the first output is largest, and how many they are.
 
-    Raises ArchError (A1108) if there are more classes than outputs.
+    Raises ArchError (A1108) if there are more classes than outputs, and A0914.
     """
     right, total = 0, 0
     assert known.held_out is not None

@@ -32,7 +32,19 @@ class Layer:
 
 
 def named(model: onnx.ModelProto) -> None:
-    """Give nodes that have no name of their own that of their first result."""
+    """Give nodes that have no name of their own that of their first result.
+
+    Raises ArchError (A0916) if a name is no text: of what is not UTF-8, protobuf gives bytes, or raises.
+    """
+    try:
+        names = [name for node in model.graph.node for name in (node.name, *node.input, *node.output)]
+        texts = [text for entry in model.metadata_props for text in (entry.key, entry.value)]
+        texts += [model.producer_name, model.producer_version, *(tensor.name for tensor in model.graph.initializer)]
+        wrong = next((text for text in (*names, *texts) if not isinstance(text, str)), None)
+    except UnicodeDecodeError as error:
+        wrong = error.object
+    if wrong is not None:
+        raise fail("A0916", f"a name in the model is no text: {wrong!r}")
     seen: set[str] = set()
     for node in model.graph.node:
         if not node.name or node.name in seen:

@@ -91,12 +91,13 @@ def quantize(
     """Write a model in int8, its certificate, and a report `NAME.onnx.int8.json`; the report.
 
     Layers whose names match `keep` stay in float, and so do the costliest others, as many as it takes to lose at most
-    `max_loss` points of accuracy. Raises ArchError (A0916 and A2801: the model; A2802: nothing to quantise; A2803: too
-    much is lost; A2804: `keep`; A1108: other classes).
+    `max_loss` points of accuracy. Raises ArchError (A0914 to A0916 and A2801: the model; A2802: nothing to quantise;
+    A2803: too much is lost; A2804: `keep`; A1108: other classes).
     """
     size = sum(file.stat().st_size for file in external.files(external.read(path), path))
     if size > MOST_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
+    check(path)
     model = onnx.load(path)
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < OLDEST:

@@ -20,7 +20,7 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.errors import fail
-from archir_onnx.int8.layers import CONVOLUTIONS, PRODUCTS, Arithmetic
+from archir_onnx.int8.layers import CONVOLUTIONS, PRODUCTS, Arithmetic, layers
 
 _CLAMPS = ("Relu", "Clip")
 """Operators that a range of uint8 can stand for."""
@@ -56,14 +56,12 @@ class Quantizer:
         from onnxruntime.quantization import QuantType
         from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
 
-        # onnxruntime has no products with channels in three dimensions: such weights have one scale
-        whole = [{"quant_type": QuantType.QInt8, "symmetric": True, "reduce_range": True}]
-        ranks = {tensor.name: len(tensor.dims) for tensor in self._model.graph.initializer}
         tables = {
-            node.input[1]: whole
-            for node in self._model.graph.node
-            if node.op_type == "MatMul" and node.name in names and ranks[node.input[1]] != 2
-        }
+            one.tensor: [{"quant_type": QuantType.QUInt8}]  # signed by unsigned has no kernel, from the left
+            if one.first else [{"quant_type": QuantType.QInt8, "symmetric": True, "reduce_range": True}]
+            for one in layers(self._model)
+            if one.name in names and not one.plain
+        }  # fmt: skip
         clamps = [node.name for node in self._model.graph.node if node.op_type in _CLAMPS]
         quantizer = QDQQuantizer(
             _copy(self._model), True, True, QuantType.QInt8, QuantType.QUInt8, self._ranges, [*names, *clamps], [],

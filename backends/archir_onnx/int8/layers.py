@@ -22,12 +22,17 @@ QUANTISED = {"QuantizeLinear", "DequantizeLinear", "QLinearConv", "QLinearMatMul
 
 @dataclass(frozen=True)
 class Layer:
-    """A node with weights: how many numbers they are, and in how many dimensions they lie."""
+    """A node with `weights` numbers, of the name `tensor`.
+
+    `plain` ones may have one scale per channel. Those that are `first` are multiplied from the left.
+    """
 
     name: str
     operator: str
     weights: int
-    rank: int
+    tensor: str
+    plain: bool
+    first: bool
     output: str
 
 
@@ -57,12 +62,15 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
     if found := sorted({node.op_type for node in model.graph.node} & QUANTISED):
         raise fail("A2802", f"the model is quantised already: it has {found[0]}", None, "begin with the float32 one")
     weights = {one.name: one for one in model.graph.initializer if one.data_type == onnx.TensorProto.FLOAT}
-    made = [
-        Layer(node.name, node.op_type, prod(weights[node.input[1]].dims), len(weights[node.input[1]].dims),
-              node.output[0])
-        for node in model.graph.node
-        if node.op_type in CONVOLUTIONS + PRODUCTS and node.input[1] in weights
-    ]  # fmt: skip
+    made = []
+    for node in model.graph.node:
+        if node.op_type in CONVOLUTIONS + PRODUCTS:
+            first = node.op_type == "MatMul" and node.input[0] in weights
+            name = node.input[0 if first else 1]
+            if name in weights:
+                dims = weights[name].dims
+                plain = node.op_type != "MatMul" or (len(dims) == 2 and not first)
+                made.append(Layer(node.name, node.op_type, prod(dims), name, plain, first, node.output[0]))
     if not made:
         raise fail("A2802", "the model has no convolution and no linear map with float32 weights")
     return made
@@ -87,6 +95,6 @@ def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence
             found[one.name] = "--keep"
         elif arithmetic == "dynamic" and one.operator in CONVOLUTIONS:
             found[one.name] = "a convolution, in dynamic mode"
-        elif arithmetic == "dynamic" and one.rank != 2:
-            found[one.name] = f"weights of {one.rank} dimensions, in dynamic mode"
+        elif arithmetic == "dynamic" and not one.plain:
+            found[one.name] = "a table, in dynamic mode"
     return found

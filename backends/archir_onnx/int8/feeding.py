@@ -38,9 +38,9 @@ class ImageInput:
         batch, *dims = [dim.dim_value for dim in kind.shape.dim] or [0]
         raw = kind.elem_type == onnx.TensorProto.UINT8
         if len(dims) != 3 or not all(dims) or not (raw or kind.elem_type == onnx.TensorProto.FLOAT):
-            hint = "it takes one input: float32 [batch, C, H, W] or uint8 [batch, H, W, C], of a fixed size"
-            given = ", ".join(one.name for one in inputs) or "nothing"
-            raise fail("A2801", f"a model that takes {given} as this one does cannot be fed with images", None, hint)
+            given = ", ".join(f"`{one.name}`" for one in inputs) or "nothing"
+            hint = "what it takes must be float32 [batch, C, H, W] or uint8 [batch, H, W, C], with C, H and W known"
+            raise fail("A2801", f"the model takes {given}, which is not one image of a fixed size", None, hint)
         channels, height, width = (dims[2], dims[0], dims[1]) if raw else dims
         return cls(inputs[0].name, (channels, height, width), batch or None, raw)
 

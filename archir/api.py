@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
@@ -53,6 +53,7 @@ __all__ = [
     "loads",
     "measure",
     "print_graph",
+    "quantize",
     "resume",
     "run",
     "score",
@@ -267,6 +268,29 @@ def export(graph: Graph, path: str | Path, module: Any, **options: Any) -> Any:
     return backends.get("onnx").write(
         graph, Path(path), torch.arrays(module), reference=torch.runner(module), **options
     )
+
+
+def quantize(
+    path: str | Path,
+    output: str | Path,
+    *,
+    data: str = "digits",
+    calibration: int = 256,
+    seed: int = 0,
+    mode: Literal["auto", "static", "dynamic"] = "auto",
+    keep: Sequence[str] = (),
+    max_loss: float = 1.0,
+) -> Any:
+    """Write an ONNX model of float32 in int8, with a certificate and a report beside it; the report.
+
+    `calibration` images of the data that the network was trained on give the ranges of activations, those that are held
+    out (by the seed, if the data does not say which) the accuracy. As many layers stay in float as it takes to lose at
+    most `max_loss` points of it, and those whose names match one of `keep`. Raises ArchError (A0916, A11xx, A28xx).
+    """
+    onnx = backends.get("onnx")
+    size = onnx.image_size(Path(path))
+    images = backends.get("torch").images(data, size, training=calibration, seed=seed)
+    return onnx.quantize(Path(path), Path(output), images, mode=mode, keep=keep, max_loss=max_loss)
 
 
 BENCHES = {

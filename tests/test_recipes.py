@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import archir
+from archir.cli import main
 from archir.errors import ArchError
 from archir.passes.expose import expose
 from archir.runs import Run, Trial
@@ -141,6 +143,25 @@ def taught(recipe: Recipe, settings: Mapping[str, Any], folder: Path, into: Path
     }  # fmt: skip
 
 
+def assert_quantises(model: Path, max_loss: float) -> float:
+    """`archir quantize` makes at most 0.3 of a network's size, and says of each layer why it is in float, if it is.
+
+    How much of the size it makes.
+    """
+    output = model.with_name("int8.onnx")
+    arguments = ["quantize", str(model), "-o", str(output), "--max-loss", str(max_loss), "--json"]
+    result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["loss"] <= max_loss
+    assert output.stat().st_size <= 0.3 * model.stat().st_size
+    weights = {why: sum(row["weights"] for row in facts["layers"] if row["why"] == why)
+               for why in {row["why"] for row in facts["layers"]}}  # fmt: skip
+    assert weights[None] >= 0.9 * sum(weights.values())
+    assert CliRunner().invoke(main, ["verify", str(output)]).exit_code == 0
+    return float(facts["ratio"])
+
+
 def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> None:
     """A run has everything that a search leaves, and its network is one of the space's."""
     run = Run.open(folder)  # verified
@@ -175,6 +196,7 @@ def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
         assert row["epochs"] == BATCHES.get(phase.strategy, 1)
         assert len(trials) == TRIALS.get(phase.strategy, 0)
         assert all(trial.status == "done" for trial in trials)
+    assert_quantises(tmp_path / "run" / "model.onnx", max_loss=100)  # it has hardly learnt anything yet
 
 
 FEW = {
@@ -186,6 +208,13 @@ BATCHES = {"evolution": 2, "nsga2": 2}
 TRIALS = {"evolution": 4 + 3, "nsga2": 4 + 4, "finalists": 2}
 
 
+INT8 = {
+    "autoformer": 0.289, "autola": 0.239, "darts": 0.289, "full_attention": 0.270, "glit": 0.291,
+    "mobilenet_v3_ofa": 0.291, "nos": 0.271, "trionet": 0.263,
+}  # fmt: skip
+"""What int8 leaves of the sizes of recipes' networks, as docs/deployment.md has it."""
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("path", DIGITS, ids=system)
@@ -193,6 +222,7 @@ def test_a_small_recipe_finds_a_good_network(path: Path, tmp_path: Path) -> None
     summary = archir.run(path, tmp_path / "run", device="cpu")
     assert_complete(tmp_path / "run", path, summary)
     assert summary["network"]["accuracy"] >= 0.95
+    assert abs(assert_quantises(tmp_path / "run" / "model.onnx", max_loss=1) - INT8[path.parent.name]) <= 0.02
 
 
 @pytest.mark.soak

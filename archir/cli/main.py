@@ -23,6 +23,7 @@ _COMMANDS = {
     "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),
     "export": ("export", "Write a trained network as a verified ONNX model."),
+    "quantize": ("quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
     "verify": ("verify", "Compare an ONNX model with its certificate."),
     "runs": ("list_runs", "List runs: how far each came, and whether it is whole."),
     "explain": ("explain", "Explain a diagnostic's code."),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from archir.certificates import Verified
 from archir.errors import Diagnostic
+from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
@@ -27,6 +28,8 @@ from archir_onnx.certificate import certify, look
 from archir_onnx.edges import seen
 from archir_onnx.files import save
 from archir_onnx.form import AXES, Form
+from archir_onnx.int8 import Mode, Quantised, quantize
+from archir_onnx.int8.feeding import ImageInput
 from archir_onnx.model import build, supports
 from archir_onnx.speed import OnnxRuns
 from archir_onnx.verify import TOLERANCES, Report, check, session, verify
@@ -94,6 +97,23 @@ class OnnxBackend:
     def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
         """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""
         return look(path, providers)
+
+    def image_size(self, path: Path) -> tuple[int, int, int]:
+        """Channels, height and width of the one image that a model takes. Raises ArchError (A0916, A2801)."""
+        return ImageInput.of(external.read(path)).size
+
+    def quantize(
+        self,
+        path: Path,
+        output: Path,
+        images: Images,
+        *,
+        mode: Mode = "auto",
+        keep: Sequence[str] = (),
+        max_loss: float = 1.0,
+    ) -> Quantised:
+        """Write a float32 model in int8, with certificate and report (see `archir_onnx.int8`). Raises ArchError."""
+        return quantize(path, output, images, mode=mode, keep=keep, max_loss=max_loss)
 
     def describe(self, path: Path) -> dict[str, Any]:
         """What a model file says of itself. Raises ArchError (A0916)."""

@@ -4,7 +4,7 @@ should."""
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +24,7 @@ def read(path: Path) -> onnx.ModelProto:
         raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
     except Exception as error:  # protobuf's, which has no types to name it by
         raise fail("A0916", f"{path} is no ONNX model: {error}") from None
-    for tensor in tensors(model.graph):
+    for tensor in _all(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check(tensor, path)
     return model
@@ -34,7 +34,7 @@ def files(model: onnx.ModelProto, path: Path) -> list[Path]:
     """The model's file and those that its data is in."""
     locations = {
         entry.value
-        for tensor in tensors(model.graph)
+        for tensor in _all(model)
         if tensor.data_location == onnx.TensorProto.EXTERNAL
         for entry in tensor.external_data
         if entry.key == "location"
@@ -48,11 +48,28 @@ def tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
     for node in graph.node:
-        for attribute in node.attribute:
-            yield from ([attribute.t] if attribute.HasField("t") else [])
-            yield from attribute.tensors
-            for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
-                yield from tensors(inner)
+        yield from _held(node.attribute)
+
+
+def _all(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """All tensors of a model, those of its functions among them."""
+    yield from tensors(model.graph)
+    for function in model.functions:
+        yield from _held(function.attribute_proto)
+        for node in function.node:
+            yield from _held(node.attribute)
+
+
+def _held(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
+    """The tensors that attributes hold."""
+    for attribute in attributes:
+        for sparse in [*([attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []),
+                       *attribute.sparse_tensors]:  # fmt: skip
+            yield from (sparse.values, sparse.indices)
+        yield from ([attribute.t] if attribute.HasField("t") else [])
+        yield from attribute.tensors
+        for inner in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+            yield from tensors(inner)
 
 
 def _check(tensor: onnx.TensorProto, path: Path) -> None:

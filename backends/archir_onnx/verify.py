@@ -110,7 +110,7 @@ def check(model: onnx.ModelProto | Path) -> None:
     """The checker, with full shape inference. Raises ArchError (A0915)."""
     try:
         onnx.checker.check_model(model if isinstance(model, onnx.ModelProto) else str(model), full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, UnicodeDecodeError) as error:
         raise fail("A0915", f"the ONNX checker refuses the model: {error}") from None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import inf
@@ -18,6 +18,7 @@ from torch import nn
 from archir import __version__
 from archir.certificates import Verified
 from archir.errors import Diagnostic, fail, suggest
+from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.search.architecture import Architecture
@@ -37,6 +38,9 @@ from archir_torch.train import Progress, Result, Settings, fit
 from archir_torch.trial import trial
 
 Arrays = Mapping[str, NDArray[Any]]
+
+_CHUNK = 512
+"""Held-out images at a time."""
 
 
 class TorchBackend:
@@ -159,6 +163,22 @@ class TorchBackend:
             recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},
             device=device or ("cuda" if torch.cuda.is_available() else "cpu"), watch=watch, executor=executor,
         )  # fmt: skip
+
+    def images(self, source: str, size: Sequence[int], *, training: int = 256, seed: int = 0) -> Images:
+        """The images of a source as arrays: so many that are trained on, drawn by the seed, and all that are held out.
+
+        `source`, `size` [C, H, W] and `seed` are those of `archir_torch.data.load`. Raises ArchError (A11xx).
+        """
+        data = load(source, size, seed=seed)
+        drawn = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))[:training]
+
+        def held_out() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+            for rows in torch.arange(len(data.held_out)).split(_CHUNK):
+                some = data.held_out.chosen(rows)
+                yield some.images.numpy(), some.labels.numpy()
+
+        chosen = data.train.chosen(drawn)
+        return Images(chosen.images.numpy(), held_out, len(data.classes), data.mean, data.std)
 
     @property
     def proxies(self) -> list[str]:

@@ -155,6 +155,19 @@ def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | 
     assert code_of(lambda: external.read(hostile(apart, **entries))) == "A0916"
 
 
+@pytest.mark.parametrize("attribute", ["value", "sparse_value"])
+def test_data_of_functions_is_looked_at(attribute: str, model: Path) -> None:
+    proto = onnx.load(model)
+    function = proto.functions.add(name="hidden", domain="q", output=["y"])
+    node = function.node.add(op_type="Constant", output=["y"])
+    held = node.attribute.add(name=attribute)
+    tensor = held.t if attribute == "value" else held.sparse_tensor.values
+    tensor.CopyFrom(onnx.TensorProto(data_type=onnx.TensorProto.FLOAT, dims=[1], data_location="EXTERNAL"))
+    tensor.external_data.add(key="location", value="/etc/passwd")
+    model.write_bytes(proto.SerializeToString())
+    assert code_of(lambda: external.read(model)) == "A0916"
+
+
 @pytest.mark.parametrize("link", [os.link, os.symlink], ids=["hard", "symbolic"])
 def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> None:
     data = apart.with_name("net.onnx.data")

@@ -1,0 +1,196 @@
+"""A float32 model in int8, and what is known of it afterwards."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Container, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import onnx
+
+from archir.errors import fail
+from archir.files import write_atomic
+from archir.images import Images
+from archir_onnx import external
+from archir_onnx.certificate import certify
+from archir_onnx.files import MOST_BYTES
+from archir_onnx.int8 import layers as lay
+from archir_onnx.int8.arithmetic import Quantizer
+from archir_onnx.int8.compact import compact
+from archir_onnx.int8.feeding import ImageInput, accuracy, batches
+from archir_onnx.int8.layers import Arithmetic
+from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
+from archir_onnx.verify import Report, check, session
+
+Mode = Literal["auto", "static", "dynamic"]
+
+TOLERANCE = 0.05
+"""Of what a certificate holds: a float that differs in its last bit may be rounded to the next of 255 steps."""
+
+OLDEST = 13
+"""The opset from which on there is one scale per channel."""
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer in the report; `why` it stayed in float, None for one in int8.
+
+    `error` is the relative error of what it computes in the int8 model, `snr` the same as a ratio of signal to noise in
+    decibels, `alone` that of the network's output where it alone is in int8, if that was measured.
+    """
+
+    name: str
+    operator: str
+    weights: int
+    why: str | None
+    error: float
+    snr: float | None
+    alone: float | None
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What came of a model. Accuracies are shares of `held_out` images, None without such images; `training` images
+    gave the ranges of activations; `rounds` is how often layers were given back to float."""
+
+    mode: Arithmetic
+    bytes_before: int
+    bytes_after: int
+    accuracy_before: float | None
+    accuracy_after: float | None
+    training: int
+    held_out: int
+    rounds: int
+    layers: tuple[Row, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The size, of what it was."""
+        return self.bytes_after / self.bytes_before
+
+    @property
+    def loss(self) -> float:
+        """Points of accuracy that were lost."""
+        return 100 * ((self.accuracy_before or 0) - (self.accuracy_after or 0))
+
+    @property
+    def in_float(self) -> list[str]:
+        """The layers that stayed in float."""
+        return [row.name for row in self.layers if row.why is not None]
+
+
+def quantize(
+    path: Path, output: Path, images: Images, *, mode: Mode = "auto", keep: Sequence[str] = (), max_loss: float = 1.0
+) -> Quantised:
+    """Write a model in int8, its certificate, and a report `NAME.onnx.int8.json`; the report.
+
+    Layers whose names match `keep` stay in float, and so do the costliest others, as many as it takes to lose at most
+    `max_loss` points of accuracy. Raises ArchError (A0914 to A0916 and A2801: the model; A2802: nothing to quantise;
+    A2803: too much is lost; A2804: `keep`; A1108: other classes).
+    """
+    size = sum(file.stat().st_size for file in external.files(external.read(path), path))
+    if size > MOST_BYTES:
+        raise fail("A2801", f"{path} is larger than 2 GB")
+    check(path)
+    model = onnx.load(path)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    if opset < OLDEST:
+        raise fail("A2801", f"the model is of opset {opset}; scales per channel are from opset {OLDEST} on")
+    entrance = ImageInput.of(model)
+    lay.named(model)
+    found = lay.layers(model)
+    arithmetic = lay.suited(found) if mode == "auto" else mode
+    why = lay.kept(found, arithmetic, keep)
+    names = [one.name for one in found if one.name not in why]
+    if not names:
+        raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*why.values()}))}")
+    before, held_out = (None, 0) if images.held_out is None else accuracy(session(path), entrance, images)
+    with tempfile.TemporaryDirectory() as folder:
+        given = (arrays for arrays, _ in batches(entrance, images.training, images))
+        tries = _Tries(Quantizer(model, arithmetic, given, Path(folder)), names, entrance, images)
+        costs = {} if before is None else tries.settle(model, before, max_loss)
+        why |= dict.fromkeys(tries.back, "costs too much accuracy")
+        made = tries.without(tries.back)
+    off = errors(model, made, found, entrance, images)
+    rows = tuple(
+        Row(one.name, one.operator, one.weights, why.get(one.name), off[one.name], decibels(off[one.name]),
+            costs.get(one.name))
+        for one in found
+    )  # fmt: skip
+    after = None if before is None else accuracy(session(made.SerializeToString()), entrance, images)[0]
+    trained_on = len(images.training)
+    report = Quantised(arithmetic, size, 0, before, after, trained_on, held_out, tries.rounds, rows)
+    return _written(report, model, compact(made), output)
+
+
+@dataclass
+class _Tries:
+    """Models with more or fewer layers in float: which went back to it, and how often that was tried."""
+
+    quantizer: Quantizer
+    names: Sequence[str]
+    entrance: ImageInput
+    images: Images
+    back: Sequence[str] = ()
+    rounds: int = 0
+
+    def without(self, back: Container[str]) -> onnx.ModelProto:
+        """The model with all layers in int8 but some."""
+        return self.quantizer.quantize([name for name in self.names if name not in back])
+
+    def loss(self, before: float, back: Container[str]) -> float:
+        """Points of accuracy that are lost with some layers in float."""
+        now, _ = accuracy(session(self.without(back).SerializeToString()), self.entrance, self.images)
+        return 100 * (before - now)
+
+    def settle(self, model: onnx.ModelProto, before: float, most: float) -> dict[str, float]:
+        """Give layers back to float, until at most so many points are lost; what each layer costs, if that was needed.
+
+        Raises ArchError (A2803) if it takes all layers.
+        """
+        if self.loss(before, ()) <= most + _ROUNDING:
+            return {}
+
+        def loses(back: Sequence[str]) -> bool:
+            self.rounds += 1
+            return self.loss(before, back) > most + _ROUNDING
+
+        costs = alone(model, self.quantizer.quantize, self.names, self.entrance, self.images)
+        back = fewest(costs, loses)
+        if back is None:
+            text = f"no layer can be in int8 without losing more than {most:g} points of accuracy"
+            raise fail("A2803", text, None, "allow more with --max-loss, or train the network again")
+        self.back = back
+        return costs
+
+
+def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
+    """Write model, certificate and report."""
+    model.producer_name, model.producer_version = original.producer_name, original.producer_version
+    metadata = {entry.key: _dense(entry.value) for entry in original.metadata_props}
+    int8 = {"mode": report.mode, "layers": len(report.layers), "in_float": len(report.in_float)}
+    onnx.helper.set_model_props(model, {**metadata, "int8": _dense(json.dumps(int8))})
+    content = model.SerializeToString()
+    write_atomic(output, content)
+    check(output)
+    nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node), (output,))
+    certificate = certify(output, nothing, tolerance=TOLERANCE)
+    beside = output.with_name(f"{output.name}.int8.json")
+    made = replace(report, bytes_after=len(content), files=(output, certificate, beside))
+    facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in made.files]}
+    write_atomic(beside, (json.dumps(facts, indent=1) + "\n").encode())
+    return made
+
+
+def _dense(text: str) -> str:
+    """JSON without blanks; other texts as they are."""
+    try:
+        return json.dumps(json.loads(text), separators=(",", ":"))
+    except ValueError:
+        return text

@@ -44,6 +44,7 @@ docs: $(STAMP) ## The documentation, in docs/_build/html.
 	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
 
 bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/run.py
 
 bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archir.search.architecture import Architecture, Written
     from archir.search.diff import Difference
     from archir.search.space import Space
+    from archir.speed.figures import Speeds
 
 __all__ = [
     "Cost",
@@ -50,6 +51,7 @@ __all__ = [
     "linted",
     "load",
     "loads",
+    "measure",
     "print_graph",
     "resume",
     "run",
@@ -317,6 +319,31 @@ def validate(
     networks = [space.specialize(space.sample(rng)) for _ in range(n)]
     with _bench(table.device, table.batch, table.threads) as ready:
         return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
+
+
+def measure(
+    networks: Graph | str | Path | Mapping[str, Graph | Path],
+    *,
+    on: Sequence[str] = (),
+    batches: Sequence[int] = (1,),
+    threads: int | None = None,
+    seconds: float = 2.0,
+    watch: Watch | None = None,
+) -> Speeds:
+    """Measure whole networks, side by side: graphs without choices, and ONNX files; several have names.
+
+    `on` are `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
+    `tensorrt`; by default, all of them that are there. Each is measured for so many seconds, at each batch size. Raises
+    ArchError (A1505, A1508, and what backends do).
+    """
+    from archir.costs.bench import unwatched
+    from archir.speed.subjects import speeds
+
+    if isinstance(networks, Graph):
+        networks = {networks.name: networks}
+    elif isinstance(networks, str | Path):
+        networks = {str(networks): Path(networks)}
+    return speeds(networks, on, batches, threads, seconds, watch or unwatched)
 
 
 def latency_table(path: str | Path) -> LatencyTable:

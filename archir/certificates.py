@@ -17,7 +17,7 @@ from typing import Any
 from archir.errors import fail
 from archir.files import sha256, write_atomic
 
-SCHEMA = 1
+SCHEMA = 2
 SEED = 0
 SHOWN = 64
 """Numbers of each output that are kept."""

@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import executors
+import exporters
 import latency
 import local_attention
 import multi_trial
@@ -33,7 +34,7 @@ def main() -> None:
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),
-        "export": lambda: networks.exporting(given.quick),
+        "export": lambda: exporters.run(given.quick),
         "spaces": lambda: spaces.run(given.quick),
         "nine": lambda: spaces.nine(given.quick),
         "counters": lambda: spaces.counters(given.quick),

@@ -599,10 +599,13 @@ def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, mon
 
 def test_wrong_usage(file: str, tmp_path: Path) -> None:
     path = str(tmp_path / "t.json")
-    assert "give one of --table and --validate" in run(file, code=2).stderr
-    assert "give one of" in run("--table", path, "--validate", path, file, code=2).stderr
+    assert "give one of --table and --validate" in run("--table", path, "--validate", path, file, code=2).stderr
     assert "--batch is no option of --validate" in run("--validate", path, "--batch", "2", file, code=2).stderr
     assert "-n is no option of --table" in run("--table", path, "-n", "2", file, code=2).stderr
+    assert "--device is no option of measuring" in run("--device", "cpu", file, code=2).stderr
+    assert "--on is no option of --table" in run("--table", path, "--on", "torch", file, code=2).stderr
+    assert "--table takes one FILE" in run("--table", path, file, file, code=2).stderr
+    assert "one --batch" in run("--table", path, file, "--batch", "1", "--batch", "2", code=2).stderr
     assert "A1501" in run("--validate", path, file, code=1).stderr
 
 

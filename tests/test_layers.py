@@ -22,6 +22,7 @@ LAYERS = [
     {"pictures"},
     {"backends"},
     {"runs"},
+    {"speed"},
     {"search"},
     {"analysis"},
     {"api"},

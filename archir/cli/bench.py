@@ -9,9 +9,12 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.cli.options import file_argument, json_option, net_options, seed_option, space_of
+from archir.cli.options import json_option, net_options, picked, space_of
 from archir.cli.output import emit, table
 from archir.cli.progress import tracked
+from archir.cli.speed import show
+from archir.ir.graph import Graph
+from archir.speed.subjects import ON
 
 if TYPE_CHECKING:
     from archir.costs.bench import Validation
@@ -21,40 +24,67 @@ if TYPE_CHECKING:
 _SHOWN = 10
 _NOISY = 0.2
 """Interquartile range, relative to the median, that is worth a remark."""
-_OF_TABLE = {name: f"--{name}" for name in ("device", "batch", "threads", "resume")}
-_OF_VALIDATE = {"count": "-n", "seed": "--seed", "calibrate": "--calibrate"}
+_MODES = {
+    "--table": {"device", "batch", "threads", "resume"},
+    "--validate": {"count", "seed", "calibrate"},
+    "measuring whole networks": {"where", "batch", "threads", "seconds", "picture", "arch", "seed"},
+}
+"""The options of what the command does, besides those that are always to be had."""
 
 
 @click.command("bench")
-@file_argument
+@click.argument("files", metavar="FILE[:NET]...", nargs=-1, required=True)
+@click.option(
+    "--on",
+    "where",
+    multiple=True,
+    type=click.Choice(list(ON)),
+    help="What to measure on [all there is]; may be repeated.",
+)
+@click.option(
+    "--batch",
+    multiple=True,
+    type=click.IntRange(1, 2**20),
+    default=(1,),
+    help="Samples in a run [1]; may be repeated.",
+)
+@click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
+@click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to run each.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file to write, too.")
+@click.option("--arch", type=click.Path(dir_okay=False, allow_dash=True), help="The architecture of a space.")
+@click.option("--seed", type=int, help="Sample the architecture with this seed; of --validate: all of them [0].")
 @click.option(
     "--table",
     "output",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Time operations; the JSON file to write.",
+    help="Time operations instead; the JSON file to write.",
 )
+@click.option("--device", type=click.Choice(list(api.BENCHES)), default="cpu", show_default=True, help="Of --table.")
+@click.option("--resume", is_flag=True, help="Go on with a table: measure what it lacks.")
 @click.option(
     "--validate",
     "check",
     type=click.Path(dir_okay=False, path_type=Path),
     help="A table to compare with whole networks.",
 )
-@click.option("--device", type=click.Choice(list(api.BENCHES)), default="cpu", show_default=True)
-@click.option("--batch", type=click.IntRange(1, 2**20), default=1, show_default=True, help="Samples in a run.")
-@click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
-@click.option("--resume", is_flag=True, help="Go on with a table: measure what it lacks.")
 @click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Networks to validate with.")
-@seed_option
 @click.option("--calibrate", is_flag=True, help="Write the fitted correction into the validated table.")
 @net_options
 @json_option
 @click.pass_context
 def bench_command(
-    context: click.Context, file: str, output: Path | None, check: Path | None, device: Any, batch: int,
-    threads: int | None, resume: bool, count: int, seed: int, calibrate: bool,
+    context: click.Context, files: tuple[str, ...], where: tuple[str, ...], batch: tuple[int, ...],
+    threads: int | None, seconds: float, picture: Path | None, arch: str | None, seed: int | None,
+    output: Path | None, device: Any, resume: bool, check: Path | None, count: int, calibrate: bool,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Time every operation of FILE on a device, once, so that any architecture's latency can be added up.
+    """Measure networks, .arch and .onnx files, side by side: latency, throughput, memory.
+
+    \b
+    archir bench net.arch net.onnx --batch 1 --batch 8          on all there is
+    archir bench space.arch --seed 0 --on torch --on onnxruntime-cpu --picture speed.svg
+
+    With --table, time every operation of a space on a device, once, so that any architecture's latency can be added up.
 
     \b
     archir bench --table cpu.json --device cpu --threads 1 space.arch
@@ -63,22 +93,38 @@ def bench_command(
     An interrupted run keeps what it measured, and goes on with --resume. --validate measures random architectures on
     the table's device, with its batch size and threads, and says how well its sums predict them.
     """
-    if (output is None) == (check is None):
+    if output is not None and check is not None:
         raise click.UsageError("give one of --table and --validate")
-    mode, others = ("--table", _OF_VALIDATE) if check is None else ("--validate", _OF_TABLE)
-    for name, option in others.items():
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option} is no option of {mode}")
-    space = space_of(file, parameters, root, limits)
+    mode = "--table" if output is not None else "--validate" if check is not None else "measuring whole networks"
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and option.name in set().union(*_MODES.values()) - _MODES[mode]:
+            raise click.UsageError(f"{option.opts[0]} is no option of {mode}")
+    if output is None and check is None:
+        networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
+        found = api.measure(networks, on=where, batches=batch, threads=threads, seconds=seconds, watch=tracked)
+        show(found, as_json, picture)
+        return
+    if len(files) > 1 or len(batch) > 1:
+        raise click.UsageError(f"{mode} takes one FILE and one --batch")
+    space = space_of(files[0], parameters, root, limits)
     if output is not None:
         try:
-            made = api.bench(space, output, device=device, batch=batch, threads=threads, resume=resume, watch=tracked)
+            made = api.bench(
+                space, output, device=device, batch=batch[0], threads=threads, resume=resume, watch=tracked
+            )
         except KeyboardInterrupt:
             click.echo(f"stopped; {output} holds what was measured: go on with --resume", err=True)
             raise click.Abort from None
         _made(output, made, as_json)
     elif check is not None:
-        _validated(check, space, count, seed, calibrate, as_json)
+        _validated(check, space, count, seed or 0, calibrate, as_json)
+
+
+def _network(
+    file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
+) -> Graph | Path:
+    return Path(file) if file.endswith(".onnx") else picked(file, arch, seed, parameters, root, limits)[0]
 
 
 def _made(path: Path, made: LatencyTable, as_json: bool) -> None:

@@ -18,7 +18,7 @@ _COMMANDS = {
     "sample": ("spaces", "Draw architectures of a space, uniformly."),
     "diff": ("diff", "Compare two architectures, or two spaces."),
     "cost": ("cost", "Parameters and multiply-accumulates of a network."),
-    "bench": ("bench", "Time the operations of a space on a device: a table that predicts latencies."),
+    "bench": ("bench", "Measure networks side by side; time the operations of a space."),
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
     "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),

@@ -11,8 +11,10 @@ from archir.errors import fail
 from archir.files import sha256, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
+from archir.runs import Run, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
+BEST = "best.json"
 
 
 def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
@@ -36,7 +38,12 @@ def finish(folder: Path, facts: Mapping[str, Any]) -> None:
 
 
 def open_run(folder: Path) -> tuple[Graph, str]:
-    """The network of a folder and its architecture as JSON. Raises ArchError (A1205) for what is no such folder."""
+    """The network of a folder and its architecture as JSON: that of a training, or the last one of a search.
+
+    Its weights are in `weights.safetensors`. Raises ArchError (A1205, A18xx) for what is no such folder.
+    """
+    if (folder / manifest.NAME).exists():
+        return _searched(Run.open(folder))
     try:
         data = json.loads((folder / NETWORK).read_text("utf-8"))
         architecture = (folder / ARCHITECTURE).read_text("utf-8")
@@ -48,3 +55,26 @@ def open_run(folder: Path) -> tuple[Graph, str]:
     if wanted != found:
         raise fail("A1205", f"{folder / WEIGHTS} was changed after training: its SHA-256 differs")
     return from_json(data), architecture
+
+
+def _searched(run: Run) -> tuple[Graph, str]:
+    """The last network that was trained in a search, and its architecture, if it is one of a space."""
+    graph = from_json(json.loads(run.content(NETWORK)))
+    return graph, run.content(BEST).decode() if BEST in run.files.manifest.files else "{}"
+
+
+def images_of(folder: Path) -> dict[str, Any]:
+    """What is known of the images that a folder's network was trained on: `source`, `seed`, `mean`, `std`, `classes`.
+
+    Raises ArchError (A1205) if the folder does not say, since an older archir left it.
+    """
+    if (folder / manifest.NAME).exists():
+        searched = Run.open(folder)
+        phase = json.loads(searched.content("summary.json"))["network"]["phase"]
+        record = json.loads(searched.content(f"phases/{phase}/splits.json"))
+    else:
+        record = json.loads((folder / TRAINING).read_text("utf-8"))
+    if "images" not in record:
+        raise fail("A1205", f"{folder} does not tell how its images were normalised: it was left by an older archir")
+    found: dict[str, Any] = record["images"]
+    return found

@@ -79,6 +79,7 @@ def train_command(
         "params": total.params,
         "macs": total.macs,
         "data": data,
+        "images": result.images,
         "seconds": round(time.perf_counter() - begin, 1),
         "history": [vars(epoch) for epoch in result.history],
     }

@@ -14,6 +14,7 @@ from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
+from archir.ops.shape import Pad
 from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold
@@ -24,9 +25,9 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 def deploy(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[Any]]]:
-    """A graph without choices and its weights, made ready: without dropout, batch norms inside of convolutions and
-    linear maps, what does nothing dropped, and what is computed twice computed once."""
-    return fold_norm(cse(fold(_certain(expand(graph)))), weights)
+    """A graph without choices and its weights, made ready: without dropout, batch norms and padding inside of
+    convolutions and linear maps, what does nothing dropped, and what is computed twice computed once."""
+    return fold_norm(fold_pad(cse(fold(_certain(expand(graph))))), weights)
 
 
 def _certain(graph: Graph) -> Graph:
@@ -34,6 +35,23 @@ def _certain(graph: Graph) -> Graph:
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         return operands[0] if isinstance(node.op, Dropout | DropPath) else keep(out, node, operands)
+
+    return prune(rebuild(graph, step))
+
+
+def fold_pad(graph: Graph) -> Graph:
+    """Zeros around a map made part of the padding of the convolution that reads them, where they are even.
+
+    `%1 = pad(%0, amount=1); %2 = conv(%1, padding="valid")` -> `%1 = conv(%0, padding=1)`.
+    """
+
+    def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
+        if isinstance(node.op, Conv) and isinstance(pad := out[operands[0]].op, Pad):
+            before = {sum(pair) for pair in zip(pad.pads, node.op.pads, strict=True)}
+            if len(before) == 1:
+                inner = out.operands(operands[0])
+                return out.add(replace(node, op=replace(node.op, padding=before.pop())), *inner)
+        return keep(out, node, operands)
 
     return prune(rebuild(graph, step))
 

@@ -18,12 +18,18 @@ from archir.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
+from archir.passes.expand import expand
+from archir.passes.resize import other_sizes
+from archir.types import TensorType
 from archir_onnx import external
-from archir_onnx.bench import OnnxBench, bench
+from archir_onnx.bench import OnnxBench, bench, new_weights
 from archir_onnx.certificate import certify, look
+from archir_onnx.edges import seen
 from archir_onnx.files import save
+from archir_onnx.form import AXES, Form
 from archir_onnx.model import build, supports
-from archir_onnx.verify import TOLERANCE, Report, check, session, verify
+from archir_onnx.speed import OnnxRuns
+from archir_onnx.verify import TOLERANCES, Report, check, session, verify
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -37,9 +43,11 @@ class OnnxBackend:
         """What of a graph cannot be lowered, with places."""
         return supports(graph)
 
-    def lower(self, graph: Graph, weights: Arrays, **options: Any) -> onnx.ModelProto:
-        """The model of a graph without choices; options are `opset` and `metadata`. Raises ArchError."""
-        return build(graph, weights, **options).whole()
+    def lower(
+        self, graph: Graph, weights: Arrays, *, metadata: Mapping[str, str] | None = None, **form: Any
+    ) -> onnx.ModelProto:
+        """The model of a graph without choices; options are those of `archir_onnx.form.Form`. Raises ArchError."""
+        return build(graph, weights, Form(**form), metadata=metadata).whole()
 
     def write(
         self,
@@ -48,29 +56,40 @@ class OnnxBackend:
         weights: Arrays,
         *,
         reference: Callable[[Arrays], Arrays] | None = None,
-        opset: int = 23,
+        real: Arrays | None = None,
         metadata: Mapping[str, str] | None = None,
-        tolerance: float = TOLERANCE,
+        tolerance: float | None = None,
         deployed: bool = True,
+        certified: bool = False,
+        providers: Sequence[str] | None = None,
+        **form: Any,
     ) -> Report:
         """Write a model; check it, and compare it with a reference where there is one. Raises ArchError.
 
-        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise.
+        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise, in the form that the
+        other options say (see `archir_onnx.form.Form`). It is compared on random inputs and on `real` ones, batches of
+        what the network takes, on `providers`, by default on all that are here. `certified` writes a certificate
+        beside it, `NAME.onnx.json`.
         """
-        given, types = graph, infer(graph)
+        shape = Form(**form)
+        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights)
-        model = build(graph, weights, opset=opset, metadata=metadata)
+        model = build(graph, weights, shape, metadata=metadata)
         written = tuple(save(model, path))
         if reference is None:
             check(path)
-            return Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node), written)
-        inputs = {name: types[number] for name, number in given.inputs.items()}
-        return replace(verify(path, reference, inputs, tolerance=tolerance), files=written)
-
-    def certify(self, path: Path, report: Report, reference: Callable[[Arrays], Arrays] | None = None) -> Path:
-        """Write the certificate of a model that was written, beside it; its file (see `archir_onnx.certificate`)."""
-        return certify(path, report, reference)
+            report = Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node))
+        else:
+            report = verify(
+                path, reference, inputs, shape, sizes=sizes, real=real, tolerance=tolerance, providers=providers
+            )
+        report = replace(report, files=written)
+        if certified:
+            wanted = None if reference is None else lambda given: reference(seen(given, shape))
+            certify(path, report, wanted, TOLERANCES[shape.precision], _sizes(inputs, shape))
+        return report
 
     def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
         """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""
@@ -100,6 +119,20 @@ class OnnxBackend:
         names = [output.name for output in running.get_outputs()]
         return dict(zip(names, running.run(names, {name: np.asarray(x) for name, x in inputs.items()}), strict=True))
 
+    def prepared(self, network: Graph | Path, path: Path) -> Path:
+        """The model file that `runs` takes: one that is there, looked at, or at `path` what `write` makes of a network
+        without choices, with new weights. Raises ArchError (A0916, and what `write` raises)."""
+        if isinstance(network, Path):
+            external.read(network)
+            return network
+        graph = expand(network)
+        self.write(graph, path, new_weights(graph))
+        return path
+
+    def runs(self, path: Path, *, device: str = "cpu", batch: int = 1, threads: int = 1) -> OnnxRuns:
+        """A model file made ready to be measured (see `archir.speed`) on `cpu`, `cuda` or `tensorrt`."""
+        return OnnxRuns(path, device, batch, threads)
+
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:
         """`cpu` or `cuda`, made ready for timing; the default is a thread per core."""
         return bench(device, batch, threads)
@@ -111,6 +144,17 @@ class OnnxBackend:
         if "CPUExecutionProvider" not in found:
             rows.append(("onnxruntime CPU", "missing", "reinstall: pip install --force-reinstall onnxruntime-gpu"))
         return rows
+
+
+def _sizes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, int]:
+    """The sizes of open axes that a certificate's numbers are computed at: the net's own."""
+    own = {
+        name: size
+        for kind in inputs.values()
+        if kind.rank == 3
+        for name, size in zip(AXES[1:], kind.shape[1:], strict=True)
+    }
+    return {name: size for name, size in own.items() if name in form.dynamic}
 
 
 BACKEND = OnnxBackend()

@@ -66,10 +66,11 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[OnnxBench]:
 
 def _model(graph: Graph) -> onnx.ModelProto:
     graph = expand(graph)
-    return build(graph, _weights(graph)).whole()
+    return build(graph, new_weights(graph)).whole()
 
 
-def _weights(graph: Graph) -> dict[str, NDArray[Any]]:
+def new_weights(graph: Graph) -> dict[str, NDArray[Any]]:
+    """Random weights by state-dict names, of the sizes that initial ones have."""
     types, rng = infer(graph), np.random.default_rng(0)
     return {
         state_name(graph[number].scope, name): _initial(weight, rng)

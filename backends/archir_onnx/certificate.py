@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
+from onnx import helper
 
 from archir import __version__, certificates
 from archir.certificates import SEED, SHOWN, Verified
@@ -20,19 +22,23 @@ from archir_onnx.verify import TOLERANCE, Report, check, session
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_DTYPES = {
-    "tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(double)": np.float64,
-    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8, "tensor(bool)": np.bool_,
-}  # fmt: skip
 
+def certify(
+    path: Path,
+    report: Report,
+    reference: Callable[[Arrays], Arrays] | None = None,
+    tolerance: float = TOLERANCE,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> Path:
+    """Write a model's certificate; its file. Without a reference, it holds what onnxruntime computes.
 
-def certify(path: Path, report: Report, reference: Callable[[Arrays], Arrays] | None = None) -> Path:
-    """Write a model's certificate; its file. Without a reference, it holds what onnxruntime computes."""
+    `tolerance` is how far from that a second look may be, relative to the largest magnitude of an output; `sizes` are
+    those of open axes, of which the batch is 1 unless it is among them.
+    """
     model = external.read(path)
-    running = session(path)
-    inputs = _probe(running)
-    names = [output.name for output in running.get_outputs()]
-    computed = list(reference(inputs).values()) if reference is not None else running.run(names, inputs)
+    inputs = _probe(model, sizes)
+    names = [output.name for output in model.graph.output]
+    computed = list(reference(inputs).values()) if reference is not None else session(path).run(names, inputs)
     content = {
         "files": {one.name: certificates.facts(one) for one in external.files(model, path)},
         "model": {
@@ -42,10 +48,10 @@ def certify(path: Path, report: Report, reference: Callable[[Arrays], Arrays] | 
         },
         "verified": None if not report.batches else {
             "absolute": report.absolute, "relative": report.relative, "batches": list(report.batches),
-            "providers": list(report.providers),
+            "providers": list(report.providers), "real": report.real, "sizes": [list(size) for size in report.sizes],
         },
         "computed": {
-            "seed": SEED, "tolerance": TOLERANCE,
+            "seed": SEED, "tolerance": tolerance, "sizes": dict(sizes),
             "outputs": {
                 name: [float(value) for value in np.asarray(array, np.float64).reshape(-1)[:SHOWN]]
                 for name, array in zip(names, computed, strict=True)
@@ -70,16 +76,17 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     if others := {file.name for file in external.files(model, path)} - known["files"].keys():
         raise fail("A0918", f"{path} has data in {', '.join(sorted(others))}, of which the certificate knows nothing")
     check(path)
-    differences = {provider: _difference(path, provider, known) for provider in providers}
+    inputs = _probe(model, known["computed"]["sizes"])
+    differences = {provider: _difference(path, provider, inputs, known) for provider in providers}
     return Verified(tuple(known["files"]), differences, known)
 
 
-def _difference(path: Path, provider: str, known: Mapping[str, Any]) -> float:
+def _difference(path: Path, provider: str, inputs: Arrays, known: Mapping[str, Any]) -> float:
     running = session(path, (provider,))
     names = [output.name for output in running.get_outputs()]
     worst = 0.0
     computed = known["computed"]
-    for name, array in zip(names, running.run(names, _probe(running)), strict=True):
+    for name, array in zip(names, running.run(names, dict(inputs)), strict=True):
         wanted = np.array(computed["outputs"].get(name, []))
         found = np.asarray(array, np.float64).reshape(-1)[:SHOWN]
         if wanted.shape != found.shape:
@@ -92,13 +99,14 @@ def _difference(path: Path, provider: str, known: Mapping[str, Any]) -> float:
     return worst
 
 
-def _probe(running: Any) -> dict[str, NDArray[Any]]:
-    """The numbers that are computed with: one sample, by a seed."""
+def _probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """The numbers that are computed with, by a seed: normal ones, pixels, zeros and ones of other integers."""
     rng = np.random.default_rng(SEED)
     found = {}
-    for one in running.get_inputs():
-        shape = [dim if isinstance(dim, int) else 1 for dim in one.shape]
-        dtype = np.dtype(_DTYPES[one.type])
-        numbers = rng.standard_normal(shape) if dtype.kind == "f" else rng.integers(0, 2, shape)
-        found[one.name] = numbers.astype(dtype)
+    for one in model.graph.input:
+        kind = one.type.tensor_type
+        shape = [sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        numbers = rng.integers(0, 256 if dtype == np.uint8 else 2, shape)
+        found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
     return found

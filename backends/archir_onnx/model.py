@@ -1,6 +1,6 @@
 """A graph as an ONNX model, built node by node without tracing.
 
-Shapes are static but for the batch. `ir_version` is set to what the opset needs: onnx's own default is newer than
+`ir_version` is set to what the opset needs: onnx's own default is newer than
 what onnxruntime reads.
 """
 
@@ -21,38 +21,35 @@ from archir.ir.graph import Graph, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.builder import Builder, properties, value_info
+from archir_onnx.builder import CONTRIB, Builder, properties
+from archir_onnx.edges import given, input_info, output_info, taken
 from archir_onnx.files import Model
+from archir_onnx.form import OPSETS, PLAIN, Form
 from archir_onnx.rules import RULES, lower_node
-
-OPSETS = {20: 9, 21: 10, 22: 10, 23: 11}
-"""Opsets and the IR versions they come with."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
-def supports(graph: Graph, opset: int = 23) -> list[Diagnostic]:
-    """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown opset."""
-    problems: list[Diagnostic] = []
-    if opset not in OPSETS:
-        problems.append(Diagnostic("A0911", f"opset {opset} is not supported; {', '.join(map(str, OPSETS))} are"))
-    return problems + unlowered(graph, RULES, "onnx")
+def supports(graph: Graph, form: Form = PLAIN) -> list[Diagnostic]:
+    """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown form."""
+    return form.problems() + unlowered(graph, RULES, "onnx")
 
 
-def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[str, str] | None = None) -> Model:
+def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mapping[str, str] | None = None) -> Model:
     """The model of a graph without choices. Weights go by state-dict names; an output that is called like an input is
     called `NAME_output`, since names are unique in ONNX.
 
-    Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes).
+    Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes; A0931:
+    float16 does not hold them; A0933: it takes no image).
     """
     graph = expand(graph)
-    problems = supports(graph, opset)
+    problems = supports(graph, form)
     if problems:
         raise ArchError(*problems)
     types = infer(graph)
     inputs = graph.inputs
-    builder = Builder(opset, list(inputs))
-    values = {number: name for name, number in inputs.items()}
+    builder = Builder(form, list(inputs))
+    values = {number: taken(builder, name, types[number]) for name, number in inputs.items()}
     missing: list[str] = []
     for number in graph:
         if number in values:
@@ -74,23 +71,38 @@ def build(graph: Graph, weights: Arrays, *, opset: int = 23, metadata: Mapping[s
     results = {name if name not in inputs else f"{name}_output": number for name, number in graph.outputs.items()}
     for name, number in results.items():
         builder.scope = name
-        builder.nodes.append(helper.make_node("Identity", [values[number]], [name], name=f"{name}/Identity"))
+        given(builder, name, values[number], types[number])
     _drop_copies(builder, [*results])
+    _drop_unused(builder, [*results])
     used = {one for node in builder.nodes for one in node.input}
-    model = onnx.ModelProto(ir_version=OPSETS[opset], producer_name="archir", producer_version=__version__)
-    model.opset_import.append(helper.make_opsetid("", opset))
+    model = onnx.ModelProto(ir_version=OPSETS[form.opset], producer_name="archir", producer_version=__version__)
+    model.opset_import.append(helper.make_opsetid("", form.opset))
+    if any(node.domain == CONTRIB for node in builder.nodes):
+        model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     model.graph.name = graph.name
     model.graph.node.extend(builder.nodes)
-    model.graph.input.extend(value_info(name, types[number]) for name, number in inputs.items())
-    model.graph.output.extend(value_info(name, types[number]) for name, number in results.items())
+    model.graph.input.extend(input_info(name, types[number], form) for name, number in inputs.items())
+    model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
     properties(model, {"net": graph.name, **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
+
+
+def _drop_unused(builder: Builder, outputs: list[str]) -> None:
+    """Keep what outputs depend on."""
+    needed, kept = set(outputs), []
+    for node in reversed(builder.nodes):
+        if not needed.isdisjoint(node.output):
+            needed.update(node.input)
+            kept.append(node)
+    builder.nodes = kept[::-1]
 
 
 def _drop_copies(builder: Builder, outputs: list[str]) -> None:
     """Let the node that computes an output write it, rather than a copy, where it writes that output alone."""
     makers = {node.output[0]: node for node in builder.nodes if len(node.output) == 1}
-    copies = {node.output[0]: node for node in builder.nodes if node.output[0] in outputs}
+    copies = {
+        node.output[0]: node for node in builder.nodes if node.output[0] in outputs and node.op_type == "Identity"
+    }
     for name, copy in copies.items():
         source = copy.input[0]
         readers = [node for node in builder.nodes if source in node.input]

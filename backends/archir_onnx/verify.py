@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +15,32 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.errors import fail
+from archir.errors import ArchError, fail
 from archir.types import TensorType
+from archir_onnx.edges import pictures, seen
+from archir_onnx.form import PLAIN, Form
 
 Arrays = Mapping[str, NDArray[Any]]
 Reference = Callable[[Arrays], Arrays]
 
-TOLERANCE = 1e-4
-"""Largest difference, relative to the largest magnitude of an output."""
+TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
+"""Largest difference, relative to the largest magnitude of an output, by what a model computes in."""
+TOLERANCE = TOLERANCES["float32"]
+CPU = "CPUExecutionProvider"
+_BATCHES = (1, 3)
 
 _DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
+_LIBRARIES = {
+    "CUDAExecutionProvider": ("libcuda.so.1",),
+    "TensorrtExecutionProvider": ("libcuda.so.1", "libnvinfer.so.10"),
+}
+_SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
+"""Float32 products are computed in fewer digits on CUDA unless told not to be."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a verification found: the largest differences over all outputs and batches, and what it was run on."""
+    """What a verification found: the largest differences over all outputs and inputs, and what was compared."""
 
     absolute: float
     relative: float
@@ -35,19 +48,27 @@ class Report:
     providers: tuple[str, ...]
     nodes: int
     files: tuple[Path, ...] = ()
+    tolerance: float = TOLERANCE
+    real: int = 0
+    """Real samples, beside random ones."""
+    sizes: tuple[tuple[int, int], ...] = ()
+    """Heights and widths, beside the net's own."""
+    note: str = ""
 
     def __str__(self) -> str:
         if not self.batches:
-            return f"{self.nodes} nodes, checked, not compared"
-        device = self.providers[0].removesuffix("ExecutionProvider")
+            return f"{self.nodes} nodes, checked, not compared{self.note and ': '}{self.note}"
+        devices = " and ".join(provider.removesuffix("ExecutionProvider") for provider in self.providers)
         batches = ", ".join(map(str, self.batches))
+        more = f", on {self.real} real images" if self.real else ""
+        more += "".join(f", at {height} x {width}" for height, width in self.sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
-            f"({self.relative:.1e} relative) at batches of {batches} on onnxruntime {device}"
+            f"({self.relative:.1e} relative) at batches of {batches}{more}, on onnxruntime {devices}"
         )
 
 
-def session(model: Path | bytes, providers: Sequence[str] = ("CPUExecutionProvider",), threads: int = 0) -> Any:
+def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int = 0) -> Any:
     """An onnxruntime session on just these providers. Raises ArchError (A0914) where one is not to be had.
 
     Asked for CUDA alone, onnxruntime would quietly run on the CPU; here that is an error.
@@ -59,15 +80,30 @@ def session(model: Path | bytes, providers: Sequence[str] = ("CPUExecutionProvid
     )
     # a session's threads spin for a while after a run, and would slow down what runs next
     options.add_session_config_entry("session.force_spinning_stop", "1")
-    if "CPUExecutionProvider" not in providers:
+    if CPU not in providers:
         options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    wanted = [(name, _SETTINGS[name]) if name in _SETTINGS else name for name in providers]
     try:
-        made = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, list(providers))
+        made = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, wanted)
     except Exception as error:  # onnxruntime's errors have no common class of their own
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
     if made.get_providers()[:1] != [providers[0]]:
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(made.get_providers())}")
     return made
+
+
+@cache
+def present() -> tuple[str, ...]:
+    """The execution providers that can work here. onnxruntime names those it was built for, with or without a GPU."""
+
+    def loads(library: str) -> bool:
+        try:
+            return bool(ctypes.CDLL(library))
+        except OSError:
+            return False
+
+    built = onnxruntime.get_available_providers()
+    return (CPU, *(name for name, needs in _LIBRARIES.items() if name in built and all(map(loads, needs))))
 
 
 def check(model: onnx.ModelProto | Path) -> None:
@@ -82,32 +118,89 @@ def verify(
     path: Path,
     reference: Reference,
     inputs: Mapping[str, TensorType],
+    form: Form = PLAIN,
     *,
-    batches: Sequence[int] = (1, 3),
+    sizes: Sequence[tuple[int, int]] = (),
+    real: Arrays | None = None,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
-    providers: Sequence[str] = ("CPUExecutionProvider",),
+    tolerance: float | None = None,
+    providers: Sequence[str] | None = None,
 ) -> Report:
-    """Check a model file and compare it with a reference on random inputs. Raises ArchError (A0913 to A0915)."""
+    """Check a model file and compare it with a reference, on random inputs and on real ones if there are any.
+
+    It is run on `providers`, by default on all that are here and take such a model: the CPU must, if it is float32.
+    `sizes` are further heights and widths. Raises ArchError (A0913 to A0915).
+    """
     check(path)
-    running = session(path, providers)
-    rng = np.random.default_rng(seed)
-    absolute, relative = 0.0, 0.0
-    names = [output.name for output in running.get_outputs()]
-    for batch in batches:
-        given = {name: random_input(rng, batch, kind) for name, kind in inputs.items()}
-        for found, wanted in zip(running.run(names, given), reference(given).values(), strict=True):
-            difference = float(np.abs(found - wanted).max(initial=0))
-            absolute = max(absolute, difference)
-            relative = max(relative, difference / max(float(np.abs(wanted).max(initial=0)), 1e-12))
+    tolerance = TOLERANCES[form.precision] if tolerance is None else tolerance
+    nodes = len(onnx.load(path, load_external_data=False).graph.node)
+    sessions, refusal = _sessions(path, form, providers)
+    batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
+    kinds = [dict(inputs), *({name: _sized(kind, size) for name, kind in inputs.items()} for size in sizes)]
+    absolute, relative, count = 0.0, 0.0, 0
+    for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
+        wanted = reference(seen(asked, form))
+        for running in sessions:
+            names = [output.name for output in running.get_outputs()]
+            for found, value in zip(running.run(names, asked), wanted.values(), strict=True):
+                difference = float(np.abs(found - value).max(initial=0))
+                absolute = max(absolute, difference)
+                relative = max(relative, difference / max(float(np.abs(value).max(initial=0)), 1e-12))
     if not relative <= tolerance:
         raise fail(
             "A0913",
             f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), "
             f"more than {tolerance:.0e}",
         )
-    nodes = len(onnx.load(path, load_external_data=False).graph.node)
-    return Report(absolute, relative, tuple(batches), tuple(running.get_providers()), nodes)
+    if not sessions:
+        return Report(float("nan"), float("nan"), (), (), nodes, tolerance=tolerance, note=refusal)
+    if real is not None:
+        count = len(next(iter(real.values())))
+    ran = tuple(running.get_providers()[0] for running in sessions)
+    return Report(absolute, relative, batches, ran, nodes, (), tolerance, count, tuple(sizes))
+
+
+def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[list[Any], str]:
+    """Sessions on the providers; where none was named, on those here that take the model, and why not on others."""
+    if providers is not None:
+        return [session(path, (name,)) for name in providers], ""
+    found, refusal = [], ""
+    for name in present():
+        try:
+            found.append(session(path, (name,)))
+        except ArchError as error:
+            if name == CPU and form.precision == "float32":
+                raise
+            refusal = refusal or f"{name.removesuffix('ExecutionProvider')} has no kernels for {form.precision} models"
+            refusal = refusal if "NOT_IMPLEMENTED" in str(error) else str(error)
+    return found, refusal
+
+
+def _asked(
+    kinds: Sequence[Mapping[str, TensorType]], batches: Sequence[int], form: Form, real: Arrays | None, seed: int
+) -> Iterator[dict[str, NDArray[Any]]]:
+    """What the model is asked: random inputs at all batch sizes, then at other sizes, then real ones."""
+    rng = np.random.default_rng(seed)
+    for position, inputs in enumerate(kinds):
+        for batch in batches if position == 0 else batches[:1]:
+            yield {name: _random(rng, batch, kind, form) for name, kind in inputs.items()}
+    if real is not None:
+        count = len(next(iter(real.values())))
+        step = count if "batch" in form.dynamic else form.batch
+        for start in range(0, count - step + 1, step):
+            part = {name: array[start : start + step] for name, array in real.items()}
+            yield part if form.pixels is None else pictures(part, form.pixels)
+
+
+def _sized(kind: TensorType, size: tuple[int, int]) -> TensorType:
+    return kind.with_dims(kind.channels, *size) if kind.rank == 3 else kind
+
+
+def _random(rng: np.random.Generator, batch: int, kind: TensorType, form: Form) -> NDArray[Any]:
+    if form.pixels is None:
+        return random_input(rng, batch, kind)
+    channels, height, width = kind.shape
+    return rng.integers(0, 256, (batch, height, width, channels), dtype=np.uint8)
 
 
 def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ from archir_torch import module as modules
 from archir_torch import package, weights
 from archir_torch.bench import TorchBench, bench
 from archir_torch.certificate import certify, look
-from archir_torch.data import Split, load, minibatch
+from archir_torch.data import Split, about, load, minibatch
 from archir_torch.emit import emit, emit_block
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
+from archir_torch.speed import TorchRuns
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.train import Progress, Result, Settings, fit
 from archir_torch.trial import trial
@@ -131,7 +133,7 @@ class TorchBackend:
         module = self.lower(graph, seed=chosen.seed)
         with distributed.joined(device) as own:
             result = fit(module, loaded, chosen, folder=folder, resume=resume, device=own, progress=progress)
-        return module.cpu(), result
+        return module.cpu(), replace(result, images=about(data, chosen.seed, loaded))
 
     def search(
         self,
@@ -197,6 +199,12 @@ class TorchBackend:
             return [("torch devices", f"CPU, {torch.get_num_threads()} threads", "")]
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return [("torch devices", f"{names}; CUDA {torch.version.cuda}", "")]
+
+    def runs(
+        self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
+    ) -> TorchRuns:
+        """A network without choices made ready to be measured (see `archir.speed`)."""
+        return TorchRuns(network, device, batch, threads, compiled)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:
         """`cpu` or `cuda`, made ready for timing; the default is torch's own number of threads."""

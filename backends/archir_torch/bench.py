@@ -48,7 +48,7 @@ class TorchBench:
         module = lower(graph).eval().to(self._device)
         types = infer(graph)
         generator = torch.Generator().manual_seed(0)
-        inputs = [_random(types[i], self._batch, generator).to(self._device) for i in graph.inputs.values()]
+        inputs = [random_input(types[i], self._batch, generator).to(self._device) for i in graph.inputs.values()]
 
         def on_cpu(calls: int) -> float:
             with torch.inference_mode():
@@ -87,7 +87,8 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
         torch.set_num_threads(before)
 
 
-def _random(kind: TensorType, batch: int, generator: torch.Generator) -> Tensor:
+def random_input(kind: TensorType, batch: int, generator: torch.Generator) -> Tensor:
+    """A batch of normal numbers, or of zeros and ones where the type holds integers."""
     shape, dtype = (batch, *kind.shape), _DTYPES[kind.dtype]
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)

@@ -56,9 +56,10 @@ class Epoch:
 
 @dataclass(frozen=True)
 class Result:
-    """The epochs of a training run; the module holds the weights of the last one."""
+    """The epochs of a training run, and what is to be known of its images; the module holds the last weights."""
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
+    images: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def accuracy(self) -> float:

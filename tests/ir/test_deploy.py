@@ -119,3 +119,45 @@ def test_what_is_not_folded_stays() -> None:
     made, found = fold_norm(network, weights)
     assert set(found) <= {*weights, *(name.replace("weight", "bias") for name in weights)}
     assert operations(made)["dropout"] == 1
+
+
+PADDED = """
+net padded() {
+    input x: f32[2, 7, 6]
+    a = x |> pad(2) |> conv(4, kernel=3, padding="valid") |> batch_norm
+    b = x |> pad((2, 1, 2, 1)) |> conv(4, kernel=2)
+    c = x |> pad((1, 0, 0, 0)) |> conv(4, kernel=1)
+    output even = a
+    output completed = b
+    output uneven = c
+}
+"""
+
+
+def test_padding_becomes_that_of_convolutions() -> None:
+    graph = archir.loads(PADDED).graph
+    module = module_of(graph)
+    made, other = deployed(graph, module)
+    assert operations(made)["pad"] == 1
+    paddings = [made[number].op.padding for number in made if made[number].op.name == "conv"]
+    assert paddings == [2, 2, "same"]
+    x = image_of(graph, 2)
+    for name, wanted in module(x).items():
+        assert torch.allclose(other(x)[name], wanted, atol=1e-5)
+
+
+def test_what_is_the_same_for_all_samples_is_not_copied(tmp_path: Path) -> None:
+    text = """
+    net learned() {
+        input x: f32[5, 4]
+        offsets = parameter([5, 4])
+        scales = parameter([5, 4], "ones")
+        output y = (x + offsets) * scales - parameter([5, 4])
+        output both = offsets + scales
+    }
+    """
+    graph = archir.loads(text).graph
+    report = archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
+    assert report.relative < 1e-6
+    nodes = Counter(node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node)
+    assert nodes == {"Add": 2, "Mul": 1, "Sub": 1, "Expand": 2, "Concat": 2, "Shape": 1}

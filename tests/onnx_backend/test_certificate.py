@@ -22,6 +22,7 @@ from archir.cli import main
 from archir.errors import ArchError
 from archir_onnx import BACKEND as ONNX
 from archir_onnx import external
+from archir_onnx.certificate import certify
 from archir_onnx.files import save
 from archir_onnx.model import build
 from archir_torch import BACKEND as TORCH
@@ -55,7 +56,7 @@ def certified(path: Path, apart: bool) -> Path:
     report = ONNX.write(graph, path, weights, reference=reference, metadata={"recipe": "none"})
     if apart:
         save(build(graph, weights), path, most_bytes=1)
-    ONNX.certify(path, report, reference)
+    certify(path, report, reference)
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
+from archir.pictures.plot import plot
 from archir.runs.curves import label, scale
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.front import heading, shown
@@ -14,13 +15,8 @@ WIDE, HIGH = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 44, 52
 
 STYLE = (
-    "svg{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;--front:#0072b2}"
-    "@media(prefers-color-scheme:dark){svg{--paper:#0f1216;--ink:#e8ebef;--soft:#a4adb8;--rule:#2b323b;--front:#56b4e9}}"
-    "text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;fill:var(--soft)}"
-    ".title{font-size:16px;font-weight:600;fill:var(--ink)}.paper{fill:var(--paper)}"
-    ".rule{stroke:var(--rule)}.axis{fill:none;stroke:var(--soft)}"
-    ".trial{fill:var(--soft);opacity:.35}.front{fill:var(--front)}"
-    ".edge{fill:none;stroke:var(--front);stroke-width:1.5;stroke-linejoin:round}"
+    ".trial{fill:var(--soft);opacity:.35}.front{fill:var(--mark)}"
+    ".edge{fill:none;stroke:var(--mark);stroke-width:1.5;stroke-linejoin:round}"
 )
 
 
@@ -49,15 +45,7 @@ def scatter(
     The second objective lies to the right, the first upwards. Of two objectives, the edge of what the front dominates
     is drawn as well. Without trials there are no axes.
     """
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDE}" height="{HIGH}" viewBox="0 0 {WIDE} {HIGH}" '
-        f'role="img" aria-labelledby="title"><title id="title">{escape(title)}</title><style>{STYLE}</style>',
-        f'<rect class="paper" width="{WIDE}" height="{HIGH}"/>',
-        f'<text class="title" x="{_LEFT}" y="26">{escape(title)}</text>',
-    ]
-    if trials:
-        lines += _drawn(trials, front, objectives)
-    return "\n".join([*lines, "</svg>"]) + "\n"
+    return plot(WIDE, HIGH, title, (_LEFT, 26), STYLE, _drawn(trials, front, objectives) if trials else ())
 
 
 def _drawn(

@@ -12,7 +12,6 @@ from archir_onnx.rules import lowers
 _SAME_NAME: dict[type[Op], str] = {
     ops.Relu: "Relu",
     ops.Elu: "Elu",
-    ops.Mish: "Mish",
     ops.HardSwish: "HardSwish",
     ops.Sigmoid: "Sigmoid",
     ops.Tanh: "Tanh",
@@ -25,9 +24,16 @@ def same_name(g: Builder, op: Op, x: str) -> str:
     return g.node(_SAME_NAME[type(op)], x)
 
 
+@lowers(ops.Mish)
+def mish(g: Builder, op: ops.Mish, x: str) -> str:
+    if g.opset >= 18:
+        return g.node("Mish", x)
+    return g.node("Mul", x, g.node("Tanh", g.node("Softplus", x)))
+
+
 @lowers(ops.Relu6)
 def relu6(g: Builder, op: ops.Relu6, x: str) -> str:
-    return g.node("Clip", x, g.constant(0, np.float32), g.constant(6, np.float32))
+    return g.node("Clip", x, g.number(0), g.number(6))
 
 
 @lowers(ops.LeakyRelu)
@@ -37,7 +43,14 @@ def leaky_relu(g: Builder, op: ops.LeakyRelu, x: str) -> str:
 
 @lowers(ops.Gelu)
 def gelu(g: Builder, op: ops.Gelu, x: str) -> str:
-    return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
+    if g.opset >= 20:
+        return g.node("Gelu", x, approximate="tanh" if op.approximate else "none")
+    if op.approximate:
+        cubic = g.node("Mul", g.node("Mul", g.node("Mul", x, x), x), g.number(0.044715))
+        inner = g.node("Tanh", g.node("Mul", g.node("Add", x, cubic), g.number((2 / np.pi) ** 0.5)))
+    else:
+        inner = g.node("Erf", g.node("Div", x, g.number(2**0.5)))
+    return g.node("Mul", g.node("Mul", x, g.node("Add", inner, g.number(1))), g.number(0.5))
 
 
 @lowers(ops.Silu)
@@ -63,15 +76,15 @@ def identity(g: Builder, op: ops.Identity, x: str) -> str:
 
 @lowers(ops.Zero)
 def zero(g: Builder, op: ops.Zero, x: str) -> str:
-    shape = g.node("Concat", g.batch(), g.constant(g.type.shape), axis=0)
-    return g.node("Expand", g.constant(0, np.float32), shape)
+    like = x if g.type.rank == 3 else None
+    return g.node("Expand", g.number(0), g.shape(g.type.shape, like, batch=True))
 
 
 @lowers(ops.Scale)
 def scale(g: Builder, op: ops.Scale, x: str) -> str:
-    return g.node("Mul", x, g.constant(op.factor, np.float32))
+    return g.node("Mul", x, g.number(op.factor))
 
 
 @lowers(ops.Shift)
 def shift(g: Builder, op: ops.Shift, x: str) -> str:
-    return g.node("Add", x, g.constant(op.amount, np.float32))
+    return g.node("Add", x, g.number(op.amount))

@@ -9,17 +9,17 @@ from archir_onnx.rules import lowers
 
 @lowers(ops.Add)
 def add(g: Builder, op: ops.Add, a: str, b: str) -> str:
-    return g.node("Add", a, b)
+    return g.node("Add", *g.together(a, b))
 
 
 @lowers(ops.Sub)
 def sub(g: Builder, op: ops.Sub, a: str, b: str) -> str:
-    return g.node("Sub", a, b)
+    return g.node("Sub", *g.together(a, b))
 
 
 @lowers(ops.Mul)
 def mul(g: Builder, op: ops.Mul, a: str, b: str) -> str:
-    return g.node("Mul", a, b)
+    return g.node("Mul", *g.together(a, b))
 
 
 @lowers(ops.Concat)

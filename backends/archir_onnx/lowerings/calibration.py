@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from archir.ops import calibration as ops
 from archir_onnx.builder import Builder
 from archir_onnx.rules import lowers
+from archir_onnx.windows import columns_of, rows_of
 
 
 @lowers(ops.AsGate, ops.AsKernel)
@@ -16,12 +15,18 @@ def of_kind(g: Builder, op: ops.AsGate | ops.AsKernel, x: str) -> str:
 
 @lowers(ops.DynamicConv)
 def dynamic_conv(g: Builder, op: ops.DynamicConv, x: str, kernels: str) -> str:
-    """The window around each position, times the sample's kernels: `Conv` has no weights that differ by sample."""
-    channels, height, width = g.type.shape
-    size = g.types[1].shape[1]
-    pad = size // 2
-    padded = g.node("Pad", x, g.constant([0, 0, pad, pad, 0, 0, pad, pad]), g.constant(0, np.float32))
-    down = g.node("Gather", padded, g.constant(np.arange(height)[:, None] + np.arange(size)), axis=2)
-    windows = g.node("Gather", down, g.constant(np.arange(width)[:, None] + np.arange(size)), axis=4)
-    weights = g.reshape(kernels, channels, 1, size, 1, size)
-    return g.node("ReduceSum", g.node("Mul", windows, weights), g.constant([3, 5]), keepdims=0)
+    """A matrix product of each channel's kernel and windows, unless the batch is known: groups of a `Conv` are."""
+    channels, size = g.type.channels, g.types[1].shape[1]
+    if "batch" not in g.form.dynamic and not (g.form.resizable and g.form.batch > 1):
+        return _grouped(g, x, kernels, g.form.batch * channels, size)
+    windows = g.reshape(rows_of(g, columns_of(g, x, size), range(size), size), channels, size * size, -1)
+    weights = g.reshape(g.transpose(kernels, 0, 1, 3, 2), channels, 1, size * size)
+    return g.reshape(g.node("MatMul", weights, windows), *g.type.shape, like=x)
+
+
+def _grouped(g: Builder, x: str, kernels: str, groups: int, size: int) -> str:
+    """One convolution, in which all channels of all samples are groups."""
+    weights = g.node("Reshape", kernels, g.constant([groups, 1, size, size]))
+    apart = x if g.form.batch == 1 else g.node("Reshape", x, g.constant([1, groups, *g.type.shape[1:]]))
+    y = g.node("Conv", apart, weights, kernel_shape=[size] * 2, pads=[size // 2] * 4, group=groups)
+    return y if g.form.batch == 1 else g.node("Reshape", y, g.constant([g.form.batch, *g.type.shape]))

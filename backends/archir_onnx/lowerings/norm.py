@@ -11,7 +11,7 @@ from archir_onnx.rules import lowers
 
 def _filled(g: Builder, weight: str | None, size: int, value: float) -> str:
     """A weight, or what stands for it where a norm has none."""
-    return weight if weight is not None else g.constant(np.full(size, value), np.float32)
+    return weight if weight is not None else g.number(np.full(size, value))
 
 
 @lowers(ops.BatchNorm)
@@ -43,19 +43,19 @@ def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) 
     scale = _filled(g, weight, g.type.channels, 1)
     if g.opset >= 23:
         return g.node("RMSNormalization", x, scale, axis=-1, epsilon=op.eps)
-    mean = g.node("ReduceMean", g.node("Mul", x, x), g.constant([-1]))
-    root = g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32)))
+    mean = g.reduce("ReduceMean", g.node("Mul", x, x), -1, keep=True)
+    root = g.node("Sqrt", g.node("Add", mean, g.number(op.eps)))
     return g.node("Mul", g.node("Div", x, root), scale)
 
 
 @lowers(ops.GroupNorm)
 def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
-    channels, height, width = g.type.shape
+    channels = g.type.channels
     scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
     if g.opset >= 21:
         return g.node("GroupNormalization", x, scale, shift, num_groups=op.groups, epsilon=op.eps)
-    ones, zeros = g.constant(np.ones(op.groups), np.float32), g.constant(np.zeros(op.groups), np.float32)
+    ones, zeros = g.number(np.ones(op.groups)), g.number(np.zeros(op.groups))
     y = g.node("InstanceNormalization", g.reshape(x, op.groups, -1), ones, zeros, epsilon=op.eps)
-    y = g.reshape(y, channels, height, width)
+    y = g.reshape(y, *g.type.shape, like=x)
     column = g.constant([1, -1, 1, 1])
     return g.node("Add", g.node("Mul", y, g.node("Reshape", scale, column)), g.node("Reshape", shift, column))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from archir.ops import shape as ops
-from archir_onnx.builder import Builder
+from archir_onnx.builder import END, Builder
 from archir_onnx.rules import lowers
 
 
 @lowers(ops.Reshape)
 def reshape(g: Builder, op: ops.Reshape, x: str) -> str:
-    return g.reshape(x, *g.type.shape)
+    return g.reshape(x, *op.shape)
 
 
 @lowers(ops.Transpose)
@@ -21,20 +21,19 @@ def transpose(g: Builder, op: ops.Transpose, x: str) -> str:
 
 @lowers(ops.Slice)
 def slice_(g: Builder, op: ops.Slice, x: str) -> str:
-    axis, start, stop = op.bounds(g.types[0])
-    return g.node("Slice", x, g.constant([start]), g.constant([stop]), g.constant([axis + 1]))
+    axis, _, _ = op.bounds(g.types[0])
+    return g.slice(x, axis + 1, op.start, op.stop if op.stop is not None else END)
 
 
 @lowers(ops.Pad)
 def pad(g: Builder, op: ops.Pad, x: str) -> str:
     left, right, top, bottom = op.pads
-    return g.node("Pad", x, g.constant([0, 0, top, left, 0, 0, bottom, right]), g.constant(0, np.float32))
+    return g.node("Pad", x, g.constant([0, 0, top, left, 0, 0, bottom, right]), g.number(0))
 
 
 @lowers(ops.ToTokens)
 def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
-    tokens, features = g.type.shape
-    return g.transpose(g.reshape(x, features, tokens), 0, 2, 1)
+    return g.transpose(g.reshape(x, g.type.channels, -1), 0, 2, 1)
 
 
 @lowers(ops.ToMap)
@@ -49,9 +48,8 @@ def flatten(g: Builder, op: ops.Flatten, x: str) -> str:
 
 @lowers(ops.ChannelShuffle)
 def channel_shuffle(g: Builder, op: ops.ChannelShuffle, x: str) -> str:
-    channels, height, width = g.type.shape
-    y = g.transpose(g.reshape(x, op.groups, channels // op.groups, height, width), 0, 2, 1, 3, 4)
-    return g.reshape(y, channels, height, width)
+    y = g.transpose(g.reshape(x, op.groups, g.type.channels // op.groups, -1), 0, 2, 1, 3)
+    return g.reshape(y, *g.type.shape, like=x)
 
 
 @lowers(ops.Upsample)
@@ -64,4 +62,4 @@ def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
 
 @lowers(ops.Parameter)
 def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
-    return g.node("Expand", value, g.node("Concat", g.batch(), g.constant(op.shape), axis=0))
+    return g.spread(value, op.shape)

@@ -6,6 +6,6 @@ and `Data` are what networks see.
 
 from archir_torch.data.loading import load, minibatch
 from archir_torch.data.pixels import Pixels
-from archir_torch.data.split import Data, Split, record, verify
+from archir_torch.data.split import Data, Split, about, record, verify
 
-__all__ = ["Data", "Pixels", "Split", "load", "minibatch", "record", "verify"]
+__all__ = ["Data", "Pixels", "Split", "about", "load", "minibatch", "record", "verify"]

@@ -67,6 +67,13 @@ class Data:
         return self.train.chosen(first), self.train.chosen(rest.nonzero().flatten())
 
 
+def about(source: str, seed: int, data: Data) -> dict[str, Any]:
+    """What whoever uses a network must know of the images that it was trained on, for JSON."""
+    return {
+        "source": source, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
+    }  # fmt: skip
+
+
 def record(source: str, seed: int, splits: Mapping[str, Split]) -> dict[str, Any]:
     """What a run stores to know its splits again, for JSON: how many images, and SHA-256 of their rows and labels."""
     return {

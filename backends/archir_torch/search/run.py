@@ -21,7 +21,7 @@ from archir.runs import Run, Trial, environment
 from archir.runs.phase import Phase as PhaseRecord
 from archir.search.space import Space
 from archir_torch import strategies  # noqa: F401  (registers them)
-from archir_torch.data import Data, load, record, verify
+from archir_torch.data import Data, about, load, record, verify
 from archir_torch.engine import distributed, loop
 from archir_torch.engine.loop import Row, Watch
 from archir_torch.engine.settings import parsed
@@ -298,6 +298,7 @@ def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Dat
         verify(json.loads(found.run.content(path)), settings.source, found.recipe.seed, splits)
     elif distributed.world().rank == 0:
         stored = record(settings.source, found.recipe.seed, splits)
+        stored["images"] = about(settings.source, found.recipe.seed, data)
         found.run.write({path: json.dumps(stored, indent=1) + "\n"})
     return data
 

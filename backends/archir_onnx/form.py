@@ -1,0 +1,103 @@
+"""What a model is like, beside what it computes: opset, precision, what its shapes leave open, what it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.errors import Diagnostic, fail, listed
+
+OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}
+"""Opsets and the IR versions they come with; onnxruntime 1.31 refuses newer ones."""
+
+Precision = Literal["float32", "float16", "bfloat16"]
+Attention = Literal["auto", "decomposed", "standard", "fused"]
+ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+AXES = ("batch", "height", "width")
+
+_DTYPES: dict[Precision, type[Any]] = {
+    "float32": np.float32,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+}
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Mean and deviation of each channel of images whose pixels go from 0 to 1."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a model.
+
+    `precision` is that of weights and of what is computed; inputs and outputs stay float32. `dynamic` names the axes
+    whose sizes are open, of `batch`, `height` and `width`; a batch that is not has `batch` samples. With `pixels`, the
+    model takes images as they come, uint8 [batch, H, W, C], and normalises them itself.
+
+    `attention` of all positions to all is `decomposed` (matrix products and a softmax), the `standard` operator, which
+    opsets have from 23 on, or onnxruntime's own `fused` one, which runs nowhere else; `auto` takes whichever of the
+    first two is faster on CPUs.
+    """
+
+    opset: int = 23
+    precision: Precision = "float32"
+    dynamic: tuple[str, ...] = ("batch",)
+    batch: int = 1
+    pixels: Pixels | None = None
+    attention: Attention = "auto"
+
+    @property
+    def dtype(self) -> type[Any]:
+        """The numpy type of weights."""
+        return _DTYPES[self.precision]
+
+    @property
+    def resizable(self) -> bool:
+        """Whether images may have other sizes than the net says."""
+        return "height" in self.dynamic or "width" in self.dynamic
+
+    def problems(self) -> list[Diagnostic]:
+        """What of a form cannot be."""
+        found = []
+        if self.opset not in OPSETS:
+            found.append(
+                Diagnostic("A0911", f"opset {self.opset} is not supported; {min(OPSETS)} to {max(OPSETS)} are")
+            )
+        if self.precision not in PRECISIONS:
+            found.append(Diagnostic("A0911", f"there is no precision `{self.precision}`: it is {listed(PRECISIONS)}"))
+        if self.attention not in ATTENTIONS:
+            found.append(Diagnostic("A0911", f"attention is {listed(ATTENTIONS)}, not `{self.attention}`"))
+        elif self.attention == "standard" and self.opset < 23:
+            found.append(Diagnostic("A0911", f"opset {self.opset} has no attention; opsets have from 23 on"))
+        if unknown := [axis for axis in self.dynamic if axis not in AXES]:
+            found.append(Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic"))
+        return found
+
+    def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """A weight in the model's precision. Raises ArchError (A0931) if float16 does not reach so far."""
+        if array.dtype.kind != "f" or array.dtype == self.dtype:
+            return array
+        with np.errstate(over="ignore"):
+            made = array.astype(self.dtype)
+        if not np.isfinite(made).all() and np.isfinite(array).all():
+            text = f"`{name}` has numbers up to {np.abs(array).max():.3g}, more than float16 has"
+            raise fail("A0931", text, None, "take bfloat16, or stay with float32")
+        return made
+
+
+PLAIN = Form()
+"""Float32, for batches of any size."""
+
+
+def axes_of(text: str) -> tuple[str, ...]:
+    """The axes that a text such as `batch,height` names; `none` names none."""
+    return tuple(one for one in (part.strip() for part in text.split(",")) if one and one != "none")

@@ -1,0 +1,405 @@
+"""The serving example, over loopback: load, what is refused, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+from PIL import Image
+
+import archir
+from tests.conftest import EXAMPLES
+from tests.service import JSON, RAW, Answer, Running, ask, cases, command, load, running
+
+NET = """
+net tiny(classes = 10) {
+    input image: f32[1, 8, 8]
+    x = image |> conv(16, kernel=3) |> batch_norm |> relu |> conv(16, kernel=3, stride=2) |> relu
+    output logits = x |> flatten |> linear(classes)
+}
+"""
+LABELS = [f"digit {number}" for number in range(10)]
+CLIENTS = 64
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "net.onnx"
+    space = archir.loads(NET)
+    network = space.specialize(space.sample(0))
+    archir.export(network, path, archir.compile(network), metadata={"labels": json.dumps(LABELS)}, certified=True)
+    return path
+
+
+@pytest.fixture(scope="module")
+def service(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(model, tmp_path_factory.mktemp("service"), "--most-bytes", "20000", "--timeout", "2") as one:
+        yield one
+        assert "Traceback" not in one.log.read_text("utf-8")
+
+
+def handmade(path: Path, inputs: dict[str, tuple[int, list[Any]]], **metadata: str) -> Path:
+    """A model whose outputs are its inputs as floats."""
+    slots = [helper.make_tensor_value_info(name, kind, shape) for name, (kind, shape) in inputs.items()]
+    results = [
+        helper.make_tensor_value_info(f"{name}_out", TensorProto.FLOAT, shape) for name, (_, shape) in inputs.items()
+    ]
+    nodes = [helper.make_node("Cast", [name], [f"{name}_out"], to=TensorProto.FLOAT) for name in inputs]
+    made = helper.make_model(
+        helper.make_graph(nodes, "handmade", slots, results), ir_version=10, opset_imports=[helper.make_opsetid("", 20)]
+    )
+    helper.set_model_props(made, metadata)
+    onnx.save(made, path)
+    return path
+
+
+# answers
+
+
+def test_answers(model: Path, service: Running) -> None:
+    for case in (*cases(model, 2), *cases(model, 66)[64:]):
+        answer = service.ask(body=case.body, kind=case.kind)
+        assert answer.status == 200
+        assert case.right(answer)
+        classes = answer.json["classes"]
+        best = np.argsort(-case.wanted)[:5]
+        assert [one["label"] for one in classes] == [LABELS[which] for which in best]
+        chances = np.exp(case.wanted) / np.exp(case.wanted).sum()
+        assert [one["probability"] for one in classes] == pytest.approx(chances[best], rel=1e-3)
+    assert service.ask(body=cases(model, 1)[0].body, kind=f"{RAW.upper()}; charset=x").status == 200
+
+
+def test_what_a_service_says_of_itself(service: Running) -> None:
+    assert service.ask("/healthz").json == {"status": "alive"}
+    assert service.ask("/readyz").json == {"status": "ready"}
+    told = service.ask("/metadata").json
+    assert told["inputs"] == [{"name": "image", "type": "float32", "shape": [1, 8, 8]}]
+    assert told["outputs"] == [{"name": "logits", "type": "float32", "shape": [10]}]
+    assert told["metadata"]["net"] == "tiny"
+
+
+def test_images(tmp_path: Path) -> None:
+    path = handmade(tmp_path / "image.onnx", {"image": (TensorProto.UINT8, ["batch", 4, 6, 3])})
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
+
+    def written(kind: str, array: Any = pixels) -> bytes:
+        Image.fromarray(array).save(file := io.BytesIO(), kind)
+        return file.getvalue()
+
+    with running(path, tmp_path) as one:
+        for kind in ("png", "jpeg"):
+            answer = one.ask(body=written(kind), kind=f"image/{kind}")
+            wanted = np.asarray(Image.open(io.BytesIO(written(kind))))
+            assert answer.json == {"outputs": {"image_out": wanted.tolist()}}
+        grey = np.arange(24, dtype=np.uint8).reshape(4, 6)
+        answer = one.ask(body=written("png", grey), kind="image/png")
+        assert answer.json["outputs"]["image_out"] == np.repeat(grey[..., None], 3, 2).tolist()
+        assert one.ask(body=pixels.tobytes(), kind=RAW).json["outputs"]["image_out"] == pixels.tolist()
+        answer = one.ask(body=written("png", pixels[:, :5]), kind="image/png")
+        assert (answer.status, "5x4 pixels; the model takes 6x4" in answer.json["error"]) == (422, True)
+        whole = written("png")
+        wrong = [
+            (written("png"), "image/jpeg"), (written("gif"), "image/png"), (whole[:-30], "image/png"),
+            (b"", "image/png"), (whole, "image/gif"), (whole, "image"), (b"{}", JSON),
+            (json.dumps({"inputs": (pixels.astype(int) - 1 - pixels).tolist()}).encode(), JSON),
+            (json.dumps({"inputs": (pixels.astype(int) + 256).tolist()}).encode(), JSON),
+            (json.dumps({"inputs": (pixels + 0.5).tolist()}).encode(), JSON),
+        ]  # fmt: skip
+        for body, kind in wrong:
+            assert one.ask(body=body, kind=kind).status in (400, 415, 422), (kind, body)
+        for position in range(0, len(whole), 3):
+            damaged = whole[:position] + bytes([whole[position] ^ 255]) + whole[position + 1 :]
+            assert one.ask(body=damaged, kind="image/png").status in (200, 422)
+        assert "Traceback" not in one.log.read_text("utf-8")
+
+
+def test_several_inputs(tmp_path: Path) -> None:
+    inputs = {"words": (TensorProto.INT64, ["n", 3]), "mask": (TensorProto.BOOL, ["n", 2])}
+    with running(handmade(tmp_path / "two.onnx", inputs), tmp_path) as one:
+
+        def answered(values: Any) -> Answer:
+            return one.ask(body=json.dumps({"inputs": values}).encode(), kind=JSON)
+
+        answer = answered({"words": [1, -2, 2**40], "mask": [True, False]})
+        assert answer.json == {"outputs": {"words_out": [1, -2, 2**40], "mask_out": [1, 0]}}
+        for wrong in ({"words": [1, 2, 3]}, [1, 2, 3], {"words": [1, 2, 3], "mask": [1, 0]}, {
+            "words": [1, 2, 2**63], "mask": [True, True]}, {"words": [1, 2, True], "mask": [True, True]}):  # fmt: skip
+            assert answered(wrong).status == 422, wrong
+        assert one.ask(body=b"abc", kind=RAW).status == 415
+
+
+# what is refused
+
+GOOD = np.zeros((1, 8, 8)).tolist()
+
+
+def changed(number: Any) -> bytes:
+    """A sample in JSON with something else for one number."""
+    return json.dumps({"inputs": GOOD}).replace("0.0", "@", 1).replace("@", str(number)).encode()
+
+
+MALFORMED: list[tuple[str, int, dict[str, Any]]] = [
+    ("no such path", 404, {"path": "/predictions"}),
+    ("GET", 405, {}),
+    ("PUT", 405, {"method": "PUT", "body": b"{}", "kind": JSON}),
+    ("an unknown method", 405, {"method": "BREW", "body": b"{}", "kind": JSON}),
+    ("no content type", 415, {"body": b"{}"}),
+    ("another content type", 415, {"body": b"{}", "kind": "text/plain"}),
+    ("a form", 415, {"body": b"a=b", "kind": "multipart/form-data; boundary=x"}),
+    ("an image for a model of floats", 415, {"body": b"\x89PNG", "kind": "image/png"}),
+    ("compressed", 415, {"body": b"{}", "kind": JSON, "content_encoding": "gzip"}),
+    ("no body", 400, {"body": b"", "kind": JSON}),
+    ("no JSON", 400, {"body": b"{'inputs': 1}", "kind": JSON}),
+    ("no UTF-8", 400, {"body": b'{"inputs": "\xff"}', "kind": JSON}),
+    ("nested too deeply", 400, {"body": b"[" * 19_000, "kind": JSON}),
+    ("a digit too many", 400, {"body": changed("1" * 5000), "kind": JSON}),
+    ("a list", 422, {"body": b"[1]", "kind": JSON}),
+    ("no inputs", 422, {"body": b'{"input": [1]}', "kind": JSON}),
+    ("more than inputs", 422, {"body": b'{"inputs": [1], "x": 1}', "kind": JSON}),
+    ("a number", 422, {"body": b'{"inputs": 1}', "kind": JSON}),
+    ("null", 422, {"body": b'{"inputs": null}', "kind": JSON}),
+    ("another input", 422, {"body": b'{"inputs": {"picture": []}}', "kind": JSON}),
+    ("another shape", 422, {"body": json.dumps({"inputs": GOOD[0]}).encode(), "kind": JSON}),
+    ("ragged", 422, {"body": changed("0, 0"), "kind": JSON}),
+    ("deeper than the shape", 422, {"body": changed("[0]"), "kind": JSON}),
+    ("a string", 422, {"body": changed('"1.5"'), "kind": JSON}),
+    ("a boolean", 422, {"body": changed("true"), "kind": JSON}),
+    ("an object", 422, {"body": changed("{}"), "kind": JSON}),
+    ("no number", 422, {"body": changed("NaN"), "kind": JSON}),
+    ("infinity", 422, {"body": changed("-Infinity"), "kind": JSON}),
+    ("beyond float64", 422, {"body": changed("1e999"), "kind": JSON}),
+    ("beyond float32", 422, {"body": changed("1e39"), "kind": JSON}),
+    ("an integer beyond floats", 422, {"body": changed("1" * 400), "kind": JSON}),
+    ("numbers that the model cannot bear", 422, {"body": np.full(64, 3e38, np.float32).tobytes(), "kind": RAW}),
+    ("a byte too few", 422, {"body": bytes(255), "kind": RAW}),
+    ("a byte too many", 422, {"body": bytes(257), "kind": RAW}),
+    ("bytes of no numbers", 422, {"body": b"\xff" * 256, "kind": RAW}),
+    ("too large", 413, {"body": bytes(20_001), "kind": RAW}),
+]
+
+
+@pytest.mark.parametrize(("status", "request_"), [case[1:] for case in MALFORMED], ids=[case[0] for case in MALFORMED])
+def test_malformed_requests_are_refused(status: int, request_: dict[str, Any], service: Running) -> None:
+    answer = service.ask(**request_)
+    assert answer.status == status
+    assert answer.json["error"]
+
+
+def raw(service: Running, data: bytes, end: bool = False) -> bytes:
+    """What is answered to bytes on a connection of their own, after which nothing more may come (`end`)."""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(data)
+        if end:
+            connection.shutdown(socket.SHUT_WR)
+        return connection.recv(2**16)
+
+
+POST = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-stream\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", 400),
+        (b"GET /healthz\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\n\r\n", 400),
+        (b"GET /%ff%00 HTTP/1.1\r\nhost: x\r\n\r\n", 404),
+        (POST + b"content-length: many\r\n\r\n", 400),
+        (POST + b"content-length: -1\r\n\r\n", 400),
+        (POST + b"content-length: 5\r\ncontent-length: 6\r\n\r\nabcdef", 400),
+        (POST + b"content-length: 99999999999999\r\n\r\n", 413),
+        (POST + b"transfer-encoding: chunked\r\n\r\n" + b"fff\r\n" + bytes(4095) + b"\r\n0\r\n\r\n", 422),
+        (POST + b"transfer-encoding: chunked\r\n\r\n" + b"ffff\r\n" + bytes(65535) + b"\r\n", 413),
+        (POST + b"x: " + b"y" * 2**17 + b"\r\n\r\n", 400),
+        (POST + b"content-length: 256\r\n\r\nabc", 408),
+        (b"GET /healthz HTTP/1.1\r\nhost: x\r\nupgrade: websocket\r\nconnection: upgrade\r\n\r\n", 200),
+    ],
+)  # fmt: skip
+def test_malformed_http_is_refused(data: bytes, status: int, service: Running) -> None:
+    assert raw(service, data).split(b" ")[1] == str(status).encode()
+
+
+def test_clients_may_go_away(model: Path, service: Running) -> None:
+    for part in (
+        b"",
+        POST,
+        POST + b"content-length: 256\r\n\r\n" + bytes(100),
+        POST + b"content-length: 256\r\n\r\n" + bytes(256),
+    ):
+        with socket.create_connection(("127.0.0.1", service.port)) as connection:
+            connection.sendall(part)
+    assert service.ask("/readyz").status == 200
+    (case,) = cases(model, 1)
+    assert case.right(service.ask(body=case.body, kind=case.kind))
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(st.sampled_from(["inputs", "image"]), inner),
+    max_leaves=20,
+)
+
+
+@given(
+    st.binary(max_size=400) | ANYTHING.map(lambda value: json.dumps({"inputs": value}).encode()),
+    st.sampled_from([JSON, RAW, "image/png", "text/plain", ""]),
+)
+def test_anything_else_is_refused(service: Running, body: bytes, kind: str) -> None:
+    status = service.ask(body=body, kind=kind).status
+    assert 400 <= status < 500 or (status == 200 and len(body) == 256)
+
+
+def test_no_answer_so_far_was_a_failure(model: Path, service: Running) -> None:
+    assert {name for name in service.counted() if 'status="5' in name} == set()
+    (case,) = cases(model, 1)
+    assert case.right(service.ask(body=case.body, kind=case.kind))
+
+
+# load
+
+
+def report(text: str) -> None:
+    """Show a figure, also where nothing fails: `pytest -s`."""
+    print(text)
+
+
+@pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.soak)])
+def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
+    todo = cases(model, 10 * CLIENTS)
+    with running(model, tmp_path) as one:
+        before = one.counted()
+        done = asyncio.run(load(one.port, todo, CLIENTS, seconds))
+        after = one.counted()
+        assert one.stop() == 0
+    assert done.wrong == []
+    samples, batches = (after[name] - before[name] for name in ("serve_samples_total", "serve_batches_total"))
+    assert (
+        after['serve_answers_total{status="200"}'] - samples == before.get('serve_answers_total{status="200"}', 0) + 1
+    )
+    assert samples == len(done.latencies) > 20 * seconds
+    assert samples / batches > 2
+    report(f"{done}, {len(done.latencies) / seconds:.0f} a second, batches of {samples / batches:.1f}")
+
+
+def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
+    """Batches take 0.2 s. Of twelve requests one or two are computed, three wait; for others there is no room."""
+    (case,) = cases(model, 1)
+
+    async def at_once(port: int) -> list[Answer]:
+        return await asyncio.gather(*(ask(port, "/predict", case.body, case.kind) for _ in range(12)))
+
+    with running(model, tmp_path, "--batch", "1", "--queue", "3", slow=0.2) as one:
+        answers = asyncio.run(at_once(one.port))
+        good, bad = ([a for a in answers if a.status == status] for status in (200, 503))
+        assert 4 <= len(good) < 12
+        assert len(good) + len(bad) == 12
+        assert all(case.right(answer) for answer in good)
+        assert all(answer.headers["retry-after"] == "1" and answer.json["error"] for answer in bad)
+        assert one.counted()["serve_batches_total"] == len(good)
+
+
+def test_requests_that_take_too_long_are_given_up(model: Path, tmp_path: Path) -> None:
+    (case,) = cases(model, 1)
+    with running(model, tmp_path, "--timeout", "0.2", slow=0.5) as one:
+        assert one.ask(body=case.body, kind=case.kind).status == 503
+        assert one.ask("/healthz").status == 200
+
+
+# stopping
+
+
+def test_a_service_that_stops_answers_what_it_took(model: Path, tmp_path: Path) -> None:
+    todo = cases(model, 2 * CLIENTS)
+
+    async def stopped_under_load(one: Running) -> tuple[Any, Answer]:
+        loading = asyncio.create_task(load(one.port, todo, CLIENTS, 20))
+        await asyncio.sleep(1)
+        one.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.3)
+        return await ask(one.port, "/readyz"), await loading
+
+    with running(model, tmp_path, "--notice", "2", slow=0.05) as one:
+        ready, done = asyncio.run(stopped_under_load(one))
+        assert one.process.wait(20) == 0
+        assert "Traceback" not in one.log.read_text("utf-8")
+    assert (ready.status, ready.json) == (503, {"status": "draining"})
+    assert done.wrong == []
+    assert len(done.latencies) >= CLIENTS
+
+
+def test_a_batch_that_runs_is_finished_when_the_notice_is_over(model: Path, tmp_path: Path) -> None:
+    (case,) = cases(model, 1)
+
+    async def asked_late(one: Running) -> Answer:
+        asking = asyncio.create_task(ask(one.port, "/predict", case.body, case.kind))
+        await asyncio.sleep(0.3)
+        one.process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(0.5)
+        with pytest.raises(ConnectionRefusedError):
+            await ask(one.port, "/healthz")
+        return await asking
+
+    with running(model, tmp_path, "--notice", "0", slow=1.0) as one:
+        begin = time.monotonic()
+        assert case.right(asyncio.run(asked_late(one)))
+        assert time.monotonic() - begin > 0.9
+        assert one.process.wait(20) == 0
+
+
+# starting
+
+
+def refused(path: Path, *options: str) -> str:
+    done = subprocess.run(command(path, *options), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_models_that_are_not_served(model: Path, tmp_path: Path) -> None:
+    data = model.read_bytes()
+    path = tmp_path / "net.onnx"
+    path.write_bytes(data[:-9] + bytes([data[-9] ^ 1]) + data[-8:])
+    certificate = Path(f"{path}.json")
+    certificate.write_bytes(Path(f"{model}.json").read_bytes())
+    assert "certifies: net.onnx" in refused(path)
+    certificate.write_text("[]")
+    assert "no certificate" in refused(path)
+    certificate.unlink()
+    path.write_bytes(b"nonsense")
+    assert "onnxruntime cannot load" in refused(path)
+    assert "onnxruntime cannot load" in refused(tmp_path / "missing.onnx")
+    floats = TensorProto.FLOAT
+    assert "must be dynamic" in refused(handmade(path, {"x": (floats, [1, 3])}))
+    assert "must be dynamic" in refused(handmade(path, {"x": (floats, ["n", "m"])}))
+    assert "must be dynamic" in refused(handmade(path, {"x": (floats, [])}))
+    assert "uint16" in refused(handmade(path, {"x": (TensorProto.UINT16, ["n", 3])}))
+    assert "2 labels" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels='["a", "b"]'))
+    assert "JSON list" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels="a, b"))
+
+
+def test_the_service_needs_neither_archir_nor_torch() -> None:
+    folder = EXAMPLES / "serve"
+    imported = {
+        name for file in folder.glob("*.py") for name in re.findall(r"^(?:from|import) (\w+)", file.read_text(), re.M)
+    }
+    needed = {re.split("[>=]", line)[0] for line in (folder / "requirements.txt").read_text().split()}
+    own = {file.stem for file in folder.glob("*.py")}
+    standard = imported & sys.stdlib_module_names
+    assert {name.replace("PIL", "pillow") for name in imported - own - standard} == needed

@@ -1,0 +1,445 @@
+"""`archir bench` of whole networks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+import archir
+from archir.cli import main
+from archir.costs.bench import unwatched
+from archir.errors import ArchError
+from archir.speed import memory, turns
+from archir.speed.figures import Latency, LeftOut, Speed, Speeds, Subject
+from archir.speed.picture import WIDE, axis, milliseconds, picture
+from archir.speed.process import timed
+from archir.speed.turns import ROUNDS, Task
+from tests.documents import PYTHONPATH
+
+NET = """net tiny(width = 8) {
+    input image: f32[3, 8, 8]
+    output logits = image |> conv(width, kernel=3) |> batch_norm |> relu |> global_avg_pool |> linear(10)
+}
+"""
+SPACE = NET.replace("kernel=3", "kernel=choose kernel(1, 3)")
+SVG = "{http://www.w3.org/2000/svg}"
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="/proc tells of memory and processes")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tiny.arch, space.arch, and tiny.onnx."""
+    folder = tmp_path_factory.mktemp("networks")
+    (folder / "tiny.arch").write_text(NET)
+    (folder / "space.arch").write_text(SPACE)
+    space = archir.load(folder / "tiny.arch")
+    network = space.specialize(space.sample(0))
+    archir.export(network, folder / "tiny.onnx", archir.compile(network))
+    return folder
+
+
+def run(*arguments: str | Path, code: int = 0) -> Result:
+    quick = ["--threads", "1", "--seconds", "0.05"]
+    done = CliRunner().invoke(main, ["bench", *map(str, arguments), *quick], catch_exceptions=False)
+    assert done.exit_code == code, done.output + done.stderr
+    return done
+
+
+def handmade(path: Path, kind: int, shape: list[Any]) -> Path:
+    """A model that copies its input."""
+    x, y = (helper.make_tensor_value_info(name, kind, shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "copy", [x], [y])
+    onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)]), path)
+    return path
+
+
+# figures
+
+
+@given(st.lists(st.integers(1, 10**12), min_size=2, max_size=200))
+def test_percentiles(times: list[int]) -> None:
+    latency = Latency.of(times)
+    cuts = statistics.quantiles(times, n=100, method="inclusive")
+    for percent in (1, 50, 90, 99):
+        assert latency.percentile(percent) == pytest.approx(cuts[percent - 1], rel=1e-12)
+    assert latency.spread == pytest.approx(cuts[74] - cuts[24], rel=1e-9, abs=1e-3)
+    assert latency.least == min(times)
+    assert latency.mean == pytest.approx(statistics.fmean(times))
+
+
+def test_throughput_counts_samples() -> None:
+    speed = Speed(Subject("net", "torch", 8), 1, Latency.of([1_000_000, 3_000_000]), None, 0)
+    assert speed.throughput == pytest.approx(8 / 0.002)
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=50), st.integers(0, 5000))
+def test_runs_are_timed_one_by_one_until_the_time_is_over(lasting: list[int], ns: int) -> None:
+    """The clock goes on by what a run lasts, and by one at each look before a run."""
+    now, runs = 0, 0
+
+    def clock() -> int:
+        return now
+
+    def work() -> None:
+        nonlocal now, runs
+        now += lasting[runs % len(lasting)]
+        runs += 1
+
+    found = timed(work, ns, clock)
+    assert found == [lasting[i % len(lasting)] for i in range(len(found))]
+    assert sum(found[:-1]) < max(ns, 1) <= max(sum(found), 1)
+    assert runs == len(found)
+
+
+# turns
+
+
+class FakeProcess:
+    """Writes down what it is asked; `bad` ones cannot be started, `late` ones fail in their third round."""
+
+    log: list[str]
+
+    def __init__(self, task: Task, _: object) -> None:
+        self.task, self.name, self.rounds = task, task.subject.name, 0
+
+    def __enter__(self) -> FakeProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.log.append(f"end {self.name}")
+
+    def start(self) -> dict[str, str]:
+        self.log.append(f"start {self.name}")
+        if self.name == "bad":
+            raise archir.ArchError(archir.Diagnostic("A1508", "no"))
+        return {self.name: "1"}
+
+    def round(self, seconds: float) -> None:
+        self.log.append(self.name)
+        self.rounds += 1
+        if self.name == "late" and self.rounds == 3:
+            raise archir.ArchError(archir.Diagnostic("A1508", "too late"))
+
+    def speed(self) -> Speed:
+        return Speed(self.task.subject, 1, Latency.of([1]), None, 0)
+
+
+def tasks(*names: str, needed: bool = False) -> list[Task]:
+    return [Task(Subject(name, "torch", 1), Path(name), "torch", {}, needed) for name in names]
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    FakeProcess.log = []
+    monkeypatch.setattr(turns, "_Process", FakeProcess)
+    return FakeProcess.log
+
+
+def test_processes_take_turns(log: list[str]) -> None:
+    found, left_out, machine = turns.measure(tasks("a", "bad", "b", "late"), 1.0, unwatched)
+    assert [one.subject.name for one in found] == ["a", "b"]
+    assert left_out == [LeftOut(Subject("bad", "torch", 1), "no"), LeftOut(Subject("late", "torch", 1), "too late")]
+    assert machine == {"a": "1", "b": "1", "late": "1"}
+    rounds = [*["a", "b", "late"] * 3, *["a", "b"] * (ROUNDS - 3)]
+    assert log == ["start a", "start bad", "start b", "start late", *rounds, *["end late", "end b", "end bad", "end a"]]
+
+
+def test_there_are_not_too_many_processes_at_once(log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "TURNS", 2)
+    found, _, _ = turns.measure(tasks("a", "b", "c"), 1.0, unwatched)
+    assert [one.subject.name for one in found] == ["a", "b", "c"]
+    assert log.index("end a") < log.index("start c")
+
+
+@pytest.mark.parametrize("name", ["bad", "late"])
+def test_what_is_asked_for_is_not_left_out(name: str, log: list[str]) -> None:
+    with pytest.raises(ArchError, match="A1508"):
+        turns.measure(tasks("a", name, needed=True), 1.0, unwatched)
+    assert sorted(log[-2:]) == sorted(["end a", f"end {name}"])
+
+
+def test_a_process_that_ends_is_a_diagnostic(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = "import sys; print('its last words', file=sys.stderr); sys.exit(3)"
+    monkeypatch.setattr(turns, "COMMAND", ("-c", program))
+    with pytest.raises(ArchError, match=r"A1508.*`a` on torch, batch 1: .* ended with 3: its last words"):
+        turns.measure(tasks("a", needed=True), 1.0, unwatched)
+
+
+def test_what_a_backend_raises_is_a_diagnostic() -> None:
+    with pytest.raises(ArchError, match="A0903"):
+        turns.measure([Task(Subject("x", "y", 1), Path("x"), "nonsense", {}, True)], 1.0, unwatched)
+    with pytest.raises(ArchError, match=r"A1508.*TypeError"):
+        turns.measure([Task(Subject("x", "y", 1), Path("x"), "onnx", {"colour": 1}, True)], 1.0, unwatched)
+
+
+# memory
+
+
+@LINUX
+def test_the_peak_of_a_process_is_its_own() -> None:
+    program = (
+        "from archir.speed import memory\n"
+        "before = memory.resident()\n"
+        "block = bytearray(b'x') * 80_000_000\n"
+        "del block\n"
+        "print(memory.peak() - before, memory.resident() - before)\n"
+        "memory.forget_peak()\n"
+        "print(memory.peak() - before, memory.peak())\n"
+    )
+    block = np.ones(50_000_000)  # of this process, whose peak must not be taken for the other's
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": PYTHONPATH}
+    )
+    assert done.returncode == 0, done.stderr
+    peak, left, again, whole = map(int, done.stdout.split())
+    assert 75e6 < peak < 130e6
+    assert left < 40e6
+    assert again < 40e6 or again == peak  # where the system does not let peaks be forgotten
+    assert whole < 300e6 < (memory.peak() or 0)
+    assert block[-1] == 1
+
+
+def test_systems_that_do_not_tell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(memory, "_STATUS", tmp_path / "missing")
+    monkeypatch.setattr(memory, "_RESET", tmp_path / "missing" / "missing")
+    memory.forget_peak()
+    assert memory.resident() is memory.peak() is None
+
+
+@LINUX
+def test_memory_is_that_of_the_network() -> None:
+    """A map of 3,000 features onto as many has 36 MB of weights."""
+    text = "net n(width) { input x: f32[width]\noutput y = x |> linear(width) }"
+    graphs = {str(width): archir.loads(text, width=width).graph for width in (30, 3000)}
+    found = archir.measure(graphs, on=["torch", "onnxruntime-cpu"], threads=1, seconds=0.05).found
+    small, large = ({one.subject.on: one.memory or 0 for one in found if one.subject.name == name} for name in graphs)
+    for on in ("torch", "onnxruntime-cpu"):
+        assert 30e6 < large[on] - small[on] < 150e6
+        assert small[on] < 60e6
+
+
+# the command
+
+
+def test_networks_are_measured(folder: Path) -> None:
+    arch, model = folder / "tiny.arch", folder / "tiny.onnx"
+    svg = folder / "out.svg"
+    twice = [
+        "--batch",
+        "2",
+        "--batch",
+        "1",
+        "--batch",
+        "2",
+        "--on",
+        "torch",
+        "--on",
+        "onnxruntime-cpu",
+        "--on",
+        "torch",
+    ]
+    done = run(arch, model, *twice, "--json", "--picture", svg)
+    data = json.loads(done.stdout)
+    assert [(one["network"], one["on"], one["batch"]) for one in data["measured"]] == [
+        (str(network), on, batch)
+        for batch in (2, 1)
+        for network, on in ((arch, "torch"), (arch, "onnxruntime-cpu"), (model, "onnxruntime-cpu"))
+    ]
+    for one in data["measured"]:
+        latency = one["latency"]
+        assert 0 < latency["min"] <= latency["p50"] <= latency["p90"] <= latency["p99"]
+        assert one["throughput"] == pytest.approx(1e9 * one["batch"] / latency["mean"])
+        assert one["runs"] >= ROUNDS
+        assert one["threads"] == 1
+        assert one["first"] > 0
+        assert one["memory"] is None or one["memory"] < 10**9
+    assert {"processor", "cores", "torch", "onnxruntime", "python"} <= data["machine"].keys()
+    assert data["left_out"] == []
+    assert len(list(ElementTree.parse(svg).iter(f"{SVG}g"))) == 6
+
+
+def test_what_is_shown(folder: Path) -> None:
+    done = run(folder / "space.arch", "--seed", "1", "--on", "onnxruntime-cpu", "--picture", folder / "out.svg")
+    assert re.search(r"^ *on +p50 +p90 +p99 +min +iqr +per s +MB *$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ *onnxruntime-cpu( +[\d.,]+){7} *$", done.stdout, re.MULTILINE)
+    assert "microseconds of a run, 1 thread; processor" in done.stdout
+    assert f"wrote {folder / 'out.svg'}" in " ".join(done.stdout.split())
+
+
+def test_what_is_not_there_is_left_out(folder: Path) -> None:
+    fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
+    done = run(fixed, "--batch", "1", "--batch", "2")
+    assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
+    assert f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2" in done.stderr
+    if not torch.cuda.is_available():
+        assert "left out: onnxruntime-cuda, tensorrt: no NVIDIA GPU is seen here" in done.stderr
+
+
+def test_what_cannot_be_measured(folder: Path) -> None:
+    def complaint(*arguments: str | Path) -> str:
+        return run(*arguments, code=1).stderr
+
+    model = folder / "tiny.onnx"
+    fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
+    assert "A1508" in complaint(fixed, "--batch", "2", "--on", "onnxruntime-cpu")
+    assert "A1508" in complaint(fixed, "--batch", "2")
+    open_ = handmade(folder / "open.onnx", TensorProto.FLOAT, ["batch", "height", 3])
+    assert "leaves height open" in complaint(open_)
+    assert "no random numbers" in complaint(handmade(folder / "string.onnx", TensorProto.STRING, ["batch", 3]))
+    assert "torch runs no ONNX file" in complaint(model, "--on", "torch")
+    assert "A0916" in complaint(folder / "missing.onnx")
+    (folder / "damaged.onnx").write_bytes(model.read_bytes()[:-20])
+    assert "A0916" in complaint(folder / "damaged.onnx", "--on", "onnxruntime-cpu")
+    assert "A1203" in complaint(folder / "space.arch")
+    with pytest.raises(ArchError, match="nothing to measure"):
+        archir.measure({})
+    with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `torch-cuda`"):
+        archir.measure(model, on=["torch-cude"])
+    if torch.cuda.is_available():
+        return
+    assert "A1505" in complaint(folder / "tiny.arch", "--on", "torch-cuda")
+    assert "A0914" in complaint(model, "--on", "onnxruntime-cuda")
+    assert "A0914" in complaint(model, "--on", "onnxruntime-cpu", "--on", "tensorrt")
+
+
+def test_models_of_other_types(folder: Path) -> None:
+    for name, kind in (("uint8", TensorProto.UINT8), ("int64", TensorProto.INT64), ("float16", TensorProto.FLOAT16)):
+        model = handmade(folder / f"{name}.onnx", kind, ["batch", 3])
+        assert archir.measure(model, on=["onnxruntime-cpu"], batches=[4], seconds=0.02).found[0].subject.batch == 4
+
+
+@pytest.mark.soak
+def test_compiled_networks_are_measured(folder: Path) -> None:
+    done = run(folder / "tiny.arch", "--json")
+    assert [one["on"] for one in json.loads(done.stdout)["measured"]][:3] == [
+        "torch",
+        "torch-compile",
+        "onnxruntime-cpu",
+    ]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_networks_are_measured_on_a_gpu(folder: Path) -> None:
+    found = archir.measure(archir.load(folder / "tiny.arch").graph, on=["torch-cuda", "onnxruntime-cuda"]).found
+    assert found[0].memory
+
+
+# Ctrl-C
+
+
+def children(process: int) -> list[int]:
+    try:
+        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def waited(condition: Callable[[], bool]) -> bool:
+    """Whether something becomes true within half a minute."""
+    return any(condition() or time.sleep(0.1) for _ in range(300))
+
+
+@LINUX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_process_is_left_behind(number: signal.Signals, folder: Path) -> None:
+    options = ["--on", "onnxruntime-cpu", "--threads", "1", "--seconds", "10", "--batch", "1", "--batch", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "archir", "bench", str(folder / "tiny.onnx"), *options],
+        env={**os.environ, "PYTHONPATH": PYTHONPATH},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert waited(lambda: len(children(process.pid)) == 2)
+        own = children(process.pid)
+        process.send_signal(number)
+        said = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    assert waited(lambda: not any(Path(f"/proc/{one}").exists() for one in own))
+
+
+# the picture
+
+
+def speeds_of(*medians: float) -> Speeds:
+    found = tuple(
+        Speed(
+            Subject("a < b.arch", f"on {i}", 1), 2, Latency.of([round(median * k / 10) for k in range(9, 20)]), None, 0
+        )
+        for i, median in enumerate(medians)
+    )
+    return Speeds(found, (), {"processor": "abacus & sons"})
+
+
+@pytest.mark.parametrize("medians", [(1e6,), (1e6, 3e6), (2e3, 5e7, 1e9), (1e3, 1e11)])
+def test_the_picture_shows_each_subject(medians: tuple[float, ...]) -> None:
+    drawn = ElementTree.fromstring(picture(speeds := speeds_of(*medians)))
+    rows = list(drawn.iter(f"{SVG}g"))
+    texts = [one.text or "" for one in drawn.iter(f"{SVG}text")]
+    assert len(rows) == len(medians)
+    assert {"a < b.arch", "Latency, abacus & sons, 2 threads"} <= set(texts)
+    places = []
+    for row, one in zip(rows, speeds.found, strict=True):
+        (title,) = row.iter(f"{SVG}title")
+        assert f"p50 {milliseconds(one.latency.percentile(50))}," in (title.text or "")
+        (half,) = (path.get("d", "") for path in row.iter(f"{SVG}path") if path.get("class") == "half")
+        places.append(float(half[1:].split(",")[0]))
+    assert places == sorted(places)
+    assert all(0 < place < WIDE for place in places)
+
+
+@given(st.floats(1e2, 1e11), st.floats(1, 1e5))
+def test_axes_hold_what_they_show(least: float, times: float) -> None:
+    marks, x = axis(least, least * times)
+    assert 2 <= len(marks) <= 13
+    assert marks == sorted(marks)
+    assert x(least) < x(least * times) + 1e-6
+    assert axis_left() - 1e-6 <= x(least) <= x(least * times) <= WIDE
+    assert x(marks[-1]) <= WIDE
+
+
+def axis_left() -> float:
+    """Where zero lies on an axis that begins there."""
+    return axis(1.0, 2.0)[1](0)
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"), [(3_821, "0.003821"), (1.5e6, "1.5"), (123_456_789, "123.5"), (12e9, "12,000")]
+)
+def test_times_are_shown_with_four_digits(ns: float, text: str) -> None:
+    assert milliseconds(ns) == text
+
+
+def test_watchers_see_every_turn(folder: Path) -> None:
+    seen: list[tuple[int, str]] = []
+
+    def watch(items: Iterable[Any], total: int, what: str) -> Iterator[Any]:
+        seen.append((total, what))
+        yield from items
+
+    archir.measure(folder / "tiny.onnx", on=["onnxruntime-cpu"], seconds=0.02, watch=watch)
+    assert seen == [(ROUNDS + 1, "measuring")]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +27,20 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def drafts(path: Path) -> Iterator[Path]:
+    """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
+    same names beside `path` at the end; if anything is raised before, nothing has changed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        draft = Path(folder) / path.name
+        yield draft
+        made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        for file in made:  # what belongs to the file that was asked for comes before it
+            os.replace(file, path.parent / file.name)
     sync_folder(path.parent)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
-from archir import api, backends
-from archir.certificates import beside
-from archir.cli import runs, torch_files
-from archir.cli.output import emit
+from archir.cli import onnx_files, torch_files
+from archir.cli.options import json_option
 
 
 @click.command("export")
@@ -22,43 +20,30 @@ from archir.cli.output import emit
     help="What to write [onnx, or as .py or .pt2 says].",
 )
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block, as Python.")
-@click.option("--opset", type=int, default=23, show_default=True, help="20 to 23.")
 @click.option("--as-trained", is_flag=True, help="Keep batch norms, and whatever else deployment would fold.")
-@click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@onnx_files.options
+@json_option
 def export_command(
-    run: Path, output: Path, to: str | None, block: str | None, opset: int, as_trained: bool, no_verify: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
-    """Write the network of RUN, a folder that `archir train` left, as an ONNX model, or for torch.
+    run: Path, output: Path, to: str | None, block: str | None, as_trained: bool, as_json: bool, **onnx_options: Any
+) -> None:
+    """Write the network of RUN, a folder that `archir train` or `archir search` left, as an ONNX model, or for torch.
 
     Batch norms are folded into convolutions, and what does nothing is left out, unless --as-trained is given. The model
-    is checked by onnx.checker and compared with torch in onnxruntime, at several batch sizes. For torch, it becomes a
-    Python file with its weights beside it (.py), or a package of torch.export or AOTInductor (.pt2).
+    is checked by onnx.checker and compared with torch in onnxruntime: at several batch sizes, on held-out images where
+    they are still to be had, on every device that is there. For torch, it becomes a Python file with its weights beside
+    it (.py), or a package of torch.export or AOTInductor (.pt2).
+
+    \b
+    archir export run -o net.onnx                              batches of any size
+    archir export run -o net.onnx --preprocess                 takes uint8 images [batch, H, W, C]
+    archir export run -o net.onnx --dynamic batch,height,width images of any size
+    archir export run -o net.onnx --fp16 --batch 1             half the size, one image at a time
     """
     form = torch_files.form_of(to, output)
-    if form != "onnx":
-        torch_files.export_run(run, output, form, block, as_trained, as_json)
-        return
-    graph, architecture = runs.open_run(run)
-    torch = backends.get("torch")
-    module = api.compile(graph)
-    torch.load(module, run / runs.WEIGHTS)
-    metadata = {"architecture": architecture}
-    onnx, runner = backends.get("onnx"), torch.runner(module)
-    report = onnx.write(
-        graph,
-        output,
-        torch.arrays(module),
-        reference=None if no_verify else runner,
-        opset=opset,
-        metadata=metadata,
-        deployed=not as_trained,
-        certified=True,
-    )
-    certificate = beside(output)
-    if as_json:
-        emit({**asdict(report), "certificate": certificate})
+    if form == "onnx":
+        if block is not None:
+            raise click.UsageError("--block is for --to python")
+        onnx_files.export_run(run, output, as_trained, as_json, onnx_options)
     else:
-        click.echo(f"wrote {', '.join(map(str, report.files))}: {report}")
-        click.echo(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")
+        onnx_files.refuse(onnx_options, form)
+        torch_files.export_run(run, output, form, block, as_trained, as_json)

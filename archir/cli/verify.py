@@ -7,16 +7,15 @@ from pathlib import Path
 import click
 
 from archir import backends
+from archir.cli.onnx_files import PROVIDERS
 from archir.cli.options import json_option
 from archir.cli.output import emit
-
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
 
 
 @click.command("verify")
 @click.argument("model", type=click.Path(dir_okay=False, path_type=Path))
 @click.option(
-    "--on", "devices", multiple=True, type=click.Choice(sorted(_PROVIDERS)), default=("cpu",), show_default=True,
+    "--on", "devices", multiple=True, type=click.Choice(sorted(PROVIDERS)), default=("cpu",), show_default=True,
     help="What to compute on; may be given several times.",
 )  # fmt: skip
 @json_option
@@ -31,7 +30,7 @@ def verify_command(model: Path, devices: tuple[str, ...], as_json: bool) -> None
     if model.suffix == ".pt2":
         found = backends.get("torch").look(model, devices)
     else:
-        found = backends.get("onnx").look(model, tuple(_PROVIDERS[name] for name in devices))
+        found = backends.get("onnx").look(model, tuple(PROVIDERS[name] for name in devices))
     if as_json:
         emit({"files": found.files, "differences": found.differences, "certificate": found.certificate})
         return

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from archir.certificates import Verified
 from archir.errors import Diagnostic
+from archir.files import drafts
 from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
@@ -27,7 +28,7 @@ from archir_onnx.bench import OnnxBench, bench, new_weights
 from archir_onnx.certificate import certify, look
 from archir_onnx.edges import seen
 from archir_onnx.files import save
-from archir_onnx.form import AXES, Form
+from archir_onnx.form import AXES, Form, form_of
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
 from archir_onnx.model import build, supports
@@ -50,7 +51,7 @@ class OnnxBackend:
         self, graph: Graph, weights: Arrays, *, metadata: Mapping[str, str] | None = None, **form: Any
     ) -> onnx.ModelProto:
         """The model of a graph without choices; options are those of `archir_onnx.form.Form`. Raises ArchError."""
-        return build(graph, weights, Form(**form), metadata=metadata).whole()
+        return build(graph, weights, form_of(**form), metadata=metadata).whole()
 
     def write(
         self,
@@ -72,27 +73,27 @@ class OnnxBackend:
         It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise, in the form that the
         other options say (see `archir_onnx.form.Form`). It is compared on random inputs and on `real` ones, batches of
         what the network takes, on `providers`, by default on all that are here. `certified` writes a certificate
-        beside it, `NAME.onnx.json`.
+        beside it, `NAME.onnx.json`. What was there before is replaced if all of it holds, and else left as it is.
         """
-        shape = Form(**form)
+        shape = form_of(**form)
         inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
         sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights)
         model = build(graph, weights, shape, metadata=metadata)
-        written = tuple(save(model, path))
-        if reference is None:
-            check(path)
-            report = Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node))
-        else:
-            report = verify(
-                path, reference, inputs, shape, sizes=sizes, real=real, tolerance=tolerance, providers=providers
-            )
-        report = replace(report, files=written)
-        if certified:
-            wanted = None if reference is None else lambda given: reference(seen(given, shape))
-            certify(path, report, wanted, TOLERANCES[shape.precision], _sizes(inputs, shape))
-        return report
+        with drafts(path) as draft:
+            written = save(model, draft)
+            if reference is None:
+                check(draft)
+                report = Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node))
+            else:
+                report = verify(
+                    draft, reference, inputs, shape, sizes=sizes, real=real, tolerance=tolerance, providers=providers
+                )
+            if certified:
+                wanted = None if reference is None else lambda given: reference(seen(given, shape))
+                certify(draft, report, wanted, TOLERANCES[shape.precision], _sizes(inputs, shape))
+        return replace(report, files=tuple(path.with_name(file.name) for file in written))
 
     def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
         """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""

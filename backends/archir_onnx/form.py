@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -98,6 +99,9 @@ PLAIN = Form()
 """Float32, for batches of any size."""
 
 
-def axes_of(text: str) -> tuple[str, ...]:
-    """The axes that a text such as `batch,height` names; `none` names none."""
-    return tuple(one for one in (part.strip() for part in text.split(",")) if one and one != "none")
+def form_of(*, pixels: Pixels | tuple[Sequence[float], Sequence[float]] | None = None, **options: Any) -> Form:
+    """The form that options say; `pixels` may be a mean and a deviation for each channel."""
+    if pixels is not None and not isinstance(pixels, Pixels):
+        mean, std = pixels
+        pixels = Pixels(tuple(mean), tuple(std))
+    return Form(pixels=pixels, **options)

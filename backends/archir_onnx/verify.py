@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -61,7 +62,7 @@ class Report:
         devices = " and ".join(provider.removesuffix("ExecutionProvider") for provider in self.providers)
         batches = ", ".join(map(str, self.batches))
         more = f", on {self.real} real images" if self.real else ""
-        more += "".join(f", at {height} x {width}" for height, width in self.sizes)
+        more += f", at {' and '.join(f'{height} x {width}' for height, width in self.sizes)}" * bool(self.sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
             f"({self.relative:.1e} relative) at batches of {batches}{more}, on onnxruntime {devices}"
@@ -73,6 +74,10 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
 
     Asked for CUDA alone, onnxruntime would quietly run on the CPU; here that is an error.
     """
+    if missing := next((name for name in providers if name not in present()), None):
+        raise fail(
+            "A0914", f"onnxruntime has no {missing} here: {_lacking(missing)}", None, "`archir doctor` says more"
+        )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     options.intra_op_num_threads = (
@@ -95,15 +100,20 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
 @cache
 def present() -> tuple[str, ...]:
     """The execution providers that can work here. onnxruntime names those it was built for, with or without a GPU."""
+    return (CPU, *(name for name in onnxruntime.get_available_providers() if name != CPU and not _lacking(name)))
 
-    def loads(library: str) -> bool:
+
+@cache
+def _lacking(provider: str) -> str:
+    """What a provider cannot do without and is not here, of what is known of it."""
+    if provider not in onnxruntime.get_available_providers():
+        return f"it was built for {', '.join(onnxruntime.get_available_providers())}"
+    for library in _LIBRARIES.get(provider, ()) if sys.platform == "linux" else ():
         try:
-            return bool(ctypes.CDLL(library))
+            ctypes.CDLL(library)
         except OSError:
-            return False
-
-    built = onnxruntime.get_available_providers()
-    return (CPU, *(name for name, needs in _LIBRARIES.items() if name in built and all(map(loads, needs))))
+            return f"there is no {library}"
+    return ""
 
 
 def check(model: onnx.ModelProto | Path) -> None:
@@ -149,7 +159,7 @@ def verify(
     if not relative <= tolerance:
         raise fail(
             "A0913",
-            f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), "
+            f"the model {path.name} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), "
             f"more than {tolerance:.0e}",
         )
     if not sessions:

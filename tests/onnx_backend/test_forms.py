@@ -16,7 +16,7 @@ from archir.ir.graph import Graph
 from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.form import ATTENTIONS, OPSETS, Pixels, axes_of
+from archir_onnx.form import ATTENTIONS, OPSETS, Pixels
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -177,7 +177,7 @@ def test_images_as_they_come(tmp_path: Path) -> None:
     found = ONNX.run(path, {"image": images})
     assert all(np.abs(found[name] - wanted[name]).max() < 1e-4 for name in wanted)
     with pytest.raises(ArchError, match=r"A0933.*not an image of 1 channels"):
-        archir.export(graph, path, module, pixels=Pixels((0.5,), (0.5,)))
+        archir.export(graph, path, module, pixels=([0.5], [0.5]))
 
 
 def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
@@ -208,7 +208,3 @@ def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -
     with pytest.raises(ArchError, match=f"A0911.*{text}"):
         exported(archir.loads(SPACE).graph, tmp_path / "net.onnx", **form)
     assert not list(tmp_path.iterdir())
-
-
-def test_axes_by_name() -> None:
-    assert (axes_of("batch, height"), axes_of("none")) == (("batch", "height"), ())

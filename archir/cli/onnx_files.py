@@ -1,0 +1,126 @@
+"""What `archir export` writes as ONNX: a model in the form that options say, with its certificate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from archir import api, backends
+from archir.certificates import beside
+from archir.cli import runs
+from archir.cli.output import emit
+from archir.errors import ArchError, fail
+
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+"""Execution providers of onnxruntime, as options name them."""
+
+_REAL = 16
+"""Held-out images that a model is compared on."""
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that are for ONNX models alone; it has them as `onnx_options`."""
+    for option in (
+        click.option("--opset", type=int, help="17 to 26 [23]."),
+        click.option("--fp16", "precision", flag_value="float16", help="Weights and computations in float16."),
+        click.option("--bf16", "precision", flag_value="bfloat16", help="In bfloat16, for GPUs."),
+        click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width, or none [batch]."),
+        click.option("--batch", type=click.IntRange(1), help="Samples in a batch that is not dynamic [1]."),
+        click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
+        click.option(
+            "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
+            help="fused: onnxruntime's own operator [auto].",
+        ),
+        click.option("--license", metavar="TEXT", help="The licence, for the metadata."),
+        click.option("--on", "devices", multiple=True, type=click.Choice(list(PROVIDERS)), help="Compare there [all]."),
+        click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def refuse(given: dict[str, Any], form: str) -> None:
+    """Raise UsageError if options of ONNX models are given for another form."""
+    names = {"float16": "--fp16", "bfloat16": "--bf16"}
+    flags = {name: names.get(value, "--on" if name == "devices" else f"--{name}") for name, value in given.items()}
+    if used := [flags[name].replace("_", "-") for name, value in given.items() if value]:
+        raise click.UsageError(f"{used[0]} is for ONNX models, not for --to {form}")
+
+
+def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: dict[str, Any]) -> None:
+    """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
+    graph, architecture = runs.open_run(run)
+    torch = backends.get("torch")
+    module = api.compile(graph)
+    torch.load(module, run / runs.WEIGHTS)
+    images, why_not = _images(run)
+    metadata = {"architecture": architecture}
+    if images:
+        metadata["labels"] = json.dumps(images["classes"])
+    if given["license"]:
+        metadata["license"] = given["license"]
+    form = _form(given)
+    if given["preprocess"]:
+        if not images:
+            raise fail("A0933", why_not)
+        form["pixels"] = (images["mean"], images["std"])
+    compared = not given["no_verify"]
+    report = backends.get("onnx").write(
+        graph,
+        output,
+        torch.arrays(module),
+        reference=torch.runner(module) if compared else None,
+        real=_real(graph, images) if compared and images else None,
+        metadata=metadata,
+        deployed=not as_trained,
+        certified=True,
+        providers=tuple(PROVIDERS[name] for name in given["devices"]) or None,
+        **form,
+    )
+    certificate = beside(output)
+    if as_json:
+        emit({**asdict(report), "certificate": certificate})
+    else:
+        click.echo(f"wrote {', '.join(map(str, report.files))}: {report}")
+        click.echo(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")
+
+
+def _form(given: dict[str, Any]) -> dict[str, Any]:
+    """The form that options ask for; what they leave out is as it is by default."""
+    form = {name: given[name] for name in ("opset", "precision", "attention", "batch") if given[name]}
+    axes = given["dynamic"]
+    if axes is not None:
+        form["dynamic"] = tuple(one.strip() for one in axes.split(",") if one.strip() not in ("", "none"))
+    elif given["batch"]:
+        form["dynamic"] = ()
+    if given["batch"] and "batch" in form.get("dynamic", ()):
+        raise click.UsageError("--batch is of a batch that is not dynamic")
+    return form
+
+
+def _images(run: Path) -> tuple[dict[str, Any], str]:
+    """What a run tells of its images; or nothing, and why not."""
+    try:
+        return runs.images_of(run), ""
+    except ArchError as error:
+        return {}, error.diagnostics[0].message
+
+
+def _real(graph: Any, images: dict[str, Any]) -> dict[str, Any] | None:
+    """Held-out images, if their source is still there."""
+    (name, number), *others = graph.inputs.items()
+    shape = graph[number].op.infer().shape
+    if others or len(shape) != 3:
+        return None
+    try:
+        found = backends.get("torch").images(images["source"], shape, training=1, seed=images["seed"])
+    except ArchError:
+        return None
+    batch = next(iter(found.held_out()), None)
+    return None if batch is None else {name: np.asarray(batch[0][:_REAL])}

@@ -34,10 +34,10 @@ def export_command(
     it (.py), or a package of torch.export or AOTInductor (.pt2).
 
     \b
-    archir export run -o net.onnx                              batches of any size
-    archir export run -o net.onnx --preprocess                 takes uint8 images [batch, H, W, C]
-    archir export run -o net.onnx --dynamic batch,height,width images of any size
-    archir export run -o net.onnx --fp16 --batch 1             half the size, one image at a time
+    archir export run -o net.onnx                   batches of any size
+    archir export run -o net.onnx --preprocess      takes uint8 images
+    archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
+    archir export run -o net.py                     torch, with net.safetensors
     """
     form = torch_files.form_of(to, output)
     if form == "onnx":

@@ -26,12 +26,12 @@ _REAL = 16
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that are for ONNX models alone; it has them as `onnx_options`."""
-    for option in (
+    listed = (
         click.option("--opset", type=int, help="17 to 26 [23]."),
         click.option("--fp16", "precision", flag_value="float16", help="Weights and computations in float16."),
         click.option("--bf16", "precision", flag_value="bfloat16", help="In bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width, or none [batch]."),
-        click.option("--batch", type=click.IntRange(1), help="Samples in a batch that is not dynamic [1]."),
+        click.option("--batch", type=click.IntRange(1), help="Samples in every batch, which is not dynamic then."),
         click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
         click.option(
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
@@ -40,7 +40,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--license", metavar="TEXT", help="The licence, for the metadata."),
         click.option("--on", "devices", multiple=True, type=click.Choice(list(PROVIDERS)), help="Compare there [all]."),
         click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs."),
-    ):  # fmt: skip
+    )  # fmt: skip
+    for option in reversed(listed):
         command = option(command)
     return command
 

@@ -1,0 +1,149 @@
+"""`archir export` as users call it: every form of a trained network, and what is said where one cannot be."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from archir import backends
+from tests.test_cli import run
+
+ONNX = backends.get("onnx")
+NET = """
+net tiny(classes = 10) {
+    input image: f32[1, 8, 8]
+    x = image |> conv(8, kernel=3) |> batch_norm |> relu
+    output logits = x |> global_avg_pool |> linear(classes)
+}
+"""
+RECIPE = """
+space = "tiny.arch"
+
+[data]
+source = "digits"
+
+[[phase]]
+name = "train"
+strategy = "train"
+training = { epochs = 1 }
+"""
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "tiny.arch").write_text(NET)
+    run("train", str(folder / "tiny.arch"), "--epochs", "1", "-o", str(folder / "run"))
+    return folder / "run"
+
+
+def exported(trained: Path, path: Path, *options: str) -> tuple[dict[str, object], onnx.ModelProto]:
+    report = json.loads(run("export", str(trained), "-o", str(path), "--json", *options).output)
+    assert "as certified" in run("verify", str(path)).output
+    return report, onnx.load(path)
+
+
+def shape(value: onnx.ValueInfoProto) -> list[object]:
+    return [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+
+def test_the_default_is_compared_on_real_images_and_says_classes(trained: Path, tmp_path: Path) -> None:
+    report, model = exported(trained, tmp_path / "net.onnx")
+    assert (report["real"], report["batches"]) == (16, [1, 3])
+    assert shape(model.graph.input[0]) == ["batch", 1, 8, 8]
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(metadata["labels"]) == [str(digit) for digit in range(10)]
+    assert "license" not in metadata
+    certificate = json.loads((tmp_path / "net.onnx.json").read_text())
+    assert certificate["verified"]["real"] == 16
+
+
+def test_images_as_they_come(trained: Path, tmp_path: Path) -> None:
+    _, model = exported(trained, tmp_path / "net.onnx", "--preprocess", "--license", "CC0-1.0")
+    assert shape(model.graph.input[0]) == ["batch", 8, 8, 1]
+    assert {entry.key: entry.value for entry in model.metadata_props}["license"] == "CC0-1.0"
+    images = json.loads((trained / "training.json").read_text())["images"]
+    pixels = np.arange(64, dtype=np.uint8).reshape(1, 8, 8, 1)
+    normal = ((pixels / 255 - images["mean"][0]) / images["std"][0]).astype(np.float32).transpose(0, 3, 1, 2)
+    exported(trained, tmp_path / "plain.onnx")
+    wanted = ONNX.run(tmp_path / "plain.onnx", {"image": normal})["logits"]
+    assert np.abs(ONNX.run(tmp_path / "net.onnx", {"image": pixels})["logits"] - wanted).max() < 1e-5
+
+
+def test_forms(trained: Path, tmp_path: Path) -> None:
+    report, model = exported(trained, tmp_path / "open.onnx", "--dynamic", "batch,height,width")
+    assert shape(model.graph.input[0]) == ["batch", 1, "height", "width"]
+    assert report["sizes"] == [[16, 16], [12, 12], [4, 4]]
+    report, model = exported(trained, tmp_path / "fixed.onnx", "--batch", "4", "--opset", "17")
+    assert (shape(model.graph.input[0])[0], model.opset_import[0].version) == (4, 17)
+    assert report["batches"] == [4]
+    report, model = exported(trained, tmp_path / "half.onnx", "--fp16", "--dynamic", "none")
+    assert shape(model.graph.input[0])[0] == 1
+    assert {tensor.data_type for tensor in model.graph.initializer if "weight" in tensor.name} == {10}
+    assert 1e-6 < float(str(report["relative"])) < 1e-2
+
+
+def test_bfloat16_is_written_for_devices_that_have_it(trained: Path, tmp_path: Path) -> None:
+    text = run("export", str(trained), "-o", str(tmp_path / "net.onnx"), "--bf16").output
+    assert "CPU has no kernels for bfloat16 models" in text or "largest difference to torch" in text
+
+
+def test_networks_of_searches_are_exported_again(trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "tiny.arch").write_text(NET)
+    (tmp_path / "recipe.toml").write_text(RECIPE)
+    run("search", str(tmp_path / "recipe.toml"), "-o", str(tmp_path / "run"))
+    report, model = exported(tmp_path / "run", tmp_path / "net.onnx", "--preprocess")
+    assert shape(model.graph.input[0]) == ["batch", 8, 8, 1]
+    assert report["real"] == 16
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--dynamic", "depth"], "A0911.*no axis `depth`"),
+        (["--opset", "16"], "A0911.*opset 16 is not supported; 17 to 26 are"),
+        (["--opset", "22", "--attention", "standard"], "A0911.*opset 22 has no attention"),
+        (["--on", "tensorrt"], "A0914.*onnxruntime has no TensorrtExecutionProvider here"),
+    ],
+)
+def test_what_cannot_be_leaves_what_was_there(options: list[str], text: str, trained: Path, tmp_path: Path) -> None:
+    path = tmp_path / "net.onnx"
+    exported(trained, path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    assert re.search(text, run("export", str(trained), "-o", str(path), *options, code=1).stderr)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "text"),
+    [
+        ("net.py", ["--fp16"], "--fp16 is for ONNX models, not for --to python"),
+        ("net.pt2", ["--no-verify"], "--no-verify is for ONNX models, not for --to exported"),
+        ("net.py", ["--on", "cpu"], "--on is for ONNX models"),
+        ("net.onnx", ["--batch", "2", "--dynamic", "batch"], "--batch is of a batch that is not dynamic"),
+        ("net.onnx", ["--block", "unit"], "--block is for --to python"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    output: str, options: list[str], text: str, trained: Path, tmp_path: Path
+) -> None:
+    assert text in run("export", str(trained), "-o", str(tmp_path / output), *options, code=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) -> None:
+    """One that an older archir left can be exported, but for what its images are needed for."""
+    for file in trained.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    record = json.loads((tmp_path / "training.json").read_text())
+    del record["images"]
+    (tmp_path / "training.json").write_text(json.dumps(record))
+    assert json.loads(run("export", str(tmp_path), "-o", str(tmp_path / "a.onnx"), "--json").output)["real"] == 0
+    text = run("export", str(tmp_path), "-o", str(tmp_path / "b.onnx"), "--preprocess", code=1).stderr
+    assert "does not tell how its images were normalised" in text
+    assert not (tmp_path / "b.onnx").exists()

@@ -103,9 +103,10 @@ def test_the_limits_are_those_of_the_language() -> None:
     assert MOST_TIMES == MOST_ITEMS
 
 
-def test_the_measured_step_is_that_of_the_benchmark() -> None:
-    (shown,) = snippets(ROOT / "docs" / "mixtures.md", "none")
-    measured = (ROOT / "benchmarks" / "results" / "search_step_cpu.txt").read_text("utf-8")
+@pytest.mark.parametrize(("page", "results"), [("mixtures.md", "search_step"), ("deployment.md", "export")])
+def test_what_was_measured_is_from_the_benchmark(page: str, results: str) -> None:
+    (shown,) = snippets(ROOT / "docs" / page, "none")
+    measured = (ROOT / "benchmarks" / "results" / f"{results}_cpu.txt").read_text("utf-8")
     assert shown.text.strip() in measured
 
 

@@ -65,7 +65,7 @@ class Report:
         more += f", at {' and '.join(f'{height} x {width}' for height, width in self.sizes)}" * bool(self.sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
-            f"({self.relative:.1e} relative) at batches of {batches}{more}, on onnxruntime {devices}"
+            f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}"
         )
 
 

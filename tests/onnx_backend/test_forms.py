@@ -153,6 +153,8 @@ def test_float16_and_bfloat16(tmp_path: Path) -> None:
 def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
     graph = archir.loads("net big { input x: f32[4] \n output y = x |> linear(2) }").graph
     weights = TORCH.arrays(TORCH.lower(graph))
+    most = {**weights, "linear.weight": np.full((2, 4), 65_504, np.float32)}
+    ONNX.write(graph, tmp_path / "a.onnx", most, precision="float16")
     with pytest.raises(ArchError, match=r"A0931.*`linear.weight` has numbers up to 1e\+06"):
         ONNX.write(
             graph,

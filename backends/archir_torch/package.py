@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
+from archir.comparison import Difference, random_inputs
 from archir.errors import fail
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy
@@ -37,7 +38,6 @@ TOLERANCE = 1e-4
 MOST = 1 << 20
 """Largest batch that a package takes."""
 
-_DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 _METADATA = "archir.json"
 
 
@@ -127,8 +127,8 @@ def runner(path: Path, form: Form, inputs: Sequence[str], outputs: Sequence[str]
     def run(given: Arrays) -> dict[str, NDArray[Any]]:
         with torch.no_grad():
             found = loaded(*(torch.from_numpy(np.asarray(given[name])) for name in inputs))
-        computed = found if isinstance(found, dict) else {outputs[0]: found}
-        return {name: computed[name].numpy() for name in outputs}
+        computed = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
+        return {name: computed[name].numpy() for name in outputs if name in computed}
 
     return run
 
@@ -145,27 +145,12 @@ def compare(
 ) -> Report:
     """Compare a package with a network on random inputs. Raises ArchError (A0913) if they differ."""
     run = runner(path, form, [*inputs], outputs)
-    absolute, relative = 0.0, 0.0
+    worst = Difference()
     for batch in batches:
         given = random_inputs(inputs, batch, seed=batch)
         wanted, found = reference(given), run(given)
         for name in outputs:
-            difference = float(np.abs(found[name] - wanted[name]).max(initial=0))
-            absolute = max(absolute, difference)
-            relative = max(relative, difference / max(float(np.abs(wanted[name]).max(initial=0)), 1e-12))
-    if not relative <= tolerance:
-        raise fail("A0913", f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute)")
-    return Report(form, absolute, relative, tuple(batches), (path,))
-
-
-def random_inputs(inputs: Mapping[str, TensorType], batch: int, *, seed: int) -> dict[str, NDArray[Any]]:
-    """Normal numbers, or zeros and ones where an input holds integers, by name."""
-    rng = np.random.default_rng(seed)
-    found: dict[str, NDArray[Any]] = {}
-    for name, kind in inputs.items():
-        if kind.dtype not in _DTYPES:
-            raise fail("A0907", f"the input `{name}` is {kind}, of which numpy has no numbers to try")
-        shape = (batch, *kind.shape)
-        numbers = rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, 2, shape)
-        found[name] = numbers.astype(_DTYPES[kind.dtype])
-    return found
+            worst |= Difference.of(found[name], wanted[name])
+    if not worst.relative <= tolerance:
+        raise fail("A0913", f"{path} differs from the network by {worst}")
+    return Report(form, worst.absolute, worst.relative, tuple(batches), (path,))

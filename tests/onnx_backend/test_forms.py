@@ -29,7 +29,7 @@ def exported(graph: Graph, path: Path, **form: Any) -> Any:
     with torch.no_grad():
         for name, tensor in module.state_dict().items():
             if name.endswith(("running_mean", "running_var", "weight", "bias")):
-                tensor += torch.rand(tensor.shape, generator=generator)
+                tensor += torch.rand(tensor.shape, generator=generator) / 10
     return archir.export(graph, path, module, **form)
 
 
@@ -208,3 +208,29 @@ def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -
     with pytest.raises(ArchError, match=f"A0911.*{text}"):
         exported(archir.loads(SPACE).graph, tmp_path / "net.onnx", **form)
     assert not list(tmp_path.iterdir())
+
+
+INFINITE = """
+net infinite {
+    input x: f32[4]
+    output fine = x |> relu
+    output y = exp(x * 1000) - exp(x * 1000)
+}
+"""
+
+
+def test_numbers_that_are_not_finite_are_not_right(tmp_path: Path) -> None:
+    graph = archir.loads(INFINITE).graph
+    with pytest.raises(ArchError, match=r"A0913.*nan"):
+        archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
+
+
+def test_elements_of_every_type(tmp_path: Path) -> None:
+    """Truth values cannot be subtracted, and numpy has no bfloat16."""
+    text = "net types {{ input x: {0}[4]\n input z: f32[3]\n output y = x\n output w = z |> relu }}"
+    for kind in ("bool", "i32", "i64", "f16"):
+        graph = archir.loads(text.format(kind)).graph
+        assert archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph)).relative == 0
+    graph = archir.loads(text.format("bf16")).graph
+    with pytest.raises(ArchError, match=r"A0907.*bf16"):
+        archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))

@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 
 import archir
+from archir import certificates
 from archir.cli import main
 from archir.errors import ArchError
 from archir_torch import BACKEND as TORCH
@@ -130,6 +131,16 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
     monkeypatch.setattr("archir_torch.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
         written(exported)
+
+
+@pytest.mark.parametrize("changes", [{"form": "x"}, {"inputs": None}, {"inputs": {"image": {"shape": "x"}}}])
+def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
+    content = json.loads(certificates.beside(exported).read_text())
+    content.pop("sha256")
+    content["model"] |= changes
+    certificates.write(exported, content)
+    with pytest.raises(ArchError, match="A0917"):
+        TORCH.look(exported)
 
 
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

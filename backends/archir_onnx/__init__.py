@@ -79,7 +79,7 @@ class OnnxBackend:
         inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
         sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
         if deployed and not self.supports(graph):
-            graph, weights = deploy(graph, weights)
+            graph, weights = deploy(graph, weights, sizes)
         model = build(graph, weights, shape, metadata=metadata)
         with drafts(path) as draft:
             written = save(model, draft)

@@ -234,3 +234,26 @@ def test_elements_of_every_type(tmp_path: Path) -> None:
     graph = archir.loads(text.format("bf16")).graph
     with pytest.raises(ArchError, match=r"A0907.*bf16"):
         archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
+
+
+@pytest.mark.parametrize(
+    ("line", "operator"),
+    [
+        ("t |> rotary(heads=2)", "Range"),
+        ("attention(t, t, t, heads=4)", None),
+        ("concat(t, zero(t), axis=0)", "Shape"),
+        ("t |> linear(8) |> to_map", "Sqrt"),
+        ("t |> linear(8) |> to_map(height=8)", None),
+        ("t |> to_map(height=8)", None),
+        ("image |> slice(0, 8, axis=1)", "Slice"),
+    ],
+)
+@pytest.mark.parametrize("form", [{}, {"precision": "float16", "opset": 17}, {"attention": "decomposed"}])
+def test_tokens_of_images_of_any_size(line: str, operator: str | None, form: dict[str, Any], tmp_path: Path) -> None:
+    """As many tokens as there are pixels; and what does nothing at one size may do something at another."""
+    text = f"net n {{ input image: f32[8, 8, 8]\n t = image |> to_tokens\n output y = {line} }}"
+    graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
+    report = exported(graph, path, dynamic=OPEN, **form)
+    assert report.sizes == ((16, 16), (12, 12), (4, 4)) or "8" in line
+    assert report.relative < (1e-2 if form.get("precision") else 1e-5)
+    assert operator is None or operator in {node.op_type for node in onnx.load(path).graph.node}

@@ -187,11 +187,27 @@ def hostile(path: Path, **entries: str | None) -> Path:
         {"length": str(2**62)},
         {"length": "1"},
         {"__class__": "x"},
+        {"location": "net\0.data"},
+        {"offset": " 0"},
+        {"offset": "0_0"},
+        {"offset": "\N{ARABIC-INDIC DIGIT ZERO}"},
     ],
     ids=str,
 )
 def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | None]) -> None:
     assert code_of(lambda: external.read(hostile(apart, **entries))) == "A0916"
+
+
+def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
+    """An entry twice, and sizes whose product is right."""
+    whole = onnx.load(apart, load_external_data=False)
+    for change in (lambda tensor: tensor.external_data.add(key="location", value="net.onnx.data"),
+                   lambda tensor: tensor.dims.__setitem__(slice(0, 2), [-dim for dim in tensor.dims[:2]])):  # fmt: skip
+        proto = onnx.ModelProto()
+        proto.CopyFrom(whole)
+        change(next(tensor for tensor in proto.graph.initializer if len(tensor.dims) > 1))
+        apart.write_bytes(proto.SerializeToString())
+        assert code_of(lambda: external.read(apart)) == "A0916"
 
 
 @pytest.mark.parametrize("attribute", ["value", "sparse_value"])
@@ -219,6 +235,8 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert code_of(lambda: external.read(path)) == "A0916"
     assert code_of(lambda: ONNX.look(path)) == "A0916"
+    path.write_bytes(b"")
+    assert code_of(lambda: external.read(path)) == "A0916"
     path.write_bytes(np.random.default_rng(0).bytes(300))
     assert code_of(lambda: external.read(path)) == "A0916"
 

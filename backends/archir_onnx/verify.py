@@ -156,7 +156,7 @@ def verify(
     sessions, refusal = _sessions(path, form, providers)
     batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
     kinds = [dict(inputs), *({name: _sized(kind, size) for name, kind in inputs.items()} for size in sizes)]
-    worst, count = Difference(), 0
+    worst = Difference()
     for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
         wanted = reference(seen(asked, form))
         for running in sessions:
@@ -169,10 +169,8 @@ def verify(
         raise fail("A0913", text, None, hint)
     if not sessions:
         return Report(float("nan"), float("nan"), (), (), nodes, tolerance=tolerance, note=refusal)
-    if real is not None:
-        count = len(next(iter(real.values())))
     ran = tuple(running.get_providers()[0] for running in sessions)
-    return Report(worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, count, tuple(sizes))
+    return Report(worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, _real(real, form), tuple(sizes))
 
 
 def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[list[Any], str]:
@@ -200,11 +198,17 @@ def _asked(
         for batch in batches if position == 0 else batches[:1]:
             yield {name: _random(rng, batch, kind, form) for name, kind in inputs.items()}
     if real is not None:
-        count = len(next(iter(real.values())))
-        step = count if "batch" in form.dynamic else form.batch
-        for start in range(0, count - step + 1, step):
+        count = _real(real, form)
+        step = max(count, 1) if "batch" in form.dynamic else form.batch
+        for start in range(0, count, step):
             part = {name: array[start : start + step] for name, array in real.items()}
             yield part if form.pixels is None else pictures(part, form.pixels)
+
+
+def _real(real: Arrays | None, form: Form) -> int:
+    """How many real samples a model is asked for: whole batches of them."""
+    count = 0 if real is None else len(next(iter(real.values())))
+    return count if "batch" in form.dynamic else count - count % form.batch
 
 
 def _sized(kind: TensorType, size: tuple[int, int]) -> TensorType:

@@ -202,6 +202,10 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
         ({"opset": 27}, "opset 27 is not supported"),
         ({"precision": "float8"}, "there is no precision `float8`"),
         ({"dynamic": ("depth",)}, "there is no axis `depth`"),
+        ({"dynamic": (), "batch": 0}, "1 sample at least"),
+        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "pixels need"),
+        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "pixels need"),
+        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "pixels need"),
     ],
 )
 def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -> None:
@@ -257,3 +261,26 @@ def test_tokens_of_images_of_any_size(line: str, operator: str | None, form: dic
     assert report.sizes == ((16, 16), (12, 12), (4, 4)) or "8" in line
     assert report.relative < (1e-2 if form.get("precision") else 1e-5)
     assert operator is None or operator in {node.op_type for node in onnx.load(path).graph.node}
+
+
+def test_outputs_that_are_called_like_inputs(tmp_path: Path) -> None:
+    text = """net names {
+        input x: f32[3]
+        input x_output_output: f32[3]
+        output x_output = x |> relu
+        output x = x |> tanh
+        output x_output_output = x_output_output |> exp
+    }"""
+    graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
+    assert exported(graph, path).relative < 1e-6
+    names = [one.name for one in onnx.load(path).graph.output]
+    assert names == ["x_output", "x_output_output_output", "x_output_output_output_output"]
+
+
+def test_real_samples_that_fill_no_batch_are_not_counted(tmp_path: Path) -> None:
+    graph = archir.loads("net n { input x: f32[4]\n output y = x |> relu }").graph
+    for batch, count in ((2, 4), (5, 5), (6, 0)):
+        real = {"x": np.ones((5, 4), np.float32)}
+        report = exported(graph, tmp_path / "net.onnx", dynamic=(), batch=batch, real=real)
+        assert report.real == count
+    assert exported(graph, tmp_path / "net.onnx", real={"x": np.ones((0, 4), np.float32)}).real == 0

@@ -83,13 +83,8 @@ def _check(tensor: onnx.TensorProto, path: Path) -> None:
     if unknown := sorted(entries.keys() - _KEYS):
         raise fail("A0916", f"{where} has an entry `{unknown[0]}`, which means nothing")
     location = entries.get("location", "")
-    if (
-        not location
-        or "\0" in location
-        or "\\" in location
-        or len(PurePosixPath(location).parts) != 1
-        or location in (".", "..")
-    ):
+    odd = location in ("", ".", "..") or any(character in location for character in "\0\\")
+    if odd or len(PurePosixPath(location).parts) != 1:
         raise fail("A0916", f"{where} is said to be in `{location}`, which is no file of the model's folder")
     beside = path.parent / location
     try:

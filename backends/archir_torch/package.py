@@ -7,8 +7,6 @@ package is a shared library. What is loaded here was just written, or is what it
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,30 +70,29 @@ def deployed(graph: Graph, weights: Arrays) -> Network:
 def write(
     module: Network, inputs: Mapping[str, TensorType], path: Path, form: Form, metadata: Mapping[str, str]
 ) -> None:
-    """Write a module in evaluation mode as a package. Raises ArchError (A0907) where torch cannot."""
+    """Write a module as it is in evaluation as a package. Raises ArchError (A0907) where torch cannot."""
     examples = [torch.from_numpy(array) for array in random_inputs(inputs, 2, seed=0).values()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
-        temporary = str(Path(folder) / path.name)  # packages know their names
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, about its own code
-            program = _exported(module.eval(), examples)
-            if form == "exported":
-                torch.export.save(program, temporary, extra_files={_METADATA: json.dumps(dict(metadata))})
-            else:
-                _compile(program, temporary, metadata)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about its own code
+        program = _exported(module, examples)
+        if form == "exported":
+            torch.export.save(program, str(path), extra_files={_METADATA: json.dumps(dict(metadata))})
+        else:
+            _compile(program, str(path), metadata)
 
 
 def _exported(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
     batch = Dim("batch", min=1, max=MOST)
+    training = module.training
+    module.eval()
     try:
         with torch.no_grad():
             shapes = {"inputs": tuple({0: batch} for _ in examples)}
             return torch.export.export(module, tuple(examples), dynamic_shapes=shapes)
     except Exception as error:  # torch's errors have no common class of their own
         raise fail("A0907", f"torch cannot export the network: {_first_line(error)}") from error
+    finally:
+        module.train(training)
 
 
 def _compile(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:

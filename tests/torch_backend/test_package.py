@@ -143,6 +143,32 @@ def test_certificates_of_something_else(exported: Path, changes: dict[str, Any])
         TORCH.look(exported)
 
 
+def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {file.name: file.read_bytes() for file in exported.parent.iterdir()}
+    runner = package.runner
+
+    def wrong(*arguments: Any) -> Any:
+        run = runner(*arguments)
+        return lambda given: {name: array + 1 for name, array in run(given).items()}
+
+    monkeypatch.setattr("archir_torch.package.runner", wrong)
+    with pytest.raises(ArchError, match=r"A0913"):
+        written(exported)
+    assert {file.name: file.read_bytes() for file in exported.parent.iterdir()} == before
+
+
+def test_a_module_stays_in_its_mode_where_torch_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("torch.export.export", refused)
+    graph = archir.loads(SMALL, name="small").graph
+    module = TORCH.lower(graph).train()
+    with pytest.raises(ArchError, match=r"A0907"):
+        TORCH.package(graph, tmp_path / "small.pt2", module, "exported", deployed=False)
+    assert module.training
+
+
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.arch").write_text(archir.format(SMALL))

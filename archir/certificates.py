@@ -11,9 +11,13 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from archir.comparison import Difference
 from archir.errors import fail
 from archir.files import sha256, write_atomic
 
@@ -40,6 +44,26 @@ def beside(path: Path) -> Path:
 def facts(file: Path) -> dict[str, Any]:
     """The hash and the size of a file."""
     return {"sha256": sha256(file), "bytes": file.stat().st_size}
+
+
+def shown(outputs: Mapping[str, ArrayLike]) -> dict[str, list[float]]:
+    """What a certificate keeps of outputs."""
+    return {name: np.asarray(array, np.float64).reshape(-1)[:SHOWN].tolist() for name, array in outputs.items()}
+
+
+def compare(path: Path, where: str, found: Mapping[str, ArrayLike], known: Mapping[str, Any]) -> float:
+    """The largest relative difference of outputs to those that a certificate knows.
+
+    Raises ArchError: A0918 (they are others), A0913 (they differ by more than its tolerance).
+    """
+    wanted, worst = known["computed"]["outputs"], Difference()
+    for name, numbers in {**dict.fromkeys(wanted), **shown(found)}.items():
+        if numbers is None or len(numbers) != len(wanted.get(name, ())):
+            raise fail("A0918", f"{path} has an output `{name}` that is not the one that was certified")
+        worst |= Difference.of(numbers, wanted[name])
+    if not worst.relative <= known["computed"]["tolerance"]:
+        raise fail("A0913", f"{path} computes something else on {where}: {worst}")
+    return worst.relative
 
 
 def write(path: Path, content: Mapping[str, Any]) -> Path:
@@ -78,4 +102,22 @@ def _read(path: Path) -> dict[str, Any]:
         raise fail("A0917", f"{path} is no certificate", None, hint)
     if content.pop("sha256", None) != _digest(content):
         raise fail("A0917", f"the certificate {path} was changed", None, hint)
+    if not _whole(content):
+        raise fail("A0917", f"{path} lacks what certificates have", None, hint)
     return content
+
+
+def _whole(content: Mapping[str, Any]) -> bool:
+    """Whether all that is read is there, and files are those of a folder: anybody can seal anything."""
+    match content:
+        case {
+            "files": dict(files),
+            "model": {"metadata": dict()},
+            "computed": {"tolerance": int() | float(), "outputs": dict(outputs)},
+            "versions": {"archir": str()},
+        }:
+            numbers = [one for values in outputs.values() for one in (values if isinstance(values, list) else [None])]
+            return all(isinstance(one, int | float) for one in numbers) and all(
+                PurePath(name).name == name for name in files
+            )
+    return False

@@ -39,6 +39,10 @@ def drafts(path: Path) -> Iterator[Path]:
         draft = Path(folder) / path.name
         yield draft
         made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        for file in made:
+            file.chmod(0o644)
+            with file.open("rb+") as stream:
+                os.fsync(stream.fileno())
         for file in made:  # what belongs to the file that was asked for comes before it
             os.replace(file, path.parent / file.name)
     sync_folder(path.parent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +19,29 @@ from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold
 from archir.passes.prune import prune
+from archir.passes.resize import resize
 
 Arrays = Mapping[str, NDArray[Any]]
 """Weights by their names in the state dict."""
 
 
-def deploy(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[Any]]]:
+def deploy(
+    graph: Graph, weights: Arrays, sizes: Sequence[tuple[int, int]] = ()
+) -> tuple[Graph, dict[str, NDArray[Any]]]:
     """A graph without choices and its weights, made ready: without dropout, batch norms and padding inside of
-    convolutions and linear maps, what does nothing dropped, and what is computed twice computed once."""
-    return fold_norm(fold_pad(cse(fold(_certain(expand(graph))))), weights)
+    convolutions and linear maps, what does nothing dropped, and what is computed twice computed once.
+
+    `sizes` are other heights and widths of images that this must be right for, too.
+    """
+    certain = _certain(expand(graph))
+    folded = fold(certain)
+    # a slice of all there is does nothing, until there is more
+    alike = all(_steps(fold(resize(certain, *size))) == _steps(resize(folded, *size)) for size in sizes)
+    return fold_norm(fold_pad(cse(folded if alike else certain)), weights)
+
+
+def _steps(graph: Graph) -> list[object]:
+    return [*((graph[number].op, graph.operands(number)) for number in graph), graph.outputs]
 
 
 def _certain(graph: Graph) -> Graph:

@@ -33,7 +33,7 @@ from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
 from archir_onnx.model import build, supports
 from archir_onnx.speed import OnnxRuns
-from archir_onnx.verify import TOLERANCES, Report, check, session, verify
+from archir_onnx.verify import TOLERANCES, Report, check, run, session, verify
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -79,7 +79,7 @@ class OnnxBackend:
         inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
         sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
         if deployed and not self.supports(graph):
-            graph, weights = deploy(graph, weights)
+            graph, weights = deploy(graph, weights, sizes)
         model = build(graph, weights, shape, metadata=metadata)
         with drafts(path) as draft:
             written = save(model, draft)
@@ -135,10 +135,8 @@ class OnnxBackend:
         }
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
-        """Run a model file on arrays."""
-        running = session(path)
-        names = [output.name for output in running.get_outputs()]
-        return dict(zip(names, running.run(names, {name: np.asarray(x) for name, x in inputs.items()}), strict=True))
+        """Run a model file on arrays. Raises ArchError (A0914)."""
+        return run(session(path), {name: np.asarray(x) for name, x in inputs.items()})
 
     def prepared(self, network: Graph | Path, path: Path) -> Path:
         """The model file that `runs` takes: one that is there, looked at, or at `path` what `write` makes of a network

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.comparison import random_input
 from archir.costs.machine import clock, cores, gpu, processor
 from archir.costs.timing import Timed
 from archir.ir.graph import Graph, state_name
@@ -19,7 +20,7 @@ from archir.ir.op import Weight
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.model import build
-from archir_onnx.verify import random_input, session
+from archir_onnx.verify import session
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 

@@ -153,17 +153,20 @@ class Builder:
         """A part of one axis."""
         return self.node("Slice", x, self.constant([start]), self.constant([end]), self.constant([axis]))
 
+    def tokens(self, kind: TensorType) -> int:
+        """The number of tokens, for `reshape`: -1 where sizes are open, of which it may depend."""
+        return -1 if self.form.resizable else kind.shape[0]
+
     def heads(self, x: str, heads: int, kind: TensorType) -> str:
         """Tokens [B, N, D] or a map [B, C, H, W] as [B, heads, positions, channels per head]."""
         if kind.rank == 2:
-            tokens, features = kind.shape
-            return self.transpose(self.reshape(x, tokens, heads, features // heads), 0, 2, 1, 3)
+            return self.transpose(self.reshape(x, self.tokens(kind), heads, kind.channels // heads), 0, 2, 1, 3)
         return self.transpose(self.reshape(x, heads, kind.channels // heads, -1), 0, 1, 3, 2)
 
     def unheads(self, x: str, kind: TensorType, like: str) -> str:
         """The inverse of `heads`, for a result of type `kind`, a map as large as `like`."""
         if kind.rank == 2:
-            return self.reshape(self.transpose(x, 0, 2, 1, 3), *kind.shape)
+            return self.reshape(self.transpose(x, 0, 2, 1, 3), self.tokens(kind), kind.channels)
         return self.reshape(self.transpose(x, 0, 1, 3, 2), *kind.shape, like=like)
 
 

@@ -24,6 +24,8 @@ def read(path: Path) -> onnx.ModelProto:
         raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
     except Exception as error:  # protobuf's, which has no types to name it by
         raise fail("A0916", f"{path} is no ONNX model: {error}") from None
+    if not model.HasField("graph"):
+        raise fail("A0916", f"{path} is no ONNX model: it has no graph")
     for tensor in _all(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check(tensor, path)
@@ -76,10 +78,13 @@ def _check(tensor: onnx.TensorProto, path: Path) -> None:
     """Raise ArchError (A0916) unless a tensor's data is a part of an ordinary file in the model's folder."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     where = f"the data of `{tensor.name}` in {path}"
+    if len(entries) < len(tensor.external_data):
+        raise fail("A0916", f"{where} has an entry twice: readers may take either")
     if unknown := sorted(entries.keys() - _KEYS):
         raise fail("A0916", f"{where} has an entry `{unknown[0]}`, which means nothing")
     location = entries.get("location", "")
-    if not location or "\\" in location or len(PurePosixPath(location).parts) != 1 or location in (".", ".."):
+    odd = location in ("", ".", "..") or any(character in location for character in "\0\\")
+    if odd or len(PurePosixPath(location).parts) != 1:
         raise fail("A0916", f"{where} is said to be in `{location}`, which is no file of the model's folder")
     beside = path.parent / location
     try:
@@ -89,13 +94,23 @@ def _check(tensor: onnx.TensorProto, path: Path) -> None:
     if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
         raise fail("A0916", f"{where} is in {beside}, which is a link or no file", None, "put a copy in its place")
     try:
-        offset, length = (int(entries.get(key, standing)) for key, standing in (("offset", "0"), ("length", "-1")))
+        offset, length = (_number(entries.get(key, standing)) for key, standing in (("offset", "0"), ("length", "-1")))
     except ValueError:
         raise fail("A0916", f"{where} has an offset or a length that is no number") from None
     size = _bytes(tensor)
+    if any(dim < 0 for dim in tensor.dims):
+        raise fail("A0916", f"`{tensor.name}` in {path} has a negative size")
     if offset < 0 or offset + size > facts.st_size or length not in (-1, size):
         text = f"{where} is said to be {length} bytes from {offset} on, of {facts.st_size}; it needs {size}"
         raise fail("A0916", text)
+
+
+def _number(text: str) -> int:
+    """A number as all readers take it: Python alone reads blanks, underscores and digits of other scripts."""
+    number = int(text)
+    if str(number) != text:
+        raise ValueError(text)
+    return number
 
 
 def _bytes(tensor: onnx.TensorProto) -> int:

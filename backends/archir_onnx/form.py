@@ -35,6 +35,12 @@ class Pixels:
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
+    @property
+    def whole(self) -> bool:
+        """Whether there are finite numbers for as many channels, and none is divided by 0."""
+        finite = bool(np.isfinite((*self.mean, *self.std)).all())
+        return finite and len(self.mean) == len(self.std) and 0 not in self.std
+
 
 @dataclass(frozen=True)
 class Form:
@@ -81,6 +87,10 @@ class Form:
             found.append(Diagnostic("A0911", f"opset {self.opset} has no attention; opsets have from 23 on"))
         if unknown := [axis for axis in self.dynamic if axis not in AXES]:
             found.append(Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic"))
+        if self.batch < 1:
+            found.append(Diagnostic("A0911", f"a batch has 1 sample at least, not {self.batch}"))
+        if self.pixels is not None and not self.pixels.whole:
+            found.append(Diagnostic("A0911", "pixels need a mean and a deviation, not 0, for each channel"))
         return found
 
     def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:

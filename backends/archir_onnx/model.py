@@ -17,7 +17,7 @@ from onnx import helper
 from archir import __version__
 from archir.backends import unlowered
 from archir.errors import ArchError, Diagnostic, fail, listed
-from archir.ir.graph import Graph, state_name
+from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx import lowerings  # noqa: F401  (registers the rules)
@@ -37,7 +37,7 @@ def supports(graph: Graph, form: Form = PLAIN) -> list[Diagnostic]:
 
 def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mapping[str, str] | None = None) -> Model:
     """The model of a graph without choices. Weights go by state-dict names; an output that is called like an input is
-    called `NAME_output`, since names are unique in ONNX.
+    called `NAME_output`, or as many times `_output` as it takes, since names are unique in ONNX.
 
     Raises ArchError (A0901, A0904, A0911: it cannot be lowered; A0912: weights are missing or have other shapes; A0931:
     float16 does not hold them; A0933: it takes no image).
@@ -68,7 +68,7 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
         values[number] = lower_node(builder, node.op, [values[operand] for operand in graph.operands(number)], named)
     if missing:
         raise fail("A0912", f"{len(missing)} weights are missing or have other shapes: {listed(missing, 4)}")
-    results = {name if name not in inputs else f"{name}_output": number for name, number in graph.outputs.items()}
+    results = _results(graph)
     for name, number in results.items():
         builder.scope = name
         given(builder, name, values[number], types[number])
@@ -85,6 +85,19 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
     properties(model, {"net": graph.name, **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
+
+
+def _results(graph: Graph) -> dict[str, NodeId]:
+    """The outputs by the names that they have in the model, in their order."""
+    taken = {*graph.inputs, *graph.outputs}
+    results: dict[str, NodeId] = {}
+    for name, number in graph.outputs.items():
+        if name in graph.inputs:
+            while name in taken:
+                name = f"{name}_output"
+        taken.add(name)
+        results[name] = number
+    return results
 
 
 def _drop_unused(builder: Builder, outputs: list[str]) -> None:

@@ -16,6 +16,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.comparison import Difference, random_input
 from archir.errors import ArchError, fail
 from archir.types import TensorType
 from archir_onnx.edges import pictures, seen
@@ -30,7 +31,6 @@ TOLERANCE = TOLERANCES["float32"]
 CPU = "CPUExecutionProvider"
 _BATCHES = (1, 3)
 
-_DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 _LIBRARIES = {
     "CUDAExecutionProvider": ("libcuda.so.1",),
     "TensorrtExecutionProvider": ("libcuda.so.1", "libnvinfer.so.10"),
@@ -116,6 +116,15 @@ def _lacking(provider: str) -> str:
     return ""
 
 
+def run(running: Any, given: Arrays, names: Sequence[str] | None = None) -> dict[str, NDArray[Any]]:
+    """What a session computes: all outputs, or some. Raises ArchError (A0914) where it cannot."""
+    asked = [*names] if names is not None else [output.name for output in running.get_outputs()]
+    try:
+        return dict(zip(asked, map(np.asarray, running.run(asked, dict(given))), strict=True))
+    except Exception as error:  # onnxruntime's errors have no common class of their own
+        raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
+
+
 def check(model: onnx.ModelProto | Path) -> None:
     """The checker, with full shape inference. Raises ArchError (A0915)."""
     try:
@@ -147,27 +156,21 @@ def verify(
     sessions, refusal = _sessions(path, form, providers)
     batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
     kinds = [dict(inputs), *({name: _sized(kind, size) for name, kind in inputs.items()} for size in sizes)]
-    absolute, relative, count = 0.0, 0.0, 0
+    worst = Difference()
     for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
         wanted = reference(seen(asked, form))
         for running in sessions:
-            names = [output.name for output in running.get_outputs()]
-            for found, value in zip(running.run(names, asked), wanted.values(), strict=True):
-                difference = float(np.abs(found - value).max(initial=0))
-                absolute = max(absolute, difference)
-                relative = max(relative, difference / max(float(np.abs(value).max(initial=0)), 1e-12))
-    if not relative <= tolerance:
-        raise fail(
-            "A0913",
-            f"the model {path.name} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute), "
-            f"more than {tolerance:.0e}",
-        )
+            for found, value in zip(run(running, asked).values(), wanted.values(), strict=True):
+                worst |= Difference.of(found, value)
+    if not worst.relative <= tolerance:
+        infinite = form.precision == "float16" and not np.isfinite(worst.relative)
+        hint = "float16 ends at 65504: take bfloat16, or stay with float32" if infinite else None
+        text = f"the model {path.name} differs from the network by {worst}, more than {tolerance:.0e}"
+        raise fail("A0913", text, None, hint)
     if not sessions:
         return Report(float("nan"), float("nan"), (), (), nodes, tolerance=tolerance, note=refusal)
-    if real is not None:
-        count = len(next(iter(real.values())))
     ran = tuple(running.get_providers()[0] for running in sessions)
-    return Report(absolute, relative, batches, ran, nodes, (), tolerance, count, tuple(sizes))
+    return Report(worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, _real(real, form), tuple(sizes))
 
 
 def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[list[Any], str]:
@@ -195,11 +198,17 @@ def _asked(
         for batch in batches if position == 0 else batches[:1]:
             yield {name: _random(rng, batch, kind, form) for name, kind in inputs.items()}
     if real is not None:
-        count = len(next(iter(real.values())))
-        step = count if "batch" in form.dynamic else form.batch
-        for start in range(0, count - step + 1, step):
+        count = _real(real, form)
+        step = max(count, 1) if "batch" in form.dynamic else form.batch
+        for start in range(0, count, step):
             part = {name: array[start : start + step] for name, array in real.items()}
             yield part if form.pixels is None else pictures(part, form.pixels)
+
+
+def _real(real: Arrays | None, form: Form) -> int:
+    """How many real samples a model is asked for: whole batches of them."""
+    count = 0 if real is None else len(next(iter(real.values())))
+    return count if "batch" in form.dynamic else count - count % form.batch
 
 
 def _sized(kind: TensorType, size: tuple[int, int]) -> TensorType:
@@ -211,10 +220,3 @@ def _random(rng: np.random.Generator, batch: int, kind: TensorType, form: Form) 
         return random_input(rng, batch, kind)
     channels, height, width = kind.shape
     return rng.integers(0, 256, (batch, height, width, channels), dtype=np.uint8)
-
-
-def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
-    """A batch of normal numbers, or of zeros and ones where the type holds integers."""
-    if kind.dtype.startswith(("i", "b")) and kind.dtype != "bf16":
-        return rng.integers(0, 2, (batch, *kind.shape)).astype(_DTYPES[kind.dtype])
-    return rng.standard_normal((batch, *kind.shape)).astype(_DTYPES[kind.dtype])

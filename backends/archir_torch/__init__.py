@@ -18,6 +18,7 @@ from torch import nn
 from archir import __version__
 from archir.certificates import Verified
 from archir.errors import Diagnostic, fail, suggest
+from archir.files import drafts
 from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
@@ -85,19 +86,18 @@ class TorchBackend:
     ) -> package.Report:
         """Write a network as a package of torch, compare it with the module, and write its certificate beside it.
 
-        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. Raises ArchError
-        (A0907, A0913).
+        It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. What was there before
+        stays if the package cannot be made, or computes something else. Raises ArchError (A0907, A0913).
         """
         inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
         facts = {"net": graph.name, "archir": __version__, **(metadata or {})}
         written = package.deployed(graph, self.arrays(module)) if deployed else module
-        training = module.training
-        package.write(written, inputs, path, form, facts)
-        module.train(training)
         reference = self.runner(module)
-        report = package.compare(path, form, reference, inputs, [*graph.outputs])
-        certify(path, report, reference, inputs, facts)
-        return report
+        with drafts(path) as draft:
+            package.write(written, inputs, draft, form, facts)
+            report = package.compare(draft, form, reference, inputs, [*graph.outputs])
+            certify(draft, report, reference, inputs, facts)
+        return replace(report, files=(path,))
 
     def look(self, path: Path, devices: Sequence[str] = ("cpu",)) -> Verified:
         """Compare a package with its certificate. Raises ArchError (A0913 to A0918)."""

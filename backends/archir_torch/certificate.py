@@ -5,15 +5,16 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, get_args
 
-import numpy as np
 import torch
 
 from archir import __version__, certificates
-from archir.certificates import SEED, SHOWN, Verified
+from archir.certificates import SEED, Verified
+from archir.comparison import random_inputs
 from archir.errors import fail
 from archir.types import TensorType
-from archir_torch.package import TOLERANCE, Report, Runner, random_inputs, runner
+from archir_torch.package import TOLERANCE, Form, Report, Runner, runner
 
 
 def certify(
@@ -37,10 +38,7 @@ def certify(
         },
         "computed": {
             "seed": SEED, "tolerance": TOLERANCE,
-            "outputs": {
-                name: [float(value) for value in np.asarray(array, np.float64).reshape(-1)[:SHOWN]]
-                for name, array in computed.items()
-            },
+            "outputs": certificates.shown(computed),
         },
         "versions": {"archir": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }  # fmt: skip
@@ -56,19 +54,18 @@ def look(path: Path, devices: Sequence[str] = ("cpu",)) -> Verified:
     if any(device != "cpu" for device in devices):
         raise fail("A0914", "packages are written for the CPU", None, "--on cpu")
     known = certificates.read(path)
-    if path.name not in known["files"] or "form" not in known["model"]:
+    kinds = _inputs(known["model"].get("inputs"))
+    form = known["model"].get("form")
+    if path.name not in known["files"] or form not in get_args(Form) or kinds is None:
         raise fail("A0917", f"the certificate of {path} is one of something else")
-    computed, inputs = known["computed"], known["model"]["inputs"]
-    kinds = {name: TensorType(tuple(one["shape"]), one["dtype"]) for name, one in inputs.items()}
-    run = runner(path, known["model"]["form"], [*kinds], [*computed["outputs"]])
-    worst = 0.0
-    for name, array in run(random_inputs(kinds, 1, seed=computed["seed"])).items():
-        wanted = np.array(computed["outputs"][name])
-        found = np.asarray(array, np.float64).reshape(-1)[:SHOWN]
-        if wanted.shape != found.shape:
-            raise fail("A0918", f"{path} has an output `{name}` that is not the one that was certified")
-        scale = max(float(np.abs(wanted).max(initial=0)), 1e-12)
-        worst = max(worst, float(np.abs(found - wanted).max(initial=0)) / scale)
-    if not worst <= computed["tolerance"]:
-        raise fail("A0913", f"{path} computes something else: {worst:.2e} relative")
-    return Verified(tuple(known["files"]), {"torch CPU": worst}, known)
+    run = runner(path, form, [*kinds], [*known["computed"]["outputs"]])
+    found = run(random_inputs(kinds, 1, seed=SEED))
+    return Verified(tuple(known["files"]), {"torch CPU": certificates.compare(path, "CPU", found, known)}, known)
+
+
+def _inputs(said: Any) -> dict[str, TensorType] | None:
+    """The types of inputs; None if that is not what is said."""
+    try:
+        return {name: TensorType(tuple(map(int, one["shape"])), one["dtype"]) for name, one in said.items()}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None

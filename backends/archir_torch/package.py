@@ -7,8 +7,6 @@ package is a shared library. What is loaded here was just written, or is what it
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
+from archir.comparison import Difference, random_inputs
 from archir.errors import fail
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy
@@ -37,7 +36,6 @@ TOLERANCE = 1e-4
 MOST = 1 << 20
 """Largest batch that a package takes."""
 
-_DTYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i32": np.int32, "bool": np.bool_}
 _METADATA = "archir.json"
 
 
@@ -72,30 +70,29 @@ def deployed(graph: Graph, weights: Arrays) -> Network:
 def write(
     module: Network, inputs: Mapping[str, TensorType], path: Path, form: Form, metadata: Mapping[str, str]
 ) -> None:
-    """Write a module in evaluation mode as a package. Raises ArchError (A0907) where torch cannot."""
+    """Write a module as it is in evaluation as a package. Raises ArchError (A0907) where torch cannot."""
     examples = [torch.from_numpy(array) for array in random_inputs(inputs, 2, seed=0).values()]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
-        temporary = str(Path(folder) / path.name)  # packages know their names
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, about its own code
-            program = _exported(module.eval(), examples)
-            if form == "exported":
-                torch.export.save(program, temporary, extra_files={_METADATA: json.dumps(dict(metadata))})
-            else:
-                _compile(program, temporary, metadata)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, about its own code
+        program = _exported(module, examples)
+        if form == "exported":
+            torch.export.save(program, str(path), extra_files={_METADATA: json.dumps(dict(metadata))})
+        else:
+            _compile(program, str(path), metadata)
 
 
 def _exported(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
     batch = Dim("batch", min=1, max=MOST)
+    training = module.training
+    module.eval()
     try:
         with torch.no_grad():
             shapes = {"inputs": tuple({0: batch} for _ in examples)}
             return torch.export.export(module, tuple(examples), dynamic_shapes=shapes)
     except Exception as error:  # torch's errors have no common class of their own
         raise fail("A0907", f"torch cannot export the network: {_first_line(error)}") from error
+    finally:
+        module.train(training)
 
 
 def _compile(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:
@@ -127,8 +124,8 @@ def runner(path: Path, form: Form, inputs: Sequence[str], outputs: Sequence[str]
     def run(given: Arrays) -> dict[str, NDArray[Any]]:
         with torch.no_grad():
             found = loaded(*(torch.from_numpy(np.asarray(given[name])) for name in inputs))
-        computed = found if isinstance(found, dict) else {outputs[0]: found}
-        return {name: computed[name].numpy() for name in outputs}
+        computed = found if isinstance(found, dict) else dict.fromkeys(outputs, found)
+        return {name: computed[name].numpy() for name in outputs if name in computed}
 
     return run
 
@@ -145,27 +142,12 @@ def compare(
 ) -> Report:
     """Compare a package with a network on random inputs. Raises ArchError (A0913) if they differ."""
     run = runner(path, form, [*inputs], outputs)
-    absolute, relative = 0.0, 0.0
+    worst = Difference()
     for batch in batches:
         given = random_inputs(inputs, batch, seed=batch)
         wanted, found = reference(given), run(given)
         for name in outputs:
-            difference = float(np.abs(found[name] - wanted[name]).max(initial=0))
-            absolute = max(absolute, difference)
-            relative = max(relative, difference / max(float(np.abs(wanted[name]).max(initial=0)), 1e-12))
-    if not relative <= tolerance:
-        raise fail("A0913", f"{path} differs from the network by {relative:.2e} relative ({absolute:.2e} absolute)")
-    return Report(form, absolute, relative, tuple(batches), (path,))
-
-
-def random_inputs(inputs: Mapping[str, TensorType], batch: int, *, seed: int) -> dict[str, NDArray[Any]]:
-    """Normal numbers, or zeros and ones where an input holds integers, by name."""
-    rng = np.random.default_rng(seed)
-    found: dict[str, NDArray[Any]] = {}
-    for name, kind in inputs.items():
-        if kind.dtype not in _DTYPES:
-            raise fail("A0907", f"the input `{name}` is {kind}, of which numpy has no numbers to try")
-        shape = (batch, *kind.shape)
-        numbers = rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, 2, shape)
-        found[name] = numbers.astype(_DTYPES[kind.dtype])
-    return found
+            worst |= Difference.of(found[name], wanted[name])
+    if not worst.relative <= tolerance:
+        raise fail("A0913", f"{path} differs from the network by {worst}")
+    return Report(form, worst.absolute, worst.relative, tuple(batches), (path,))

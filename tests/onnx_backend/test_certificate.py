@@ -117,6 +117,45 @@ def test_a_model_that_computes_something_else(model: Path) -> None:
     assert code_of(lambda: ONNX.look(model)) == "A0913"
 
 
+def sealed(path: Path, **changes: Any) -> None:
+    """A certificate with other parts, and the hash of those."""
+    content = json.loads(beside(path).read_text())
+    content.pop("sha256")
+    certificates.write(path, content | changes)
+
+
+@pytest.mark.parametrize("numbers", [[float("nan")] * 3, [float("inf")] * 3, [1.0], []])
+def test_numbers_that_are_none(model: Path, numbers: list[float]) -> None:
+    sealed(model, computed={"tolerance": 1e-4, "sizes": {}, "outputs": {"logits": numbers}})
+    assert code_of(lambda: ONNX.look(model)) in ("A0913", "A0918")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"files": None},
+        {"files": {"../net.onnx": {}}},
+        {"model": {}},
+        {"computed": {}},
+        {"computed": {"tolerance": "1", "sizes": {}, "outputs": {"logits": []}}},
+        {"computed": {"tolerance": 1, "sizes": {}, "outputs": {"logits": "abc"}}},
+        {"computed": {"tolerance": 1, "sizes": {"batch": -1}, "outputs": {}}},
+        {"computed": {"tolerance": 1, "sizes": [], "outputs": {}}},
+        {"computed": {"tolerance": 1, "outputs": {}}},
+        {"versions": None},
+    ],
+)
+def test_certificates_that_anybody_sealed(model: Path, changes: dict[str, Any]) -> None:
+    sealed(model, **changes)
+    assert code_of(lambda: ONNX.look(model)) == "A0917"
+
+
+def test_an_output_that_is_certified_must_be_there(model: Path) -> None:
+    outputs = json.loads(beside(model).read_text())["computed"]["outputs"]
+    sealed(model, computed={"tolerance": 1, "sizes": {}, "outputs": {**outputs, "more": [1.0]}})
+    assert code_of(lambda: ONNX.look(model)) == "A0918"
+
+
 def hostile(path: Path, **entries: str | None) -> Path:
     """A copy of a model whose first external tensor has other entries."""
     proto = onnx.load(path, load_external_data=False)
@@ -148,11 +187,27 @@ def hostile(path: Path, **entries: str | None) -> Path:
         {"length": str(2**62)},
         {"length": "1"},
         {"__class__": "x"},
+        {"location": "net\0.data"},
+        {"offset": " 0"},
+        {"offset": "0_0"},
+        {"offset": "\N{ARABIC-INDIC DIGIT ZERO}"},
     ],
     ids=str,
 )
 def test_data_that_is_not_where_it_may_be(apart: Path, entries: dict[str, str | None]) -> None:
     assert code_of(lambda: external.read(hostile(apart, **entries))) == "A0916"
+
+
+def test_data_that_readers_may_understand_otherwise(apart: Path) -> None:
+    """An entry twice, and sizes whose product is right."""
+    whole = onnx.load(apart, load_external_data=False)
+    for change in (lambda tensor: tensor.external_data.add(key="location", value="net.onnx.data"),
+                   lambda tensor: tensor.dims.__setitem__(slice(0, 2), [-dim for dim in tensor.dims[:2]])):  # fmt: skip
+        proto = onnx.ModelProto()
+        proto.CopyFrom(whole)
+        change(next(tensor for tensor in proto.graph.initializer if len(tensor.dims) > 1))
+        apart.write_bytes(proto.SerializeToString())
+        assert code_of(lambda: external.read(apart)) == "A0916"
 
 
 @pytest.mark.parametrize("attribute", ["value", "sparse_value"])
@@ -180,6 +235,8 @@ def test_what_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert code_of(lambda: external.read(path)) == "A0916"
     assert code_of(lambda: ONNX.look(path)) == "A0916"
+    path.write_bytes(b"")
+    assert code_of(lambda: external.read(path)) == "A0916"
     path.write_bytes(np.random.default_rng(0).bytes(300))
     assert code_of(lambda: external.read(path)) == "A0916"
 

@@ -29,7 +29,7 @@ def exported(graph: Graph, path: Path, **form: Any) -> Any:
     with torch.no_grad():
         for name, tensor in module.state_dict().items():
             if name.endswith(("running_mean", "running_var", "weight", "bias")):
-                tensor += torch.rand(tensor.shape, generator=generator)
+                tensor += torch.rand(tensor.shape, generator=generator) / 10
     return archir.export(graph, path, module, **form)
 
 
@@ -204,9 +204,85 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
         ({"opset": 27}, "opset 27 is not supported"),
         ({"precision": "float8"}, "there is no precision `float8`"),
         ({"dynamic": ("depth",)}, "there is no axis `depth`"),
+        ({"dynamic": (), "batch": 0}, "1 sample at least"),
+        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "pixels need"),
+        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "pixels need"),
+        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "pixels need"),
     ],
 )
 def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=f"A0911.*{text}"):
         exported(archir.loads(SPACE).graph, tmp_path / "net.onnx", **form)
     assert not list(tmp_path.iterdir())
+
+
+INFINITE = """
+net infinite {
+    input x: f32[4]
+    output fine = x |> relu
+    output y = exp(x * 1000) - exp(x * 1000)
+}
+"""
+
+
+def test_numbers_that_are_not_finite_are_not_right(tmp_path: Path) -> None:
+    graph = archir.loads(INFINITE).graph
+    with pytest.raises(ArchError, match=r"A0913.*nan"):
+        archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
+
+
+def test_elements_of_every_type(tmp_path: Path) -> None:
+    """Truth values cannot be subtracted, and numpy has no bfloat16."""
+    text = "net types {{ input x: {0}[4]\n input z: f32[3]\n output y = x\n output w = z |> relu }}"
+    for kind in ("bool", "i32", "i64", "f16"):
+        graph = archir.loads(text.format(kind)).graph
+        assert archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph)).relative == 0
+    graph = archir.loads(text.format("bf16")).graph
+    with pytest.raises(ArchError, match=r"A0907.*bf16"):
+        archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph))
+
+
+@pytest.mark.parametrize(
+    ("line", "operator"),
+    [
+        ("t |> rotary(heads=2)", "Range"),
+        ("attention(t, t, t, heads=4)", None),
+        ("concat(t, zero(t), axis=0)", "Shape"),
+        ("t |> linear(8) |> to_map", "Sqrt"),
+        ("t |> linear(8) |> to_map(height=8)", None),
+        ("t |> to_map(height=8)", None),
+        ("image |> slice(0, 8, axis=1)", "Slice"),
+    ],
+)
+@pytest.mark.parametrize("form", [{}, {"precision": "float16", "opset": 17}, {"attention": "decomposed"}])
+def test_tokens_of_images_of_any_size(line: str, operator: str | None, form: dict[str, Any], tmp_path: Path) -> None:
+    """As many tokens as there are pixels; and what does nothing at one size may do something at another."""
+    text = f"net n {{ input image: f32[8, 8, 8]\n t = image |> to_tokens\n output y = {line} }}"
+    graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
+    report = exported(graph, path, dynamic=OPEN, **form)
+    assert report.sizes == ((16, 16), (12, 12), (4, 4)) or "8" in line
+    assert report.relative < (1e-2 if form.get("precision") else 1e-5)
+    assert operator is None or operator in {node.op_type for node in onnx.load(path).graph.node}
+
+
+def test_outputs_that_are_called_like_inputs(tmp_path: Path) -> None:
+    text = """net names {
+        input x: f32[3]
+        input x_output_output: f32[3]
+        output x_output = x |> relu
+        output x = x |> tanh
+        output x_output_output = x_output_output |> exp
+    }"""
+    graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
+    assert exported(graph, path).relative < 1e-6
+    names = [one.name for one in onnx.load(path).graph.output]
+    assert names == ["x_output", "x_output_output_output", "x_output_output_output_output"]
+
+
+def test_real_samples_that_fill_no_batch_are_not_counted(tmp_path: Path) -> None:
+    graph = archir.loads("net n { input x: f32[4]\n output y = x |> relu }").graph
+    for batch, count in ((2, 4), (5, 5), (6, 0)):
+        real = {"x": np.ones((5, 4), np.float32)}
+        report = exported(graph, tmp_path / "net.onnx", dynamic=(), batch=batch, real=real)
+        assert report.real == count
+    assert exported(graph, tmp_path / "net.onnx", real={"x": np.ones((0, 4), np.float32)}).real == 0

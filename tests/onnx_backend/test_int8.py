@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from onnx import helper, inliner, numpy_helper
 
 import archir
 from archir.cli import main
-from archir.errors import ArchError
+from archir.errors import ArchError, fail
 from archir.images import Images
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.int8 import layers as lay
@@ -389,3 +390,24 @@ def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_p
         except ArchError as error:
             codes.add(error.diagnostics[0].code)
     assert {"A0915", "A0916"} <= codes <= {"A0914", "A0915", "A0916", "A2801", "A2802"}
+
+
+def test_what_was_there_stays_until_a_new_one_holds(
+    trained: Path, digits: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the model is written over itself."""
+    path = tmp_path / "net.onnx"
+    path.write_bytes(trained.read_bytes())
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise fail("A0914", "it does not run")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.modules["archir_onnx.int8.quantize"], "certify", refused)  # the package has its function
+        assert code_of(lambda: ONNX.quantize(path, path, digits)) == "A0914"
+    assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
+    assert path.read_bytes() == trained.read_bytes()
+    made = ONNX.quantize(path, path, digits)
+    assert {file.name for file in made.files} == {file.name for file in tmp_path.iterdir()}
+    assert path.stat().st_size == made.bytes_after < made.bytes_before
+    assert path.stat().st_mode & 0o777 == 0o644

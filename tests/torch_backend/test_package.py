@@ -13,6 +13,7 @@ import torch
 from click.testing import CliRunner
 
 import archir
+from archir import certificates
 from archir.cli import main
 from archir.errors import ArchError
 from archir_torch import BACKEND as TORCH
@@ -130,6 +131,42 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
     monkeypatch.setattr("archir_torch.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
         written(exported)
+
+
+@pytest.mark.parametrize("changes", [{"form": "x"}, {"inputs": None}, {"inputs": {"image": {"shape": "x"}}}])
+def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
+    content = json.loads(certificates.beside(exported).read_text())
+    content.pop("sha256")
+    content["model"] |= changes
+    certificates.write(exported, content)
+    with pytest.raises(ArchError, match="A0917"):
+        TORCH.look(exported)
+
+
+def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {file.name: file.read_bytes() for file in exported.parent.iterdir()}
+    runner = package.runner
+
+    def wrong(*arguments: Any) -> Any:
+        run = runner(*arguments)
+        return lambda given: {name: array + 1 for name, array in run(given).items()}
+
+    monkeypatch.setattr("archir_torch.package.runner", wrong)
+    with pytest.raises(ArchError, match=r"A0913"):
+        written(exported)
+    assert {file.name: file.read_bytes() for file in exported.parent.iterdir()} == before
+
+
+def test_a_module_stays_in_its_mode_where_torch_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("torch.export.export", refused)
+    graph = archir.loads(SMALL, name="small").graph
+    module = TORCH.lower(graph).train()
+    with pytest.raises(ArchError, match=r"A0907"):
+        TORCH.package(graph, tmp_path / "small.pt2", module, "exported", deployed=False)
+    assert module.training
 
 
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from archir.errors import fail
 from archir.images import Images
+from archir_onnx.verify import run
 
 BATCH = 64
 """Images at a time where the model does not say how many."""
@@ -64,17 +65,9 @@ def batches(
         yield {entrance.name: entrance.fed(filled, known.mean, known.std)}, len(some)
 
 
-def run(running: Any, given: dict[str, Array], names: list[str] | None = None) -> list[Array]:
-    """What a session computes: all outputs, or some. Raises ArchError (A0914) where it cannot."""
-    try:
-        return [np.asarray(one) for one in running.run(names, given)]
-    except Exception as error:  # onnxruntime's errors have no common class of their own
-        raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
-
-
 def outputs(running: Any, entrance: ImageInput, images: Array, known: Images) -> list[Array]:
     """Each output of a session, for all images. Raises ArchError (A0914)."""
-    found = [[one[:count] for one in run(running, given)] for given, count in batches(entrance, images, known)]
+    found = [[one[:count] for one in run(running, given).values()] for given, count in batches(entrance, images, known)]
     return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 import onnx
 
 from archir.errors import fail
-from archir.files import write_atomic
+from archir.files import drafts
 from archir.images import Images
 from archir_onnx import external
 from archir_onnx.certificate import certify
@@ -171,20 +171,22 @@ class _Tries:
 
 
 def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProto, output: Path) -> Quantised:
-    """Write model, certificate and report."""
+    """Write model, certificate and report, if onnxruntime runs the model as it is written."""
     model.producer_name, model.producer_version = original.producer_name, original.producer_version
     metadata = {entry.key: _dense(entry.value) for entry in original.metadata_props}
     int8 = {"mode": report.mode, "layers": len(report.layers), "in_float": len(report.in_float)}
     onnx.helper.set_model_props(model, {**metadata, "int8": _dense(json.dumps(int8))})
     content = model.SerializeToString()
-    write_atomic(output, content)
-    check(output)
-    nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node), (output,))
-    certificate = certify(output, nothing, tolerance=TOLERANCE)
-    beside = output.with_name(f"{output.name}.int8.json")
-    made = replace(report, bytes_after=len(content), files=(output, certificate, beside))
-    facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in made.files]}
-    write_atomic(beside, (json.dumps(facts, indent=1) + "\n").encode())
+    with drafts(output) as draft:
+        draft.write_bytes(content)
+        check(draft)
+        nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node))
+        certificate = certify(draft, nothing, tolerance=TOLERANCE)
+        beside = draft.with_name(f"{draft.name}.int8.json")
+        files = tuple(output.with_name(file.name) for file in (draft, certificate, beside))
+        made = replace(report, bytes_after=len(content), files=files)
+        facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in files]}
+        beside.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     return made
 
 

@@ -11,9 +11,9 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.images import Images
-from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs, run
+from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs
 from archir_onnx.int8.layers import Layer
-from archir_onnx.verify import session
+from archir_onnx.verify import run, session
 
 MOST = 2 * BATCH
 """Images that errors are measured on."""
@@ -43,7 +43,7 @@ def errors(
     pair = [_exposed(model, layers) for model in (floating, quantised)]
     off, whole = np.zeros(len(layers)), np.zeros(len(layers))
     for given, count in batches(entrance, known.training[:MOST], known, most=_FEW):
-        wanted, found = (run(running, given, names) for running, names in pair)
+        wanted, found = (run(running, given, names).values() for running, names in pair)
         for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
             off[position] += np.square(other[:count] - one[:count], dtype=np.float64).sum()
             whole[position] += np.square(one[:count], dtype=np.float64).sum()

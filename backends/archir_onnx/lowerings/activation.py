@@ -76,8 +76,8 @@ def identity(g: Builder, op: ops.Identity, x: str) -> str:
 
 @lowers(ops.Zero)
 def zero(g: Builder, op: ops.Zero, x: str) -> str:
-    like = x if g.type.rank == 3 else None
-    return g.node("Expand", g.number(0), g.shape(g.type.shape, like, batch=True))
+    shape = g.node("Shape", x) if g.form.resizable else g.shape(g.type.shape, batch=True)
+    return g.node("Expand", g.number(0), shape)
 
 
 @lowers(ops.Scale)

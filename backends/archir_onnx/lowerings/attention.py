@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
 
 from archir.ops import attention as ops
 from archir_onnx.builder import CONTRIB, Builder
@@ -45,8 +49,7 @@ def _decomposed(g: Builder, op: ops.Attention, scale: float, query: str, key: st
     q_type, k_type, v_type = g.types
     q, v = g.heads(query, op.heads, q_type), g.heads(value, op.heads, v_type)
     if k_type.rank == 2:
-        tokens, features = k_type.shape
-        k = g.transpose(g.reshape(key, tokens, op.heads, features // op.heads), 0, 2, 3, 1)
+        k = g.transpose(g.reshape(key, g.tokens(k_type), op.heads, k_type.channels // op.heads), 0, 2, 3, 1)
     else:
         k = g.reshape(key, op.heads, k_type.channels // op.heads, -1)
     if scale != 1:
@@ -152,15 +155,32 @@ def axial_attention(
 
 @lowers(ops.Rotary)
 def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
-    """Both halves of every head turned by tables of cosines and sines, which are constants."""
+    """Both halves of every head turned by tables of cosines and sines: constants, unless sizes are open."""
     tokens, features = g.type.shape
     width = features // op.heads
-    angles = np.outer(np.arange(tokens), op.base ** (-2 * np.arange(width // 2) / width))[:, None]
-    cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
-    split = g.reshape(x, tokens, op.heads, width)
+    speeds = op.base ** (-2 * np.arange(width // 2) / width)
+    if g.form.resizable:
+        cosines, sines = _turns(g, x, speeds)
+    else:
+        angles = np.outer(np.arange(tokens), speeds)[:, None]
+        cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
+    split = g.reshape(x, g.tokens(g.type), op.heads, width)
     first, second = g.split(split, -1, 2, width)
     turned = (
         g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
         g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
     )
-    return g.reshape(g.node("Concat", *turned, axis=-1), tokens, features)
+    return g.reshape(g.node("Concat", *turned, axis=-1), g.tokens(g.type), features)
+
+
+def _turns(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:
+    """Cosines and sines of as many positions as there are tokens, [tokens, 1, speeds], computed in float32."""
+    count = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
+    positions = g.node("Cast", g.node("Range", g.constant(0), count, g.constant(1)), to=TensorProto.FLOAT)
+    column = g.node("Reshape", positions, g.constant([-1, 1, 1]))
+    angles = g.node("Mul", column, g.constant(speeds, np.float32))
+    cosines, sines = g.node("Cos", angles), g.node("Sin", angles)
+    if g.form.precision == "float32":
+        return cosines, sines
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype))
+    return g.node("Cast", cosines, to=kind), g.node("Cast", sines, to=kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from archir.ops import shape as ops
 from archir_onnx.builder import END, Builder
@@ -38,7 +39,14 @@ def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
 
 @lowers(ops.ToMap)
 def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
-    return g.reshape(g.transpose(x, 0, 2, 1), *g.type.shape)
+    y = g.transpose(x, 0, 2, 1)
+    if not g.form.resizable:
+        return g.reshape(y, *g.type.shape)
+    if op.height is not None:
+        return g.reshape(y, g.type.channels, op.height, -1)
+    tokens = g.node("Cast", g.node("Shape", x, start=1, end=2), to=TensorProto.FLOAT)
+    side = g.node("Cast", g.node("Sqrt", tokens), to=TensorProto.INT64)
+    return g.node("Reshape", y, g.node("Concat", g.constant([0, g.type.channels]), side, side, axis=0))
 
 
 @lowers(ops.Flatten)

@@ -18,6 +18,13 @@ from archir.cli.main import _COMMANDS
 from archir.ir.reader import parse_graph
 from tests.conftest import EXAMPLES, ROOT
 
+NET = "net.arch"
+TINY = """
+net tiny() {
+    input image: f32[1, 8, 8]
+    output logits = image |> conv(2) |> relu |> global_avg_pool |> linear(10)
+}
+"""
 SPACE = str(EXAMPLES / "full_attention" / "full_attention.arch")
 
 
@@ -95,6 +102,32 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
 )
 def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
     assert message in run(*arguments, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sample", NET, "-o", "@/arch.json"],
+        ["show", NET, "--format", "svg", "-o", "@/tiny.svg"],
+        ["compile", NET, "--to", "torch", "-o", "@/net.py"],
+        ["compile", NET, "--to", "onnx", "-o", "@/net.onnx"],
+        ["compile", NET, "--to", "exported", "-o", "@/net.pt2"],
+        ["train", NET, "--epochs", "1", "-o", "@/run"],
+        ["bench", NET, "--picture", "@/speed.svg"],
+        ["bench", NET, "--table", "@/table.json"],
+        ["quantize", "net.onnx", "-o", "@/int8.onnx"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
+)
+def test_where_nothing_can_be_written(arguments: list[str], tmp_path: Path) -> None:
+    """Said at once, as a diagnostic."""
+    (file := tmp_path / "file").write_text("kept")
+    (tmp_path / "net.arch").write_text(TINY)
+    given = [part.replace("@", str(file)).replace(NET, str(tmp_path / NET)) for part in arguments]
+    said = run(*given, code=1).stderr
+    assert f"error[A0809]: cannot write {file}/" in said
+    assert f": {file} is no folder\n" in said
+    assert file.read_text() == "kept"
 
 
 def test_count() -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from archir.errors import fail
+from archir.files import require_writable
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy
 from archir.types import TensorType
@@ -74,7 +75,7 @@ def write(
 ) -> None:
     """Write a module in evaluation mode as a package. Raises ArchError (A0907) where torch cannot."""
     examples = [torch.from_numpy(array) for array in random_inputs(inputs, 2, seed=0).values()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(path)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}.") as folder:
         temporary = str(Path(folder) / path.name)  # packages know their names
         with warnings.catch_warnings():

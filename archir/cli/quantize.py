@@ -11,7 +11,6 @@ import click
 from archir import api
 from archir.cli.options import SOURCES, json_option
 from archir.cli.output import emit, table
-from archir.files import require_writable
 
 _WORST = 10
 """Layers in int8 that are shown."""
@@ -46,7 +45,6 @@ def quantize_command(
 
     Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
     """
-    require_writable(output)
     made = api.quantize(
         model, output, data=data, calibration=calibration, seed=seed, mode=mode, keep=keep, max_loss=max_loss
     )

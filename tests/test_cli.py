@@ -198,9 +198,24 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert "largest difference to torch" in output
     data = json.loads(run("export", str(folder), "-o", str(model), "--opset", "21", "--json").output)
     assert data["relative"] < 1e-4
+    compared = run("export", str(folder), "-o", str(model), "--no-verify", "--json").output
+    assert '"absolute": null' in compared
+    assert "NaN" not in compared
+    for to, name in (("python", "net.onnx"), ("onnx", "net.py"), ("onnx", "net.pt2"), ("aot", "net.onnx")):
+        said = run("export", str(folder), "--to", to, "-o", str(tmp_path / name), code=2).stderr
+        assert f"--to {to} writes no {Path(name).suffix} file" in said
+    (folder / "training.json").rename(tmp_path / "kept")
+    assert (
+        "was not finished\n  hint: go on with `archir train --resume`"
+        in run("export", str(folder), "-o", str(model), code=1).stderr
+    )
+    (tmp_path / "kept").rename(folder / "training.json")
     (folder / "weights.safetensors").write_bytes(b"changed")
     assert "A1205" in run("export", str(folder), "-o", str(model), code=1).stderr
-    assert "A1205" in run("export", str(tmp_path), "-o", str(model), code=1).stderr
+    said = run("export", str(tmp_path), "-o", str(model), code=1).stderr
+    assert f"no folder of a training: it has no network.json\n  hint: name a run, such as {folder}\n" in said
+    said = run("export", str(tmp_path / "none"), "-o", str(model), code=1).stderr
+    assert f"A1205]: there is no folder {tmp_path / 'none'}\n" in said
     few = run("train", str(space), "-p", "classes=3", "-o", str(tmp_path / "few"), code=1)
     assert "A1108" in few.stderr
     assert "hint: try -p classes=10" in few.stderr

@@ -15,6 +15,7 @@ from archir.build.context import Limits
 from archir.build.elaborate import check_library, elaborate
 from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.files import require_writable
 from archir.ir.graph import Graph
 from archir.ir.printer import print_graph
 from archir.passes.block import block as passes_block
@@ -285,8 +286,12 @@ def quantize(
 
     `calibration` images of the data that the network was trained on give the ranges of activations, those that are held
     out (by the seed, if the data does not say which) the accuracy. As many layers stay in float as it takes to lose at
-    most `max_loss` points of it, and those whose names match one of `keep`. Raises ArchError (A0916, A11xx, A28xx).
+    most `max_loss` points of it, and those whose names match one of `keep`. Raises ArchError (A0809, A0916, A11xx,
+    A28xx).
     """
+    if Path(path).resolve() == Path(output).resolve():
+        raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
+    require_writable(Path(output))
     onnx = backends.get("onnx")
     size = onnx.image_size(Path(path))
     images = backends.get("torch").images(data, size, training=calibration, seed=seed)

@@ -78,6 +78,9 @@ def read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise fail("A0916", f"there is no model {path}")
     known = _read(beside(path))
+    if path.name not in known["files"]:
+        hint = "a model keeps the name that it was written under: give it back, or export it under this one"
+        raise fail("A0917", f"{beside(path)} is the certificate of {', '.join(known['files'])}", None, hint)
     for name, wanted in known["files"].items():
         file = path.parent / name
         if not file.is_file() or facts(file) != wanted:

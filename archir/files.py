@@ -10,12 +10,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from archir.errors import fail
+
 Bytes: TypeAlias = bytes | memoryview
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system refuses while `path` is written is a diagnostic. Raises ArchError (A0809)."""
+    try:
+        yield
+    except OSError as error:
+        above = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)
+        reason = error.strerror or str(error) if above is None else f"{above} is no folder"
+        raise fail("A0809", f"cannot write {path}: {reason}") from None
+
+
+def require_writable(path: Path) -> None:
+    """Raise ArchError (A0809) if a file could not be written there, before the work is done whose result it will be."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
 def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
-    """Write a file in one step: at any moment, and after any crash, there is the old content or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a file in one step: at any moment, and after any crash, there is the old content or the new one.
+
+    Raises ArchError (A0809) if that cannot be.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, data)
+
+
+def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -33,9 +61,9 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 @contextmanager
 def drafts(path: Path) -> Iterator[Path]:
     """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
-    same names beside `path` at the end; if anything is raised before, nothing has changed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+    same names beside `path` at the end; if anything is raised before, nothing has changed. Raises ArchError (A0809)."""
+    require_writable(path)
+    with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         draft = Path(folder) / path.name
         yield draft
         made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)

@@ -18,6 +18,13 @@ from archir.cli.main import _COMMANDS
 from archir.ir.reader import parse_graph
 from tests.conftest import EXAMPLES, ROOT
 
+NET = "net.arch"
+TINY = """
+net tiny() {
+    input image: f32[1, 8, 8]
+    output logits = image |> conv(2) |> relu |> global_avg_pool |> linear(10)
+}
+"""
 SPACE = str(EXAMPLES / "full_attention" / "full_attention.arch")
 
 
@@ -97,6 +104,32 @@ def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
     assert message in run(*arguments, code=2).stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sample", NET, "-o", "@/arch.json"],
+        ["show", NET, "--format", "svg", "-o", "@/tiny.svg"],
+        ["compile", NET, "--to", "torch", "-o", "@/net.py"],
+        ["compile", NET, "--to", "onnx", "-o", "@/net.onnx"],
+        ["compile", NET, "--to", "exported", "-o", "@/net.pt2"],
+        ["train", NET, "--epochs", "1", "-o", "@/run"],
+        ["bench", NET, "--picture", "@/speed.svg"],
+        ["bench", NET, "--table", "@/table.json"],
+        ["quantize", "net.onnx", "-o", "@/int8.onnx"],
+    ],
+    ids=lambda arguments: " ".join(arguments[:1] + arguments[-1:]),
+)
+def test_where_nothing_can_be_written(arguments: list[str], tmp_path: Path) -> None:
+    """Said at once, as a diagnostic."""
+    (file := tmp_path / "file").write_text("kept")
+    (tmp_path / "net.arch").write_text(TINY)
+    given = [part.replace("@", str(file)).replace(NET, str(tmp_path / NET)) for part in arguments]
+    said = run(*given, code=1).stderr
+    assert f"error[A0809]: cannot write {file}/" in said
+    assert f": {file} is no folder\n" in said
+    assert file.read_text() == "kept"
+
+
 def test_count() -> None:
     assert "4,747,561,509,943" in run("count", SPACE).output
     data = json.loads(run("count", SPACE, "--json").output)
@@ -165,9 +198,24 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert "largest difference to torch" in output
     data = json.loads(run("export", str(folder), "-o", str(model), "--opset", "21", "--json").output)
     assert data["relative"] < 1e-4
+    compared = run("export", str(folder), "-o", str(model), "--no-verify", "--json").output
+    assert '"absolute": null' in compared
+    assert "NaN" not in compared
+    for to, name in (("python", "net.onnx"), ("onnx", "net.py"), ("onnx", "net.pt2"), ("aot", "net.onnx")):
+        said = run("export", str(folder), "--to", to, "-o", str(tmp_path / name), code=2).stderr
+        assert f"--to {to} writes no {Path(name).suffix} file" in said
+    (folder / "training.json").rename(tmp_path / "kept")
+    assert (
+        "was not finished\n  hint: go on with `archir train --resume`"
+        in run("export", str(folder), "-o", str(model), code=1).stderr
+    )
+    (tmp_path / "kept").rename(folder / "training.json")
     (folder / "weights.safetensors").write_bytes(b"changed")
     assert "A1205" in run("export", str(folder), "-o", str(model), code=1).stderr
-    assert "A1205" in run("export", str(tmp_path), "-o", str(model), code=1).stderr
+    said = run("export", str(tmp_path), "-o", str(model), code=1).stderr
+    assert f"no folder of a training: it has no network.json\n  hint: name a run, such as {folder}\n" in said
+    said = run("export", str(tmp_path / "none"), "-o", str(model), code=1).stderr
+    assert f"A1205]: there is no folder {tmp_path / 'none'}\n" in said
     few = run("train", str(space), "-p", "classes=3", "-o", str(tmp_path / "few"), code=1)
     assert "A1108" in few.stderr
     assert "hint: try -p classes=10" in few.stderr

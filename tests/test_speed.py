@@ -289,7 +289,10 @@ def test_what_is_not_there_is_left_out(folder: Path) -> None:
     fixed = handmade(folder / "fixed.onnx", TensorProto.FLOAT, [1, 3])
     done = run(fixed, "--batch", "1", "--batch", "2")
     assert len(re.findall(r"^ *onnxruntime-cpu ", done.stdout, re.MULTILINE)) == 1
-    assert f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2" in done.stderr
+    assert (
+        f"left out: `{fixed}` on onnxruntime-cpu, batch 2: `x` takes batches of 1 alone, not of 2: --batch 1"
+        in done.stderr
+    )
     if not torch.cuda.is_available():
         assert "left out: onnxruntime-cuda, tensorrt: no NVIDIA GPU is seen here" in done.stderr
 

@@ -13,6 +13,7 @@ from archir.cli.options import json_option, net_options, picked, space_of
 from archir.cli.output import emit, table
 from archir.cli.progress import tracked
 from archir.cli.speed import show
+from archir.files import require_writable
 from archir.ir.graph import Graph
 from archir.speed.subjects import ON
 
@@ -100,6 +101,11 @@ def bench_command(
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and option.name in set().union(*_MODES.values()) - _MODES[mode]:
             raise click.UsageError(f"{option.opts[0]} is no option of {mode}")
+    if picture is not None and picture.suffix != ".svg":
+        raise click.UsageError(f"--picture writes SVG: its name ends in .svg, that of {picture} does not")
+    for file in (picture, output):
+        if file is not None:
+            require_writable(file)
     if output is None and check is None:
         networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
         found = api.measure(networks, on=where, batches=batch, threads=threads, seconds=seconds, watch=tracked)

@@ -22,7 +22,7 @@ from archir.cli.options import (
     space_of,
     where_option,
 )
-from archir.cli.output import emit, finite, table
+from archir.cli.output import emit, table
 from archir.costs.scopes import prefix
 from archir.ir.graph import Graph
 from archir.passes.cost import SUMMED, Cost, costs
@@ -91,7 +91,7 @@ def cost_command(
     if as_json:
         scopes = {"scopes": {scope: _summed(part) for scope, part in parts.items()}} if by else {}
         facts = _summed(total) | {"peak_bytes": total.peak_bytes} | latencies
-        emit({"net": space.name, **facts} | scopes | ({"scores": finite(scores)} if scores else {}))
+        emit({"net": space.name, **facts} | scopes | ({"scores": scores} if scores else {}))
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]
     heads = ["scope", "params", "MACs", "activations", "kernels"]

@@ -10,11 +10,14 @@ import click
 
 from archir.cli.options import json_option
 from archir.cli.output import emit, table
+from archir.errors import fail
 from archir.runs import Summary, summaries
+
+_USUAL = Path("runs")
 
 
 @click.command("runs")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("runs"), metavar="[FOLDER]")
+@click.argument("folder", type=click.Path(path_type=Path), default=_USUAL, metavar="[FOLDER]")
 @json_option
 def runs_command(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER: how far each came, and whether it is whole.
@@ -22,12 +25,14 @@ def runs_command(folder: Path, as_json: bool) -> None:
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
     be a run itself. States: running, interrupted (`archir search --resume` goes on with it), finished, damaged.
     """
+    if not folder.is_dir() and folder != _USUAL:
+        raise fail("A1801", f"there is no folder {folder}")
     found = summaries(folder)
     if as_json:
         emit([asdict(one) for one in found])
         return
     if not found:
-        click.echo(f"no runs in {folder}", err=True)
+        click.echo(f"no runs of `archir search` in {folder}", err=True)
         return
     table("", ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"], map(_cells, found), right=(3, 4))
     for one in found:

@@ -56,13 +56,19 @@ def complain(error: ArchError, as_json: bool = False) -> None:
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print JSON."""
-    click.echo(json.dumps(data, indent=2, default=str))
+    """Print JSON; of numbers that it cannot hold, such as what was not measured, null."""
+    click.echo(json.dumps(_finite(data), indent=2, default=str, allow_nan=False))
 
 
-def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """Scores as JSON can hold them: null for minus infinity, the lowest."""
-    return {name: score if isfinite(score) else None for name, score in scores.items()}
+def _finite(data: Any) -> Any:
+    match data:
+        case float():
+            return data if isfinite(data) else None
+        case Mapping():
+            return {name: _finite(value) for name, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
 
 
 def console(stderr: bool = False) -> Console:

@@ -44,6 +44,8 @@ def open_run(folder: Path) -> tuple[Graph, str]:
     """
     if (folder / manifest.NAME).exists():
         return _searched(Run.open(folder))
+    if lacking := _lacking(folder):
+        raise fail("A1205", *lacking)
     try:
         data = json.loads((folder / NETWORK).read_text("utf-8"))
         architecture = (folder / ARCHITECTURE).read_text("utf-8")
@@ -55,6 +57,19 @@ def open_run(folder: Path) -> tuple[Graph, str]:
     if wanted != found:
         raise fail("A1205", f"{folder / WEIGHTS} was changed after training: its SHA-256 differs")
     return from_json(data), architecture
+
+
+def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
+    """Why a folder is none of a finished training, and what may help."""
+    if not folder.is_dir():
+        return f"there is no folder {folder}", None, None
+    if not (folder / NETWORK).exists():
+        inside = sorted([*folder.glob(f"*/{manifest.NAME}"), *folder.glob(f"*/{NETWORK}")])
+        hint = f"name a run, such as {inside[0].parent}" if inside else "`archir train` and `archir search` leave one"
+        return f"{folder} is no folder of a training: it has no {NETWORK}", None, hint
+    if not (folder / TRAINING).exists():
+        return f"the training in {folder} was not finished", None, "go on with `archir train --resume`"
+    return None
 
 
 def _searched(run: Run) -> tuple[Graph, str]:

@@ -21,11 +21,17 @@ _NOISY = 0.2
 
 def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
     """Print what was measured, and write its picture if a file is given."""
-    if file is not None:
-        write_atomic(file, picture(speeds).encode())
     if as_json:
         emit(speeds.as_json())
-        return
+    else:
+        _print(speeds)
+    if file is not None:
+        write_atomic(file, picture(speeds).encode())
+        if not as_json:
+            click.echo(f"wrote {file}")
+
+
+def _print(speeds: Speeds) -> None:
     unit = _MILLI if max(one.latency.percentile(50) for one in speeds.found) >= _MILLI else _MICRO
     batches = len({one.subject.batch for one in speeds.found}) > 1
     columns = ["on", *(["batch"] if batches else []), *(f"p{percent}" for percent in PERCENTILES), "min", "iqr"]
@@ -47,8 +53,6 @@ def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
     noisy = sum(one.latency.spread > _NOISY * one.latency.percentile(50) for one in speeds.found)
     if noisy:
         click.echo(f"{noisy} of {len(speeds.found)} spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
-    if file is not None:
-        click.echo(f"wrote {file}")
 
 
 def _row(one: Speed, with_batch: bool, unit: float) -> list[str]:

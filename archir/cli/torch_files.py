@@ -16,7 +16,7 @@ from archir.files import write_atomic
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
-SUFFIXES = {".py": "python", ".pt2": "exported"}
+SUFFIXES = {".onnx": "onnx", ".py": "python", ".pt2": "exported"}
 """What a file's name says of its form."""
 
 PACKAGES = ("exported", "aot")
@@ -25,6 +25,8 @@ PACKAGES = ("exported", "aot")
 def form_of(to: str | None, output: Path) -> str:
     """The form that is asked for, or that the name of the file stands for: an ONNX model, if nothing else."""
     found = to or SUFFIXES.get(output.suffix, "onnx")
+    if (said := SUFFIXES.get(output.suffix)) is not None and said != found and {said, found} != {*PACKAGES}:
+        raise click.UsageError(f"--to {found} writes no {output.suffix} file, which {output} is by its name")
     if found in PACKAGES and output.suffix != ".pt2":
         raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
     return found

@@ -10,7 +10,7 @@ from archir.runs.folder import JOURNAL, LIVE, Folder, Problem
 from archir.runs.manifest import Anchor
 from archir.runs.phase import CHECKPOINT, checkpoints
 
-_ANEW = "go on with --fall-back: it is removed, and written anew"
+_ANEW = f"{journal.GO_ON}: it is removed, and written anew"
 
 
 def require_whole(files: Folder) -> None:
@@ -71,7 +71,7 @@ def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:
     numbered = checkpoints(files.manifest.files, match["phase"])
     whole = [number for number, names in numbered.items() if not bad & set(names)]
     if whole and max(whole) > int(match["number"]):
-        return "go on with --fall-back: it is removed; a later checkpoint is whole"
+        return f"{journal.GO_ON}: it is removed; a later checkpoint is whole"
     if whole:
-        return f"go on with --fall-back, from checkpoint {max(whole)}, which is whole"
-    return f"put back a copy of the file, or go on with --fall-back: phase `{match['phase']}` begins anew"
+        return f"{journal.GO_ON}, from checkpoint {max(whole)}, which is whole"
+    return f"put back a copy of the file, or {journal.GO_ON}: phase `{match['phase']}` begins anew"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from archir.errors import fail
-from archir.files import sync_folder, write_atomic
+from archir.files import sync_folder, write_atomic, writing
 from archir.runs import lock, manifest
 from archir.runs.manifest import Entry, Manifest
 
@@ -81,9 +81,11 @@ class Folder:
         with (self.path / STAGING / name).open("wb") as stream:
             for part in _parts(content):
                 hashed.update(part)
-                size += stream.write(part)
-            stream.flush()
-            os.fsync(stream.fileno())
+                with writing(self.path / name):
+                    size += stream.write(part)
+            with writing(self.path / name):
+                stream.flush()
+                os.fsync(stream.fileno())
         return Entry(bytes=size, sha256=hashed.hexdigest())
 
     def tidy(self) -> None:

@@ -22,7 +22,8 @@ from archir.errors import fail
 from archir.runs.folder import JOURNAL
 from archir.runs.manifest import Anchor
 
-CURE = "put back a copy, or go on with --fall-back: the figures of epochs and trials until now are lost"
+GO_ON = "go on with `archir search --resume RUN --fall-back`"
+CURE = f"put back a copy, or {GO_ON}: the figures of epochs and trials until now are lost"
 """What is said to whoever has a damaged journal."""
 
 SYNCHRONOUS = "FULL"

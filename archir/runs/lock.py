@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from archir.errors import fail
+from archir.files import writing
 
 NAME = ".lock"
 _PATIENCE = 1.0
@@ -20,8 +21,9 @@ class Lock:
     """The lock of a folder, held until it is released. Raises ArchError (A1807) if somebody else holds it."""
 
     def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
+        with writing(folder / NAME):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._handle = os.open(folder / NAME, os.O_RDWR | os.O_CREAT, 0o644)
         until = time.monotonic() + _PATIENCE
         while not _try(self._handle):
             if time.monotonic() > until:

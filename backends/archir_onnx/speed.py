@@ -50,7 +50,7 @@ def _inputs(running: Any, batch: int) -> Iterator[tuple[str, NDArray[Any]]]:
     for one in running.get_inputs():
         first, *shape = one.shape or [batch]
         if isinstance(first, int) and first != batch:
-            raise fail("A1508", f"`{one.name}` takes batches of {first} alone, not of {batch}")
+            raise fail("A1508", f"`{one.name}` takes batches of {first} alone, not of {batch}: --batch {first}")
         if open_ := [str(size) for size in shape if not isinstance(size, int)]:
             hint = "write a model whose batch alone is open"
             raise fail("A1508", f"`{one.name}` leaves {', '.join(open_)} open: there is no size to measure", None, hint)

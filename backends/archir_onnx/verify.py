@@ -39,6 +39,9 @@ _SETTINGS = {"CUDAExecutionProvider": {"use_tf32": "0"}}
 """Float32 products are computed in fewer digits on CUDA unless told not to be."""
 
 
+_NO_KERNEL = "onnxruntime lacks a kernel"
+
+
 @dataclass(frozen=True)
 class Report:
     """What a verification found: the largest differences over all outputs and inputs, and what was compared."""
@@ -91,6 +94,11 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
     try:
         made = onnxruntime.InferenceSession(model if isinstance(model, bytes) else str(model), options, wanted)
     except Exception as error:  # onnxruntime's errors have no common class of their own
+        _, lacking, node = str(error).partition("NOT_IMPLEMENTED : ")
+        if lacking:
+            device = providers[0].removesuffix("ExecutionProvider")
+            text = f"{_NO_KERNEL} on {device} that the model needs: {node.strip()[:500]}"
+            raise fail("A0914", text, None, "models in bfloat16 run on GPUs; for CPUs, export without --bf16") from None
         raise fail("A0914", f"onnxruntime cannot run the model: {str(error).strip()[:500]}") from None
     if made.get_providers()[:1] != [providers[0]]:
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(made.get_providers())}")
@@ -185,7 +193,7 @@ def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[
             if name == CPU and form.precision == "float32":
                 raise
             refusal = refusal or f"{name.removesuffix('ExecutionProvider')} has no kernels for {form.precision} models"
-            refusal = refusal if "NOT_IMPLEMENTED" in str(error) else str(error)
+            refusal = refusal if _NO_KERNEL in str(error) else str(error)
     return found, refusal
 
 

@@ -47,6 +47,8 @@ class Model:
     """A session on the CPU: samples in, as many outputs out, computed as one batch."""
 
     def __init__(self, path: Path, threads: int = 0) -> None:
+        if not path.is_file():
+            raise UnservableError("there is no such file")
         _certified(path)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -103,14 +105,19 @@ def _certified(path: Path) -> None:
     if not certificate.exists():
         return
     try:
-        files = json.loads(certificate.read_text("utf-8"))["files"].items()
-        changed = [name for name, facts in files if _sha256(path.parent / name) != facts["sha256"]]
+        files = json.loads(certificate.read_text("utf-8"))["files"]
+        changed = [name for name, facts in files.items() if _changed(path.parent / name, facts["sha256"])]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnservableError(f"{certificate} is no certificate of it: {error}") from None
+    if path.name not in files:
+        raise UnservableError(f"{certificate} certifies {', '.join(files)}: a model keeps its name")
     if changed:
         raise UnservableError(f"not what {certificate} certifies: {', '.join(changed)}")
 
 
-def _sha256(path: Path) -> str:
+def _changed(path: Path, digest: str) -> bool:
+    """Whether a file is not there, or its SHA-256 is another one."""
+    if not path.is_file():
+        return True
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest() != digest

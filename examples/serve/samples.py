@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from model import Arrays, Slot
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from starlette.exceptions import HTTPException
 
 _IMAGES = {"image/png": "PNG", "image/jpeg": "JPEG"}
@@ -91,6 +91,8 @@ def _from_image(kind: str, body: bytes, slot: Slot) -> NDArray[Any]:
         with Image.open(io.BytesIO(body), formats=[_IMAGES[kind]]) as image:
             size = image.size
             pixels = np.asarray(image.convert(_MODES[channels])) if size == (width, height) else None
+    except UnidentifiedImageError:  # its text names an object in memory
+        raise HTTPException(422, f"the body is no {kind}") from None
     except Exception as error:  # decoders of damaged files raise whatever comes to them
         raise HTTPException(422, f"the body cannot be read as {kind}: {error}") from None
     if pixels is None:

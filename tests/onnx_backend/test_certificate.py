@@ -108,6 +108,14 @@ def test_files_that_are_missing_or_cut(apart: Path) -> None:
     assert code_of(lambda: ONNX.look(apart)) == "A0917"
 
 
+def test_a_renamed_model_is_not_the_one_beside_it(model: Path) -> None:
+    other = model.with_name("other.onnx")
+    other.write_bytes(model.read_bytes())
+    beside(other).write_bytes(beside(model).read_bytes())
+    with pytest.raises(ArchError, match=r"A0917.*other.onnx.json is the certificate of net.onnx"):
+        ONNX.look(other)
+
+
 def test_a_model_that_computes_something_else(model: Path) -> None:
     """Even with a certificate that knows its files."""
     content = json.loads(beside(model).read_text())

@@ -17,6 +17,8 @@ from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.form import ATTENTIONS, OPSETS, Pixels
+from archir_onnx.int8.layers import layers
+from archir_onnx.verify import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -144,6 +146,10 @@ def test_float16_and_bfloat16(tmp_path: Path) -> None:
         if precision == "bfloat16":  # onnxruntime has no bfloat16 convolutions for CPUs
             assert report.batches == () or "CUDAExecutionProvider" in report.providers
             assert "CPU has no kernels for bfloat16 models" in report.note or report.batches
+            with pytest.raises(ArchError, match=r"A0914.*lacks a kernel on CPU(.*\n)*.*export without --bf16"):
+                session(path)
+            with pytest.raises(ArchError, match=r"A2802(.*\n)*.*export it without --fp16 and --bf16"):
+                layers(onnx.load(path))
         else:
             assert report.relative < 1e-2
     assert set(sizes["float16"]) == {onnx.TensorProto.FLOAT16}

@@ -341,6 +341,10 @@ def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, dig
     assert code(old) == "A2801"
     archir.quantize(trained, tmp_path / "once.onnx")
     assert code(tmp_path / "once.onnx") == "A2802"
+    whole = trained.read_bytes()
+    with pytest.raises(ArchError, match=r"A0809.*it is the model that is read"):
+        archir.quantize(trained, trained.parent / "." / trained.name)
+    assert trained.read_bytes() == whole
     assert code(trained, keep=["*"]) == "A2802"
     assert code(trained, keep=["steam*"]) == "A2804"
     assert code(trained, data="images:nowhere") == "A1101"

@@ -39,5 +39,7 @@ def test_json_and_damage(tmp_path: Path) -> None:
 
 
 def test_no_runs(tmp_path: Path) -> None:
-    assert said(str(tmp_path)).stderr == f"no runs in {tmp_path}\n"
+    missing = said(str(tmp_path / "none"))
+    assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
+    assert said(str(tmp_path)).stderr == f"no runs of `archir search` in {tmp_path}\n"
     assert json.loads(said(str(tmp_path), "--json").stdout) == []

@@ -11,6 +11,7 @@ import pytest
 from archir.errors import ArchError
 from archir.explain import page
 from archir.runs import Run, summaries
+from archir.runs.journal import GO_ON
 from tests.runs.scenario import work
 
 
@@ -196,12 +197,18 @@ def test_all_problems_are_told_at_once(whole: Path, tmp_path: Path) -> None:
         Run.open(folder)
     assert [one.code for one in caught.value.diagnostics] == ["A1804", "A1803", "A1803"]
     assert [(one.message.rpartition("/")[2], one.hint) for one in caught.value.diagnostics] == [
-        ("best.json is missing", "go on with --fall-back: it is removed, and written anew"),
+        (
+            "best.json is missing",
+            f"{GO_ON}: it is removed, and written anew",
+        ),
         (
             "recipe.toml was changed after it was written: its SHA-256 differs",
             "put back a copy of the file, or begin another run",
         ),
-        ("report.html was cut: 4 of 10 bytes are left", "go on with --fall-back: it is removed, and written anew"),
+        (
+            "report.html was cut: 4 of 10 bytes are left",
+            f"{GO_ON}: it is removed, and written anew",
+        ),
     ]
 
 
@@ -224,7 +231,10 @@ def test_the_checkpoint_before_the_last_one(whole: Path, tmp_path: Path) -> None
     folder = shutil.copytree(whole, tmp_path / "run")
     path = folder / "phases/retrain/checkpoint-5.bin"
     path.write_bytes(b"99")
-    with pytest.raises(ArchError, match=r"checkpoint-5\.bin.*\n  hint: go on with --fall-back, from checkpoint 4"):
+    with pytest.raises(
+        ArchError,
+        match=rf"checkpoint-5\.bin.*\n  hint: {GO_ON}, from checkpoint 4",
+    ):
         Run.resume(folder)
     with Run.resume(folder, fall_back=True) as run:
         last = run.phase("retrain").last()
@@ -274,7 +284,8 @@ def test_a_damaged_journal_is_begun_anew(whole: Path, tmp_path: Path) -> None:
     data[5000] ^= 4
     (folder / "metrics.sqlite").write_bytes(data)
     with pytest.raises(
-        ArchError, match=r"A1803.*metrics\.sqlite.*\n  hint: put back a copy, or go on with --fall-back"
+        ArchError,
+        match=rf"A1803.*metrics\.sqlite.*\n  hint: put back a copy, or {GO_ON}",
     ):
         Run.resume(folder)
     with Run.resume(folder, fall_back=True) as run:

@@ -136,7 +136,7 @@ def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("replace", "fsync"):
         with monkeypatch.context() as patched:
             patched.setattr(os, name, fails)
-            with pytest.raises(OSError, match="no space left"):
+            with pytest.raises(ArchError, match=r"A0809.*no space left"):
                 write_atomic(path, b"new")
         assert path.read_bytes() == b"old"
         assert list(tmp_path.iterdir()) == [path]

@@ -57,6 +57,9 @@ def named(model: onnx.ModelProto) -> None:
         seen.add(node.name)
 
 
+_HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+
+
 def layers(model: onnx.ModelProto) -> list[Layer]:
     """A model's layers, in its order. Raises ArchError (A2802) if it has none, or is quantised already."""
     if found := sorted({node.op_type for node in model.graph.node} & QUANTISED):
@@ -72,7 +75,9 @@ def layers(model: onnx.ModelProto) -> list[Layer]:
                 plain = node.op_type != "MatMul" or (len(dims) == 2 and not first)
                 made.append(Layer(node.name, node.op_type, prod(dims), name, plain, first, node.output[0]))
     if not made:
-        raise fail("A2802", "the model has no convolution and no linear map with float32 weights")
+        half = any(one.data_type in _HALVES for one in model.graph.initializer)
+        hint = "export it without --fp16 and --bf16" if half else None
+        raise fail("A2802", "the model has no convolution and no linear map with float32 weights", None, hint)
     return made
 
 

@@ -178,6 +178,7 @@ def test_compile(tmp_path: Path) -> None:
     model = tmp_path / "net.onnx"
     output = run("compile", SPACE, "--seed", "0", "-p", "size=8", "--to", "onnx", "-o", str(model)).output
     assert "largest difference to torch" in output
+    assert "as certified" in run("verify", str(model)).output
     assert "A0903" in run("compile", SPACE, "--seed", "0", "--to", "tensorflow", code=1).stderr
 
 

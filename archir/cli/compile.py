@@ -86,7 +86,7 @@ def compile_command(
     if target in torch_files.PACKAGES:
         report = torch_files.package(graph, output, module, torch_files.form_of(target, output), metadata)
     else:
-        report = api.export(graph, output, module, metadata=metadata)
+        report = api.export(graph, output, module, metadata=metadata, certified=True)
     click.echo(f"wrote {output}: {report}")
 
 

@@ -101,6 +101,8 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
         (["compile", SPACE, "--to", "torch", "-o", "net.onnx"], "that of this one ends in .py"),
         (["bench", SPACE, "--picture", "speed.png"], "--picture writes SVG: its name ends in .svg"),
         (["train", SPACE], "Missing option '-o'"),
+        (["bench", "net.pt2"], "net.pt2 is what archir writes of a network; name the .arch file of it"),
+        (["cost", "net.onnx"], "net.onnx is what archir writes of a network; name the .arch file of it"),
     ],
 )
 def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:

@@ -97,7 +97,12 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
         (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),
         (["cost", SPACE, "--arch", "a", "--seed", "1"], "--arch and --seed exclude each other"),
         (["compile", SPACE, "--seed", "0", "--to", "onnx"], "--to onnx needs -o FILE"),
+        (["compile", SPACE, "--to", "onnx", "-o", "net.py"], "net.py is the name of another kind of file"),
+        (["compile", SPACE, "--to", "torch", "-o", "net.onnx"], "that of this one ends in .py"),
+        (["bench", SPACE, "--picture", "speed.png"], "--picture writes SVG: its name ends in .svg"),
         (["train", SPACE], "Missing option '-o'"),
+        (["bench", "net.pt2"], "net.pt2 is what archir writes of a network; name the .arch file of it"),
+        (["cost", "net.onnx"], "net.onnx is what archir writes of a network; name the .arch file of it"),
     ],
 )
 def test_wrong_usage_exits_with_two(arguments: list[str], message: str) -> None:
@@ -190,6 +195,8 @@ def test_train_and_export(tmp_path: Path) -> None:
         " output logits = x |> flatten |> linear(classes)\n}\n"
     )
     folder, model = tmp_path / "run", tmp_path / "net.onnx"
+    assert "A1101" in run("train", str(space), "--data", "nowhere", "-o", str(folder), code=1).stderr
+    assert not folder.exists()
     result = run("train", str(space), "--epochs", "3", "--no-augment", "-o", str(folder))
     assert "epoch 3/3: loss" in result.stderr
     assert "held-out accuracy 9" in result.stdout
@@ -204,7 +211,7 @@ def test_train_and_export(tmp_path: Path) -> None:
     assert "NaN" not in compared
     for to, name in (("python", "net.onnx"), ("onnx", "net.py"), ("onnx", "net.pt2"), ("aot", "net.onnx")):
         said = run("export", str(folder), "--to", to, "-o", str(tmp_path / name), code=2).stderr
-        assert f"--to {to} writes no {Path(name).suffix} file" in said
+        assert f"ends in {({'python': '.py', 'onnx': '.onnx', 'aot': '.pt2'})[to]}" in said
     (folder / "training.json").rename(tmp_path / "kept")
     assert (
         "was not finished\n  hint: go on with `archir train --resume`"

@@ -17,6 +17,9 @@ from archir.files import write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
 
+_FORMS = {"torch": "python"}
+"""What a backend's files are, where that is not its name."""
+
 
 @click.command("compile")
 @file_argument
@@ -64,9 +67,11 @@ def compile_command(
         text = api.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
         _write(text, output, f"net {graph.name}: {big(len(graph))} nodes, {len(graph.decisions)} choices")
         return
-    backend = backends.get("torch" if target in torch_files.PACKAGES else target)
+    if output is not None:
+        torch_files.require_name(_FORMS.get(target, target), output)
     graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
     graph = run(graph, names)
+    backend = backends.get("torch" if target in torch_files.PACKAGES else target)
     as_text = target not in torch_files.PACKAGES and hasattr(backend, "emit")
     if as_text and weights is None:
         text = backend.emit(graph) if block is None else backend.emit_block(graph, block)
@@ -84,7 +89,7 @@ def compile_command(
         raise click.UsageError(f"--block is for --to torch, ir and json, not {target}")
     metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if target in torch_files.PACKAGES:
-        report = torch_files.package(graph, output, module, torch_files.form_of(target, output), metadata)
+        report = torch_files.package(graph, output, module, target, metadata)
     else:
         report = api.export(graph, output, module, metadata=metadata, certified=True)
     click.echo(f"wrote {output}: {report}")

@@ -95,6 +95,8 @@ def space_of(
     """The space of a FILE argument."""
     from archir.search.space import Space
 
+    if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
+        raise click.UsageError(f"{file} is what archir writes of a network; name the .arch file of it")
     space = Space(api.graph(file, root=root, limits=limits, parameters=parameters))
     return space if where is None else space.where(where)
 

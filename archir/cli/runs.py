@@ -31,6 +31,14 @@ def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
     write_atomic(folder / ARCHITECTURE, architecture.encode())
 
 
+def withdraw(folder: Path) -> None:
+    """Remove what `begin` put into a folder if nothing has come of it, so that it can be begun again."""
+    if {one.name for one in folder.iterdir()} <= {NETWORK, ARCHITECTURE}:
+        for name in (NETWORK, ARCHITECTURE):
+            (folder / name).unlink(missing_ok=True)
+        folder.rmdir()
+
+
 def finish(folder: Path, facts: Mapping[str, Any]) -> None:
     """Write down what training came to, with the hash of the weights."""
     record = {**facts, "weights_sha256": sha256(folder / WEIGHTS)}

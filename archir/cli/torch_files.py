@@ -20,16 +20,24 @@ SUFFIXES = {".onnx": "onnx", ".py": "python", ".pt2": "exported"}
 """What a file's name says of its form."""
 
 PACKAGES = ("exported", "aot")
+_ENDINGS = {"onnx": ".onnx", "python": ".py"}
 
 
 def form_of(to: str | None, output: Path) -> str:
     """The form that is asked for, or that the name of the file stands for: an ONNX model, if nothing else."""
     found = to or SUFFIXES.get(output.suffix, "onnx")
-    if (said := SUFFIXES.get(output.suffix)) is not None and said != found and {said, found} != {*PACKAGES}:
-        raise click.UsageError(f"--to {found} writes no {output.suffix} file, which {output} is by its name")
-    if found in PACKAGES and output.suffix != ".pt2":
-        raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
+    require_name(found, output)
     return found
+
+
+def require_name(form: str, output: Path) -> None:
+    """Raise UsageError if a file's name says that it is something else, or does not say that it is a package."""
+    if form in PACKAGES and output.suffix != ".pt2":
+        raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
+    if form in _ENDINGS and SUFFIXES.get(output.suffix, form) != form:
+        raise click.UsageError(
+            f"{output} is the name of another kind of file; that of this one ends in {_ENDINGS[form]}"
+        )
 
 
 def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:

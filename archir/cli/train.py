@@ -16,6 +16,7 @@ from archir.cli import runs
 from archir.cli.options import SOURCES, arch_options, file_argument, net_options, picked
 from archir.cli.output import emit
 from archir.cli.progress import TrainingProgress
+from archir.errors import ArchError
 from archir.passes.cost import cost
 
 
@@ -61,16 +62,21 @@ def train_command(
         click.echo(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
     torch = backends.get("torch")
     begin = time.perf_counter()
-    with TrainingProgress() if leads else nullcontext() as progress:
-        module, result = torch.train(
-            graph,
-            data=data,
-            settings={**settings, "seed": train_seed},
-            folder=output,
-            resume=resume,
-            device=device,
-            progress=progress,
-        )
+    try:
+        with TrainingProgress() if leads else nullcontext() as progress:
+            module, result = torch.train(
+                graph,
+                data=data,
+                settings={**settings, "seed": train_seed},
+                folder=output,
+                resume=resume,
+                device=device,
+                progress=progress,
+            )
+    except ArchError:
+        if leads:
+            runs.withdraw(output)
+        raise
     if not leads:
         return
     torch.save(module, output / runs.WEIGHTS, {"net": graph.name})

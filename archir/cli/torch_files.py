@@ -12,7 +12,7 @@ import click
 from archir import api, backends
 from archir.cli import runs
 from archir.cli.output import emit
-from archir.files import write_atomic
+from archir.files import drafts
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
@@ -27,6 +27,8 @@ def form_of(to: str | None, output: Path) -> str:
     found = to or SUFFIXES.get(output.suffix, "onnx")
     if found in PACKAGES and output.suffix != ".pt2":
         raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
+    if found == "python" and output.suffix == ".safetensors":
+        raise click.UsageError(f"{output} is where the weights go: name the Python file")
     return found
 
 
@@ -54,11 +56,13 @@ def write_python(graph: Graph, output: Path, module: Any | None, block: str | No
     """Write a network, or a block of it, as Python, and a module's weights beside it; the files."""
     torch = backends.get("torch")
     text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
+    scope = only_call(graph, block) if module is not None and block is not None else ""
     files = [output]
-    if module is not None:
-        files.append(output.with_suffix(".safetensors"))
-        torch.save(module, files[1], scope=only_call(graph, block) if block is not None else "")
-    write_atomic(output, text.encode())
+    with drafts(output) as draft:
+        draft.write_text(text, "utf-8")
+        if module is not None:
+            files.append(output.with_suffix(".safetensors"))
+            torch.save(module, draft.with_name(files[1].name), scope=scope)
     return files
 
 

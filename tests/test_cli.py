@@ -289,3 +289,17 @@ def test_no_colour_where_none_is_wanted(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "\x1b" not in done.stderr
     assert "none.arch: No such file or directory" in done.stderr
+
+
+def test_what_the_system_refuses_is_a_diagnostic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = tmp_path / "net.arch"
+    net.write_text("net n {\n    input x: f32[3]\n    output y = x |> relu\n}\n")
+    refused = run("compile", str(net), "--to", "torch", "-o", str(net / "net.py"), code=1)
+    assert "error[A0809]: " in refused.stderr
+    assert str(net) in refused.stderr
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device", "/somewhere/file")
+
+    monkeypatch.setattr("archir.api.graph", full)
+    assert "error[A1206]: /somewhere/file: No space left" in run("compile", str(net), code=1).stderr

@@ -106,6 +106,8 @@ def test_networks_of_searches_are_exported_again(trained: Path, tmp_path: Path) 
     ("options", "text"),
     [
         (["--dynamic", "depth"], "A0911.*no axis `depth`"),
+        (["--dynamic", "batch,"], "A0911.*no axis ``"),
+        (["--opset", "0"], "A0911.*opset 0 is not supported"),
         (["--opset", "16"], "A0911.*opset 16 is not supported; 17 to 26 are"),
         (["--opset", "22", "--attention", "standard"], "A0911.*opset 22 has no attention"),
         (["--on", "tensorrt"], "A0914.*onnxruntime has no TensorrtExecutionProvider here"),
@@ -125,7 +127,9 @@ def test_what_cannot_be_leaves_what_was_there(options: list[str], text: str, tra
         ("net.py", ["--fp16"], "--fp16 is for ONNX models, not for --to python"),
         ("net.pt2", ["--no-verify"], "--no-verify is for ONNX models, not for --to exported"),
         ("net.py", ["--on", "cpu"], "--on is for ONNX models"),
-        ("net.onnx", ["--batch", "2", "--dynamic", "batch"], "--batch is of a batch that is not dynamic"),
+        ("net.py", ["--as-trained"], "--as-trained is not for --to python"),
+        ("net.onnx", ["--batch", "2", "--dynamic", "batch"], "--batch 2 fixes the batch, --dynamic batch leaves it"),
+        ("net.onnx", ["--fp16", "--bf16"], "--fp16 and --bf16 exclude each other"),
         ("net.onnx", ["--block", "unit"], "--block is for --to python"),
     ],
 )
@@ -134,6 +138,12 @@ def test_options_that_do_not_go_together(
 ) -> None:
     assert text in run("export", str(trained), "-o", str(tmp_path / output), *options, code=2).stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_no_run(trained: Path, tmp_path: Path) -> None:
+    net = trained.parent / "tiny.arch"
+    text = run("export", str(net), "-o", str(tmp_path / "net.onnx"), code=2).stderr
+    assert f"archir compile {net} --to onnx" in text
 
 
 def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) -> None:

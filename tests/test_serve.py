@@ -398,6 +398,13 @@ def test_models_that_are_not_served(model: Path, tmp_path: Path) -> None:
     assert "uint16" in refused(handmade(path, {"x": (TensorProto.UINT16, ["n", 3])}))
     assert "2 labels" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels='["a", "b"]'))
     assert "JSON list" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels="a, b"))
+    assert "JSON list" in refused(handmade(path, {"x": (floats, ["n", 3])}, labels="[" * 100_000))
+    proto = onnx.load(handmade(path, {"x": (floats, ["n", 3])}))
+    proto.graph.node[0].CopyFrom(helper.make_node("Compress", ["x", "first"], ["x_out"], axis=0))
+    proto.graph.initializer.append(helper.make_tensor("first", TensorProto.BOOL, [1], [True]))
+    proto.graph.output[0].type.tensor_type.shape.dim[0].dim_param = "m"
+    onnx.save(proto, path)
+    assert "computes no batch of 32" in refused(path)
 
 
 def test_the_service_needs_neither_archir_nor_torch() -> None:

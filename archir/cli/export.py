@@ -12,7 +12,7 @@ from archir.cli.options import json_option
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @click.option(
     "--to",
@@ -39,6 +39,9 @@ def export_command(
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     torch, with net.safetensors
     """
+    if run.is_file():
+        hint = f"; for a net of a file: archir compile {run} --to onnx -o {output}" if run.suffix == ".arch" else ""
+        raise click.UsageError(f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{hint}")
     form = torch_files.form_of(to, output)
     if form == "onnx":
         if block is not None:

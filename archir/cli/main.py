@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from errno import EPIPE
 from importlib import import_module
 from typing import Any
 
 import click
 
 from archir import __version__
-from archir.errors import ArchError, Interrupted, suggest
+from archir.errors import ArchError, Interrupted, fail, suggest
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
@@ -22,9 +23,9 @@ _COMMANDS = {
     "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
     "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
     "train": ("train", "Train one network on labelled images."),
-    "export": ("export", "Write a trained network as a verified ONNX model."),
+    "export": ("export", "Write a trained network as a verified ONNX model, or for torch."),
     "quantize": ("quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("verify", "Compare an ONNX model with its certificate."),
+    "verify": ("verify", "Compare a model with its certificate."),
     "runs": ("list_runs", "List runs: how far each came, and whether it is whole."),
     "explain": ("explain", "Explain a diagnostic's code."),
     "doctor": ("doctor", "Report versions, devices and installation traps."),
@@ -64,7 +65,13 @@ class Commands(click.Group):
         """Run a command; its ArchError is printed, and exits with 1; one that was stopped and can go on, with 130."""
         as_json = "--json" in ctx.args
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except OSError as error:
+                if error.errno in (None, EPIPE):  # of sockets and the like; whoever read what was printed has gone
+                    raise
+                where = f"{error.filename2 or error.filename}: " if error.filename else ""
+                raise fail("A1206", f"{where}{error.strerror}") from error
         except ArchError as error:
             from archir.cli.output import complain
 

@@ -28,8 +28,8 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of a command that are for ONNX models alone; it has them as `onnx_options`."""
     listed = (
         click.option("--opset", type=int, help="17 to 26 [23]."),
-        click.option("--fp16", "precision", flag_value="float16", help="Weights and computations in float16."),
-        click.option("--bf16", "precision", flag_value="bfloat16", help="In bfloat16, for GPUs."),
+        click.option("--fp16", is_flag=True, help="Weights and computations in float16."),
+        click.option("--bf16", is_flag=True, help="In bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width, or none [batch]."),
         click.option("--batch", type=click.IntRange(1), help="Samples in every batch, which is not dynamic then."),
         click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
@@ -48,14 +48,14 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def refuse(given: dict[str, Any], form: str) -> None:
     """Raise UsageError if options of ONNX models are given for another form."""
-    names = {"float16": "--fp16", "bfloat16": "--bf16"}
-    flags = {name: names.get(value, "--on" if name == "devices" else f"--{name}") for name, value in given.items()}
-    if used := [flags[name].replace("_", "-") for name, value in given.items() if value]:
-        raise click.UsageError(f"{used[0]} is for ONNX models, not for --to {form}")
+    used = ["on" if name == "devices" else name.replace("_", "-") for name, value in given.items() if value]
+    if used:
+        raise click.UsageError(f"--{used[0]} is for ONNX models, not for --to {form}")
 
 
 def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: dict[str, Any]) -> None:
     """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
+    form = _form(given)
     graph, architecture = runs.open_run(run)
     torch = backends.get("torch")
     module = api.compile(graph)
@@ -66,7 +66,6 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: 
         metadata["labels"] = json.dumps(images["classes"])
     if given["license"]:
         metadata["license"] = given["license"]
-    form = _form(given)
     if given["preprocess"]:
         if not images:
             raise fail("A0933", why_not)
@@ -94,14 +93,22 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: 
 
 def _form(given: dict[str, Any]) -> dict[str, Any]:
     """The form that options ask for; what they leave out is as it is by default."""
-    form = {name: given[name] for name in ("opset", "precision", "attention", "batch") if given[name]}
+    form = {name: given[name] for name in ("opset", "attention", "batch") if given[name] is not None}
+    if given["fp16"] and given["bf16"]:
+        raise click.UsageError("--fp16 and --bf16 exclude each other")
+    if given["fp16"] or given["bf16"]:
+        form["precision"] = "float16" if given["fp16"] else "bfloat16"
     axes = given["dynamic"]
     if axes is not None:
-        form["dynamic"] = tuple(one.strip() for one in axes.split(",") if one.strip() not in ("", "none"))
+        form["dynamic"] = () if axes.strip() == "none" else tuple(one.strip() for one in axes.split(","))
     elif given["batch"]:
         form["dynamic"] = ()
     if given["batch"] and "batch" in form.get("dynamic", ()):
-        raise click.UsageError("--batch is of a batch that is not dynamic")
+        raise click.UsageError(
+            f"--batch {given['batch']} fixes the batch, --dynamic batch leaves it open: give one of them"
+        )
+    if problems := backends.get("onnx").problems(**form):
+        raise ArchError(*problems)
     return form
 
 

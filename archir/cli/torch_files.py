@@ -12,7 +12,7 @@ import click
 from archir import api, backends
 from archir.cli import runs
 from archir.cli.output import emit
-from archir.files import write_atomic
+from archir.files import drafts
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
@@ -27,6 +27,8 @@ def form_of(to: str | None, output: Path) -> str:
     """The form that is asked for, or that the name of the file stands for: an ONNX model, if nothing else."""
     found = to or SUFFIXES.get(output.suffix, "onnx")
     require_name(found, output)
+    if found == "python" and output.suffix == ".safetensors":
+        raise click.UsageError(f"{output} is where the weights go: name the Python file")
     return found
 
 
@@ -44,6 +46,8 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
     """Write the network of a run's folder, with its weights."""
     if block is not None and form != "python":
         raise click.UsageError("--block is for --to python")
+    if as_trained and form == "python":
+        raise click.UsageError("--as-trained is not for --to python, which writes networks as they are trained")
     graph, architecture = runs.open_run(run)
     module = api.compile(graph)
     backends.get("torch").load(module, run / runs.WEIGHTS)
@@ -64,11 +68,13 @@ def write_python(graph: Graph, output: Path, module: Any | None, block: str | No
     """Write a network, or a block of it, as Python, and a module's weights beside it; the files."""
     torch = backends.get("torch")
     text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
+    scope = only_call(graph, block) if module is not None and block is not None else ""
     files = [output]
-    if module is not None:
-        files.append(output.with_suffix(".safetensors"))
-        torch.save(module, files[1], scope=only_call(graph, block) if block is not None else "")
-    write_atomic(output, text.encode())
+    with drafts(output) as draft:
+        draft.write_text(text, "utf-8")
+        if module is not None:
+            files.append(output.with_suffix(".safetensors"))
+            torch.save(module, draft.with_name(files[1].name), scope=scope)
     return files
 
 

@@ -47,6 +47,10 @@ class OnnxBackend:
         """What of a graph cannot be lowered, with places."""
         return supports(graph)
 
+    def problems(self, **form: Any) -> list[Diagnostic]:
+        """What of a model's form cannot be, whatever the network (see `archir_onnx.form.Form`)."""
+        return form_of(**form).problems()
+
     def lower(
         self, graph: Graph, weights: Arrays, *, metadata: Mapping[str, str] | None = None, **form: Any
     ) -> onnx.ModelProto:

@@ -20,9 +20,7 @@ from archir.ir.op import Weight
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.model import build
-from archir_onnx.verify import session
-
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+from archir_onnx.verify import PROVIDERS, session
 
 
 class OnnxBench:
@@ -40,7 +38,7 @@ class OnnxBench:
 
     def timed(self, graph: Graph) -> Timed:
         """Times a network without choices, with new weights, on random inputs."""
-        running = session(_model(graph).SerializeToString(), [_PROVIDERS[self._device]], self.threads)
+        running = session(_model(graph).SerializeToString(), [PROVIDERS[self._device]], self.threads)
         types, rng = infer(graph), np.random.default_rng(0)
         binding = running.io_binding()
         for name, number in graph.inputs.items():

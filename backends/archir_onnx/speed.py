@@ -12,9 +12,8 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from archir.errors import fail
-from archir_onnx.verify import session
+from archir_onnx.verify import PROVIDERS, session
 
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
 _NAMES = {"float": "float32", "double": "float64"}
 
 
@@ -22,7 +21,7 @@ class OnnxRuns:
     """A model file on random inputs. Raises ArchError: A0914 (a provider), A1508 (its shapes)."""
 
     def __init__(self, path: Path, device: str, batch: int, threads: int) -> None:
-        self._session = session(path, [_PROVIDERS[device]], threads)
+        self._session = session(path, [PROVIDERS[device]], threads)
         self._binding = self._session.io_binding()
         memory = "cpu" if device == "cpu" else "cuda"
         for name, array in _inputs(self._session, batch):

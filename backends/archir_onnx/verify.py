@@ -28,7 +28,9 @@ Reference = Callable[[Arrays], Arrays]
 TOLERANCES = {"float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Largest difference, relative to the largest magnitude of an output, by what a model computes in."""
 TOLERANCE = TOLERANCES["float32"]
-CPU = "CPUExecutionProvider"
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+"""Execution providers by devices."""
+CPU = PROVIDERS["cpu"]
 _BATCHES = (1, 3)
 
 _LIBRARIES = {

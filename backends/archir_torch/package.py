@@ -76,7 +76,7 @@ def write(
         warnings.simplefilter("ignore")  # torch's own, about its own code
         program = _exported(module, examples)
         if form == "exported":
-            torch.export.save(program, str(path), extra_files={_METADATA: json.dumps(dict(metadata))})
+            _save(program, path, metadata)
         else:
             _compile(program, str(path), metadata)
 
@@ -93,6 +93,13 @@ def _exported(module: Network, examples: Sequence[Tensor]) -> ExportedProgram:
         raise fail("A0907", f"torch cannot export the network: {_first_line(error)}") from error
     finally:
         module.train(training)
+
+
+def _save(program: ExportedProgram, path: Path, metadata: Mapping[str, str]) -> None:
+    try:
+        torch.export.save(program, str(path), extra_files={_METADATA: json.dumps(dict(metadata))})
+    except RuntimeError as error:  # what torch makes of a disk that is full
+        raise fail("A0907", f"torch cannot write {path.name}: {_first_line(error)}") from error
 
 
 def _compile(program: ExportedProgram, path: str, metadata: Mapping[str, str]) -> None:

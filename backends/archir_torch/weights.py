@@ -23,7 +23,8 @@ def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | No
         for name, tensor in module.state_dict().items()
         if name.startswith(prefix)
     }
-    write_atomic(path, save(state, dict(metadata or {})))
+    # safetensors writes no valid header where there is neither a weight nor metadata, but an empty dict of it
+    write_atomic(path, save(state, dict(metadata) if metadata else None))
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -67,13 +67,19 @@ class Model:
         batch = {one.name: np.stack([sample[one.name] for sample in samples]) for one in self.inputs}
         names = [one.name for one in self.outputs]
         columns = self._session.run(names, batch)
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return [dict(zip(names, row, strict=True)) for *row, _ in zip(*columns, samples, strict=True)]
 
     def warm_up(self, most: int) -> None:
-        """Run batches of zeros, the smallest and the largest, so that no client waits for what is done once."""
+        """Run batches of zeros, the smallest and the largest, so that no client waits for what is done once.
+
+        Raises UnservableError if there is not an answer for each sample.
+        """
         zeros = {one.name: np.zeros(one.shape, one.dtype) for one in self.inputs}
         for size in (1, most):
-            self.run([zeros] * size)
+            try:
+                self.run([zeros] * size)
+            except Exception as error:
+                raise UnservableError(f"it computes no batch of {size}: {error}") from None
 
 
 def _slot(one: Any) -> Slot:
@@ -90,7 +96,7 @@ def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
         return []
     try:
         labels = json.loads(metadata["labels"])
-    except ValueError:
+    except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UnservableError("the metadata `labels` is not a JSON list of strings")
@@ -107,7 +113,7 @@ def _certified(path: Path) -> None:
     try:
         files = json.loads(certificate.read_text("utf-8"))["files"]
         changed = [name for name, facts in files.items() if _changed(path.parent / name, facts["sha256"])]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnservableError(f"{certificate} is no certificate of it: {error}") from None
     if path.name not in files:
         raise UnservableError(f"{certificate} certifies {', '.join(files)}: a model keeps its name")

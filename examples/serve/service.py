@@ -79,7 +79,6 @@ class Service:
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        self._model.warm_up(self._settings.batch)
         serving = asyncio.create_task(self._batcher.serve())
         yield
         serving.cancel()
@@ -213,9 +212,11 @@ def main() -> None:
     given = parser.parse_args()
     settings = Settings(given.batch, given.wait, given.queue, given.timeout, given.most_bytes)
     try:
-        service = Service(Model(given.model, given.threads), settings)
+        model = Model(given.model, given.threads)
+        model.warm_up(settings.batch)
     except UnservableError as error:
         sys.exit(f"{given.model} is not served: {error}")
+    service = Service(model, settings)
     config = uvicorn.Config(
         service.app(), host=given.host, port=given.port, ws="none", access_log=False,
         timeout_graceful_shutdown=round(2 * given.timeout) + 1,

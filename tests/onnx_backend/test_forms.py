@@ -156,6 +156,12 @@ def test_float16_and_bfloat16(tmp_path: Path) -> None:
     assert set(sizes["bfloat16"]) == {onnx.TensorProto.BFLOAT16}
 
 
+@pytest.mark.parametrize("opset", [22, 23])
+def test_squares_beyond_float16(opset: int, tmp_path: Path) -> None:
+    graph = archir.loads("net big { input x: f32[3, 8] \n output y = x * 3000 |> rms_norm(eps=1e-8) }").graph
+    assert exported(graph, tmp_path / "net.onnx", precision="float16", opset=opset).relative < 1e-2
+
+
 def test_weights_that_float16_cannot_hold(tmp_path: Path) -> None:
     graph = archir.loads("net big { input x: f32[4] \n output y = x |> linear(2) }").graph
     weights = TORCH.arrays(TORCH.lower(graph))

@@ -16,6 +16,7 @@ import archir
 from archir.ir.graph import Graph
 from archir_torch.emit import emit
 from archir_torch.module import lower
+from archir_torch.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
 
 
@@ -158,3 +159,11 @@ def test_choices_must_be_made(tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     with pytest.raises(archir.ArchError, match=r"A0901.*must be chosen"):
         emit(space.graph)
+
+
+def test_a_network_without_weights_has_a_file_of_them(tmp_path: Path) -> None:
+    graph = archir.loads("net plain { input x: f32[4]\n output y = x |> relu }").graph
+    module, path = lower(graph), tmp_path / "plain.safetensors"
+    save_weights(module, path)
+    assert load_weights(module, path) == {}
+    assert imported(tmp_path / "plain.py", emit(graph)).load(path)(torch.ones(1, 4)).shape == (1, 4)

@@ -169,6 +169,18 @@ def test_a_module_stays_in_its_mode_where_torch_cannot(tmp_path: Path, monkeypat
     assert module.training
 
 
+def test_a_disk_that_is_full(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("PytorchStreamWriter failed writing file data/0\nframe #0: nobody wants to read")
+
+    before = exported.read_bytes()
+    monkeypatch.setattr(torch.export, "save", full)
+    with pytest.raises(ArchError, match=r"A0907.*torch cannot write small.pt2: PytorchStreamWriter") as caught:
+        written(exported)
+    assert "frame" not in str(caught.value)
+    assert exported.read_bytes() == before
+
+
 def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("small.arch").write_text(archir.format(SMALL))
@@ -180,6 +192,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert CliRunner().invoke(main, ["verify", "net.pt2", "--on", "cuda"]).exit_code == 1
     assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported", "-o", "net.zip"]).exit_code == 2
     assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported"]).exit_code == 2
+    assert CliRunner().invoke(main, ["export", ".", "--to", "python", "-o", "net.safetensors"]).exit_code == 2
 
 
 def test_a_run_becomes_what_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

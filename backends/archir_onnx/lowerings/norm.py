@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from archir.ops import norm as ops
 from archir_onnx.builder import Builder
@@ -43,9 +44,11 @@ def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) 
     scale = _filled(g, weight, g.type.channels, 1)
     if g.opset >= 23:
         return g.node("RMSNormalization", x, scale, axis=-1, epsilon=op.eps)
-    mean = g.reduce("ReduceMean", g.node("Mul", x, x), -1, keep=True)
-    root = g.node("Sqrt", g.node("Add", mean, g.number(op.eps)))
-    return g.node("Mul", g.node("Div", x, root), scale)
+    # squares and `eps` are beyond float16
+    wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
+    mean = g.reduce("ReduceMean", g.node("Mul", wide, wide), -1, keep=True)
+    y = g.node("Div", wide, g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32))))
+    return g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale)
 
 
 @lowers(ops.GroupNorm)

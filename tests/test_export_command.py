@@ -100,6 +100,9 @@ def test_networks_of_searches_are_exported_again(trained: Path, tmp_path: Path) 
     report, model = exported(tmp_path / "run", tmp_path / "net.onnx", "--preprocess")
     assert shape(model.graph.input[0]) == ["batch", 8, 8, 1]
     assert report["real"] == 16
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
+    assert metadata["recipe"] == "recipe"
+    assert len(json.loads(metadata["labels"])) == 10
 
 
 @pytest.mark.parametrize(

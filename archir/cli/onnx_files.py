@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -56,20 +55,15 @@ def refuse(given: dict[str, Any], form: str) -> None:
 def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: dict[str, Any]) -> None:
     """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
     form = _form(given)
-    graph, architecture = runs.open_run(run)
-    torch = backends.get("torch")
-    module = api.compile(graph)
-    torch.load(module, run / runs.WEIGHTS)
-    images, why_not = _images(run)
-    metadata = {"architecture": architecture}
-    if images:
-        metadata["labels"] = json.dumps(images["classes"])
-    if given["license"]:
-        metadata["license"] = given["license"]
+    trained = runs.open_run(run)
+    torch, graph, images = backends.get("torch"), trained.graph, trained.images
     if given["preprocess"]:
         if not images:
-            raise fail("A0933", why_not)
+            raise fail("A0933", f"{run} does not tell how its images were normalised: an older archir left it")
         form["pixels"] = (images["mean"], images["std"])
+    module = api.compile(graph)
+    torch.load(module, run / runs.WEIGHTS)
+    metadata = trained.metadata | ({"license": given["license"]} if given["license"] else {})
     compared = not given["no_verify"]
     report = backends.get("onnx").write(
         graph,
@@ -112,15 +106,7 @@ def _form(given: dict[str, Any]) -> dict[str, Any]:
     return form
 
 
-def _images(run: Path) -> tuple[dict[str, Any], str]:
-    """What a run tells of its images; or nothing, and why not."""
-    try:
-        return runs.images_of(run), ""
-    except ArchError as error:
-        return {}, error.diagnostics[0].message
-
-
-def _real(graph: Any, images: dict[str, Any]) -> dict[str, Any] | None:
+def _real(graph: Any, images: Mapping[str, Any]) -> dict[str, Any] | None:
     """Held-out images, if their source is still there."""
     (name, number), *others = graph.inputs.items()
     shape = graph[number].op.infer().shape

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,26 @@ from archir.runs import Run, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
 BEST = "best.json"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The network of a folder, its architecture as JSON, and the recipe of the search that found it, if one did.
+
+    `images` is what is known of those that it was trained on, `source`, `seed`, `mean`, `std`, `classes`; nothing, if an
+    older archir left the folder.
+    """
+
+    graph: Graph
+    architecture: str
+    images: Mapping[str, Any]
+    recipe: str = ""
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """What a model that is made of it says of itself."""
+        labels = {"labels": json.dumps(self.images["classes"])} if self.images else {}
+        return {"architecture": self.architecture} | labels | ({"recipe": self.recipe} if self.recipe else {})
 
 
 def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
@@ -45,8 +66,8 @@ def finish(folder: Path, facts: Mapping[str, Any]) -> None:
     write_atomic(folder / TRAINING, (json.dumps(record, indent=1) + "\n").encode())
 
 
-def open_run(folder: Path) -> tuple[Graph, str]:
-    """The network of a folder and its architecture as JSON: that of a training, or the last one of a search.
+def open_run(folder: Path) -> Trained:
+    """The network of a folder: that of a training, or the last one of a search.
 
     Its weights are in `weights.safetensors`. Raises ArchError (A1205, A18xx) for what is no such folder.
     """
@@ -64,7 +85,7 @@ def open_run(folder: Path) -> tuple[Graph, str]:
         raise fail("A1205", f"{folder} is no folder of a finished training: {error}") from None
     if wanted != found:
         raise fail("A1205", f"{folder / WEIGHTS} was changed after training: its SHA-256 differs")
-    return from_json(data), architecture
+    return Trained(from_json(data), architecture, record.get("images", {}))
 
 
 def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
@@ -80,24 +101,11 @@ def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
     return None
 
 
-def _searched(run: Run) -> tuple[Graph, str]:
+def _searched(run: Run) -> Trained:
     """The last network that was trained in a search, and its architecture, if it is one of a space."""
+    files = run.files.manifest.files
     graph = from_json(json.loads(run.content(NETWORK)))
-    return graph, run.content(BEST).decode() if BEST in run.files.manifest.files else "{}"
-
-
-def images_of(folder: Path) -> dict[str, Any]:
-    """What is known of the images that a folder's network was trained on: `source`, `seed`, `mean`, `std`, `classes`.
-
-    Raises ArchError (A1205) if the folder does not say, since an older archir left it.
-    """
-    if (folder / manifest.NAME).exists():
-        searched = Run.open(folder)
-        phase = json.loads(searched.content("summary.json"))["network"]["phase"]
-        record = json.loads(searched.content(f"phases/{phase}/splits.json"))
-    else:
-        record = json.loads((folder / TRAINING).read_text("utf-8"))
-    if "images" not in record:
-        raise fail("A1205", f"{folder} does not tell how its images were normalised: it was left by an older archir")
-    found: dict[str, Any] = record["images"]
-    return found
+    phase = json.loads(run.content("summary.json"))["network"]["phase"]
+    splits = f"phases/{phase}/splits.json"
+    images = json.loads(run.content(splits)).get("images", {}) if splits in files else {}
+    return Trained(graph, run.content(BEST).decode() if BEST in files else "{}", images, run.title)

@@ -48,15 +48,15 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
         raise click.UsageError("--block is for --to python")
     if as_trained and form == "python":
         raise click.UsageError("--as-trained is not for --to python, which writes networks as they are trained")
-    graph, architecture = runs.open_run(run)
-    module = api.compile(graph)
+    trained = runs.open_run(run)
+    graph, module = trained.graph, api.compile(trained.graph)
     backends.get("torch").load(module, run / runs.WEIGHTS)
     if form == "python":
         files = write_python(graph, output, module, block)
         said: Mapping[str, Any] = {"form": form, "files": files}
         text = f"wrote {' and '.join(map(str, files))}"
     else:
-        report = package(graph, output, module, form, {"architecture": architecture}, as_trained)
+        report = package(graph, output, module, form, trained.metadata, as_trained)
         said, text = asdict(report), f"wrote {output}: {report}; `archir verify {output}` looks at it again"
     if as_json:
         emit(said)

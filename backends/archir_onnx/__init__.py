@@ -32,8 +32,9 @@ from archir_onnx.form import AXES, Form, form_of
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
 from archir_onnx.model import build, supports
+from archir_onnx.sessions import run, session
 from archir_onnx.speed import OnnxRuns
-from archir_onnx.verify import TOLERANCES, Report, check, run, session, verify
+from archir_onnx.verify import TOLERANCES, Report, check, verify
 
 Arrays = Mapping[str, NDArray[Any]]
 

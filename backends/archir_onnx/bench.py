@@ -20,7 +20,7 @@ from archir.ir.op import Weight
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.model import build
-from archir_onnx.verify import PROVIDERS, session
+from archir_onnx.sessions import PROVIDERS, session
 
 
 class OnnxBench:

@@ -18,7 +18,8 @@ from archir import __version__, certificates
 from archir.certificates import SEED, Verified
 from archir.errors import fail
 from archir_onnx import external
-from archir_onnx.verify import TOLERANCE, Report, check, run, session
+from archir_onnx.sessions import run, session
+from archir_onnx.verify import TOLERANCE, Report, check
 
 Arrays = Mapping[str, NDArray[Any]]
 

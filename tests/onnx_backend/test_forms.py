@@ -18,7 +18,7 @@ from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.form import ATTENTIONS, OPSETS, Pixels
 from archir_onnx.int8.layers import layers
-from archir_onnx.verify import session
+from archir_onnx.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
 

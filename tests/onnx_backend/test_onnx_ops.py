@@ -18,7 +18,7 @@ from archir_onnx.files import Model, save
 from archir_onnx.form import OPSETS
 from archir_onnx.model import build
 from archir_onnx.rules import missing_rules
-from archir_onnx.verify import session
+from archir_onnx.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, Case, graph_of, name_of

@@ -23,7 +23,8 @@ from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
 from archir_onnx.int8.layers import Arithmetic
 from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
-from archir_onnx.verify import Report, check, session
+from archir_onnx.sessions import session
+from archir_onnx.verify import Report, check
 
 Mode = Literal["auto", "static", "dynamic"]
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
+SPLITS = "splits.json"
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
@@ -51,7 +52,7 @@ def write(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:
         files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
         files[WEIGHTS] = save_tensors(module_of(outcome)[1].state_dict())
         if found.recipe.export:
-            files[MODEL], files[CERTIFICATE], summary["onnx"] = _exported(found, outcome)
+            files[MODEL], files[CERTIFICATE], summary["onnx"] = _exported(found, name, outcome)
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
     files[REPORT] = page(_report(found, outcomes, summary))
     found.run.write(files)
@@ -109,13 +110,13 @@ def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:
     return outcome.network, module.eval()
 
 
-def _exported(found: Search, outcome: Outcome) -> tuple[bytes, bytes, dict[str, Any]]:
+def _exported(found: Search, phase: str, outcome: Outcome) -> tuple[bytes, bytes, dict[str, Any]]:
     """The model, its certificate, and how far it is from torch."""
     graph, module = module_of(outcome)
     torch, onnx = backends.get("torch"), backends.get("onnx")
     options = {} if found.recipe.opset is None else {"opset": found.recipe.opset}
     architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
-    metadata = {"architecture": architecture, "recipe": found.run.title}
+    metadata = {"architecture": architecture, "recipe": found.run.title, **_labels(found, phase)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / MODEL
         runner = torch.runner(module)
@@ -124,6 +125,14 @@ def _exported(found: Search, outcome: Outcome) -> tuple[bytes, bytes, dict[str, 
         )
         certificate = Path(folder) / CERTIFICATE
         return path.read_bytes(), certificate.read_bytes(), {"difference": report.absolute, "relative": report.relative}
+
+
+def _labels(found: Search, phase: str) -> dict[str, str]:
+    """The names of classes, where the phase's images are known."""
+    if not _has(found, phase, SPLITS):
+        return {}
+    images = json.loads(found.run.content(f"phases/{phase}/{SPLITS}")).get("images")
+    return {"labels": json.dumps(images["classes"])} if images else {}
 
 
 def _phases(found: Search, outcomes: Mapping[str, Outcome]) -> dict[str, Any]:

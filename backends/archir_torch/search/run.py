@@ -35,7 +35,7 @@ from archir_torch.search.recipe import made as made_recipe
 from archir_torch.search.spaces import files_of, load_space
 from archir_torch.strategies.trials import TrialOptions
 
-RECIPE, OVERRIDES, SPACE, SPLITS = "recipe.toml", "overrides.json", "space", "splits.json"
+RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
 
 @dataclass(frozen=True)
@@ -293,7 +293,7 @@ def _data(found: Search, name: str, settings: DataSettings, space: Space) -> Dat
     """The images, which must be those that the run began with."""
     (data,) = _loaded(found.loaded, found.recipe, settings, space).values()
     splits = {"train": data.train, "held_out": data.held_out}
-    path = f"phases/{name}/{SPLITS}"
+    path = f"phases/{name}/{results.SPLITS}"
     if path in found.run.files.manifest.files:
         verify(json.loads(found.run.content(path)), settings.source, found.recipe.seed, splits)
     elif distributed.world().rank == 0:

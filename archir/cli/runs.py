@@ -22,8 +22,8 @@ BEST = "best.json"
 class Trained:
     """The network of a folder, its architecture as JSON, and the recipe of the search that found it, if one did.
 
-    `images` is what is known of those that it was trained on, `source`, `seed`, `mean`, `std`, `classes`; nothing, if an
-    older archir left the folder.
+    `images` is what is known of those that it was trained on: `source`, `seed`, `mean`, `std`, `classes`. It is empty
+    if an older archir left the folder.
     """
 
     graph: Graph

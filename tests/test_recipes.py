@@ -196,7 +196,8 @@ def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
         assert row["epochs"] == BATCHES.get(phase.strategy, 1)
         assert len(trials) == TRIALS.get(phase.strategy, 0)
         assert all(trial.status == "done" for trial in trials)
-    assert_quantises(tmp_path / "run" / "model.onnx", max_loss=100)  # it has hardly learnt anything yet
+    if path.parent.name in ("autoformer", "darts"):  # the soak test has all of them
+        assert_quantises(tmp_path / "run" / "model.onnx", max_loss=100)  # it has hardly learnt anything yet
 
 
 FEW = {

@@ -91,7 +91,8 @@ def test_a_damaged_checkpoint_is_given_up_for_the_one_before(interrupted: Path, 
     path = folder / f"phases/again/checkpoint-{max(numbers)}.safetensors"
     path.write_bytes(path.read_bytes()[:-7])
     torch = backends.get("torch")
-    with pytest.raises(ArchError, match=r"A1803[^\n]*safetensors was cut[^\n]*\n  hint: go on with --fall-back"):
+    hint = r"\n  hint: go on with `archir search --resume RUN --fall-back`"
+    with pytest.raises(ArchError, match=rf"A1803[^\n]*safetensors was cut[^\n]*{hint}"):
         torch.search(None, folder, resume=True, device="cpu")
     torch.search(None, folder, resume=True, fall_back=True, device="cpu")
     one, other = Run.open(folder), Run.open(finished)

@@ -71,7 +71,12 @@ class Processes(Crew[Process]):
         self._packed = b""
 
     def open(self) -> None:
-        """Nothing to do."""
+        """Have the standard library's own helper process there: as it starts, it lets SIGINT through that
+        `undisturbed` holds back."""
+        if os.name == "posix":
+            from multiprocessing import resource_tracker
+
+            resource_tracker.ensure_running()
 
     def close(self) -> None:
         """Forget the work."""

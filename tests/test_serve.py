@@ -299,7 +299,8 @@ def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
 
 
 def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
-    """Batches take 0.2 s. Of twelve requests one or two are computed, three wait; for others there is no room."""
+    """Batches take 0.2 s. Of twelve requests three wait, or more where the first are computed as others come; for the
+    rest there is no room."""
     (case,) = cases(model, 1)
 
     async def at_once(port: int) -> list[Answer]:
@@ -308,7 +309,7 @@ def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
     with running(model, tmp_path, "--batch", "1", "--queue", "3", slow=0.2) as one:
         answers = asyncio.run(at_once(one.port))
         good, bad = ([a for a in answers if a.status == status] for status in (200, 503))
-        assert 4 <= len(good) < 12
+        assert 3 <= len(good) < 12
         assert len(good) + len(bad) == 12
         assert all(case.right(answer) for answer in good)
         assert all(answer.headers["retry-after"] == "1" and answer.json["error"] for answer in bad)

@@ -188,6 +188,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
         return rule(*values)
     failed = False
     memo: dict[Hashable, Value] = {}
+    joined: dict[Hashable, Value] = {}
 
     def walk(values: tuple[Value, ...], care: Value) -> Value:
         nonlocal failed
@@ -212,7 +213,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
             walk(tuple([_branch(value, top, i) for value in values]), _branch(care, top, i))
             for i in range(top.outcomes)
         ]
-        result = memo[name] = _join(top, branches)
+        result = memo[name] = _join(top, branches, joined)
         return result
 
     result = walk(values, under)
@@ -229,7 +230,7 @@ def _branch(value: Value, choice: Choice, outcome: int) -> Value:
     return value.branches[outcome] if type(value) is Case and value.choice is choice else value
 
 
-def _join(choice: Choice, branches: list[Value]) -> Value:
+def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) -> Value:
     """A case whose branches may be unreachable, or may test choices that come before `choice`."""
     reached = [branch for branch in branches if branch is not NEVER]
     if not reached:
@@ -239,10 +240,20 @@ def _join(choice: Choice, branches: list[Value]) -> Value:
     tops = [branch.choice for branch in branches if type(branch) is Case]
     if all(top.order > choice.order for top in tops):
         return case(choice, branches)
-    top = min(tops, key=_order)
-    if top is choice:
-        return _join(choice, [_branch(branch, choice, i) for i, branch in enumerate(branches)])
-    return case(top, [_join(choice, [_branch(branch, top, i) for branch in branches]) for i in range(top.outcomes)])
+    name = (choice.order, *map(key, branches))
+    if name not in memo:
+        if len(memo) > MOST_STEPS:
+            raise RuleError("a value depends on too many choices at once", code="A0605")
+        top = min(tops, key=_order)
+        if top is choice:
+            parts = [_branch(branch, choice, i) for i, branch in enumerate(branches)]
+            memo[name] = _join(choice, parts, memo)
+        else:
+            parts = [
+                _join(choice, [_branch(branch, top, i) for branch in branches], memo) for i in range(top.outcomes)
+            ]
+            memo[name] = case(top, parts)
+    return memo[name]
 
 
 def _smallest_failure(result: Value, under: Value) -> CaseError:

@@ -144,7 +144,7 @@ class Shares(nn.Module):
         self.register_buffer("products", products, persistent=False)
 
     def forward(self, weights: Weights) -> tuple[Tensor, ...]:
-        """The weight of each term, as numbers of no dimension; as precise as they come, where networks run in 16 bits."""
+        """The weight of each term, as numbers of no dimension, as precise as they come."""
         missing = [name for name in self.names if name not in weights]
         if missing:
             raise TypeError(f"the network needs the weights of {', '.join(missing)}")

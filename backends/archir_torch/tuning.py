@@ -79,7 +79,8 @@ def tuned(
     """The module of a relaxed graph on the device of `inputs`, a batch as it will see many, run in the fastest way.
 
     What is tried is measured, in the `precision` of training, so two calls may decide otherwise: whoever goes on later
-    keeps the plan and gives it back as `plan`. `layout` and `batch` settle parts of it beforehand; `say` is told what was measured.
+    keeps the plan and gives it back as `plan`. `layout` and `batch` settle parts of it beforehand; `say` is told what
+    was measured.
     """
     if plan is None:
         with torch.random.fork_rng([inputs[0].device] if inputs[0].is_cuda else []):

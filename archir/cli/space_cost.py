@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
 from archir.cli.output import big, emit, table
@@ -11,6 +12,7 @@ from archir.costs.account import SHOWN
 from archir.costs.scopes import Range, by_scope, whole
 
 if TYPE_CHECKING:
+    from archir.costs.bounds import Extreme
     from archir.search.space import Space
 
 FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
@@ -18,13 +20,26 @@ BARS = 20
 
 
 def extremes(space: Space, as_json: bool) -> None:
-    """The least and the greatest of each cost over all architectures."""
-    found = {name: [one.value for one in space.account.extremes(name)] for name in space.account.summed}
+    """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
+    known exactly."""
+    found = {name: space.account.extremes(name) for name in space.account.summed}
     if as_json:
-        emit({"net": space.name, "size": space.size, "extremes": found})
+        values = {name: [one.value for one in pair] for name, pair in found.items()}
+        bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
+        exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
+        emit({"net": space.name, "size": space.size, "extremes": values, "bounds": bounds, "exact": exact})
         return
-    rows = [(name, *(f"{value:,}" for value in pair)) for name, pair in found.items()]
+    rows = [(name, *map(_told, pair)) for name, pair in found.items()]
     table(f"{space.name}: {big(space.size)} architectures", ["cost", "least", "greatest"], rows, right=(1, 2))
+    if not all(one.exact for pair in found.values() for one in pair):
+        click.echo("between: no architecture is beyond the one number, one that was found has the other")
+
+
+def _told(one: Extreme) -> str:
+    if one.exact:
+        return f"{one.value:,}"
+    low, high = sorted((one.value, one.bound))
+    return f"between {low:,} and {high:,}"
 
 
 def scopes(space: Space, depth: int, as_json: bool) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
 from archir.build.locals import latency_file
-from archir.cases import Value
+from archir.cases import EntangledError, Value
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
 from archir.costs.distribution import Distribution
+from archir.costs.ends import Draw, Ends
 from archir.costs.rooms import Limit, Rooms
+from archir.costs.rows import Parts, Peaks, Sums
 from archir.costs.strides import Strides
-from archir.costs.symbolic import Rule, Symbolic
+from archir.costs.symbolic import Rule, Symbolic, Terms
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
-from archir.errors import fail, suggest
+from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
 
 PEAK = "peak_bytes"
+FEW_STATES = 2_000
+"""States of a chain that are surely few."""
 FEW, MANY = 50_000, 200_000
 """Rooms under bounds that are told apart, to draw quickly or to count closely."""
 SHOWN = 300_000
@@ -30,8 +34,8 @@ SHOWN = 300_000
 class Account:
     """The costs of a space, worked out when they are first asked for.
 
-    `conditions` say which architectures there are; `rules` are costs beside the usual ones, by name. Whatever takes the
-    name of a cost takes that of a table, such as `latency("cpu.json")`, too: nanoseconds.
+    `conditions` say which architectures there are, `draw` draws some; `rules` are costs beside the usual ones, by name.
+    Whatever takes the name of a cost takes that of a table, such as `latency("cpu.json")`, too: nanoseconds.
     """
 
     def __init__(
@@ -40,12 +44,15 @@ class Account:
         order: Sequence[Decision],
         conditions: Sequence[Value],
         rules: Mapping[str, Rule] | None = None,
+        draw: Draw | None = None,
     ) -> None:
+        self._ends = Ends(order, conditions, draw or (lambda n, rng: np.zeros((0, len(order)), np.int16)))
+        self._extremes: dict[str, tuple[Extreme, Extreme]] = {}
         self.graph, self.order, self.conditions = graph, order, conditions
         self.rules = dict(rules or {})
         self._asked: dict[str, Rule] = {}
         self._further: dict[str, tuple[Numbers, Groups]] = {}
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, Table | Sums] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
         self._chains: dict[tuple[str, ...], Chain] = {}
         self._strides: dict[tuple[str, ...], Strides] = {}
@@ -68,18 +75,35 @@ class Account:
 
     @cached_property
     def _usual(self) -> tuple[Numbers, Groups]:
+        self._told()
         return grouped(self._symbolic.summed(), self._index)
+
+    def _told(self) -> None:
+        """Raise ArchError (A1602) if it cannot be told which architectures have which parts."""
+        if self._symbolic.loose:
+            raise fail("A1602", "which parts an architecture has depends on too many choices at once")
 
     def _grouped(self, name: str) -> tuple[Numbers, Groups, int]:
         """The constant, the tables, and the column in both of a cost that adds up."""
         if name in SUMMED:
             return (*self._usual, SUMMED.index(name))
         if name not in self._further:
-            rule = self._rule(name)
-            terms = self._symbolic.further(rule)
-            terms[rule.base] += 1
-            self._further[name] = grouped({name: terms}, self._index)
+            self._told()
+            self._further[name] = grouped({name: self._terms(name)}, self._index)
         return (*self._further[name], 0)
+
+    def _terms(self, name: str, sure: bool = False) -> Terms:
+        """The values that a cost is the sum of: at most, or if `sure`, at least."""
+        if name in SUMMED:
+            return self._bounded[sure][name]
+        rule = self._rule(name)
+        terms = self._symbolic.further(rule, sure)
+        terms[rule.base] += 1
+        return terms
+
+    @cached_property
+    def _bounded(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
+        return self._symbolic.summed(), self._symbolic.summed(sure=True)
 
     def _rule(self, name: str) -> Rule:
         """A further cost: one of `rules`, or the latency by a table that is looked for from the current folder on."""
@@ -97,7 +121,11 @@ class Account:
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
-        """What each node contributes to the costs that add up; weights that several share, the first of them."""
+        """What each node contributes to the costs that add up; weights that several share, the first of them.
+
+        Raises ArchError (A1602).
+        """
+        self._told()
         found = {number: dict(values) for number, values in self._symbolic.contributions()}
         for name in self.rules:
             for number, value in self._symbolic.contributed(self._rule(name)):
@@ -115,12 +143,37 @@ class Account:
 
     @cached_property
     def table(self) -> Table:
-        """The usual costs that add up."""
+        """The usual costs that add up. Raises ArchError (A1601, A1602)."""
         return sums(SUMMED, *self._usual, self._index)
 
     @cached_property
-    def _peaks(self) -> Table:
-        return maxima(PEAK, self._symbolic.alive(), self._index)
+    def _rows(self) -> Table | Sums:
+        return self._followed_or(lambda: self.table, SUMMED)
+
+    def _followed_or(self, table: Callable[[], Table], names: Sequence[str]) -> Table | Sums:
+        """A table; or if that is too large, what follows rows instead."""
+        try:
+            return table()
+        except ArchError as error:
+            _entangled(error)
+        if not self._symbolic.loose:
+            return Sums({name: self._terms(name) for name in names}, self._index)
+        if tuple(names) == SUMMED:
+            return Parts(self.graph, self._symbolic.owns(), self._index)
+        rules = {name: self._rule(name) for name in names}
+        owns = {name: dict(self._symbolic.contributed(rule)) for name, rule in rules.items()}
+        return Parts(self.graph, owns, self._index, {name: rule.base for name, rule in rules.items()})
+
+    @cached_property
+    def _peaks(self) -> Table | Peaks:
+        try:
+            self._told()
+            return maxima(PEAK, self._symbolic.alive(), self._index)
+        except ArchError as error:
+            _entangled(error)
+        except EntangledError:
+            pass
+        return Peaks(self.graph, [decision.choice.path for decision in self.order])
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
@@ -128,17 +181,20 @@ class Account:
         for name in wanted:
             self.known(name)
         usual = [name for name in wanted if name in SUMMED]
-        totals = self.table.at(codes) if usual else None
+        totals = self._rows.at(codes) if usual else None
         found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
         for name in wanted:
             if name == PEAK:
                 found[name] = self._peaks.at(codes)[:, 0]
             elif name not in found:
                 if name not in self._tables:
-                    constant, groups, _ = self._grouped(name)
-                    self._tables[name] = sums((name,), constant, groups, self._index)
+                    self._tables[name] = self._followed_or(partial(self._single, name), (name,))
                 found[name] = self._tables[name].at(codes)[:, 0]
         return found
+
+    def _single(self, name: str) -> Table:
+        constant, groups, _ = self._grouped(name)
+        return sums((name,), constant, groups, self._index)
 
     def known(self, name: str, summed: bool = False) -> None:
         """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
@@ -172,11 +228,29 @@ class Account:
         return self._strides[names]
 
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
-        """An architecture of the least, and one of the greatest cost. Raises ArchError (A0510) if there is none."""
-        least, greatest = (extreme(self.chain(name), 0, sign) for sign in (1, -1))
-        if least is None or greatest is None:
-            raise fail("A0510", "no architecture satisfies the constraints")
-        return least, greatest
+        """An architecture of the least, and one of the greatest cost; where choices are too entangled for that, of the
+        least and the greatest that were found, and bounds. Raises ArchError (A0510) if there is none."""
+        if name not in self._extremes:
+            self.known(name, summed=True)
+            self._extremes[name] = self._extreme(name, 1), self._extreme(name, -1)
+        return self._extremes[name]
+
+    def _extreme(self, name: str, sign: int) -> Extreme:
+        try:
+            chain = self.chain(name)
+            if chain.most <= FEW_STATES:
+                return _there(extreme(chain, 0, sign))
+        except ArchError as error:
+            _entangled(error)
+        loose = bool(self._symbolic.loose)
+        terms = self._terms(name, sure=loose and sign == 1)
+        found = self._ends.extreme(terms, sign, not loose, lambda codes: self.at(codes, [name])[name])
+        if found is None or not found.exact:
+            try:
+                return _there(extreme(self.chain(name), 0, sign))
+            except ArchError as error:
+                _entangled(error)
+        return _there(found)
 
     def marginals(self, name: str) -> Marginals:
         """The least and the greatest cost with each outcome of each choice."""
@@ -220,21 +294,41 @@ class Account:
             self._followed[question] = Rooms(self.strides(*ranges), limits, entries, up)
         return self._followed[question]
 
+    def followed(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether all architectures within ranges can be followed, to be drawn or counted."""
+        try:
+            if ranges:
+                self._rooms(ranges, FEW)
+        except ArchError as error:
+            _entangled(error)
+            return False
+        return True
+
     def some_within(self, ranges: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether there are architectures that cost within all these ranges; where what they leave is rounded, there
-        may be none all the same."""
+        """Whether there are architectures that cost within all these ranges; where that is rounded, or cannot
+        be followed, there may be none all the same."""
         return all(self.some(name, *pair) for name, pair in ranges.items()) and (
-            len(ranges) == 1 or self._rooms(ranges, FEW).count > 0
+            len(ranges) == 1 or not self.followed(ranges) or self._rooms(ranges, FEW).count > 0
         )
 
     def some(self, name: str, low: int, high: int) -> bool:
-        """Whether there are architectures that cost from `low` to `high`."""
+        """Whether there are architectures that cost from `low` to `high`; where they cannot be counted, there may be
+        none all the same."""
         least, greatest = self.extremes(name)
-        if high < least.value or low > greatest.value or low > high:
+        if high < least.bound or low > greatest.bound or low > high:
             return False
-        if low <= least.value or high >= greatest.value:
+        if low <= least.value <= high or low <= greatest.value <= high:
             return True
-        return self.count(name, low, high)[1] > 0
+        try:
+            return self.count(name, low, high)[1] > 0
+        except ArchError as error:
+            _entangled(error)
+            return True
+
+    def every(self, name: str, low: int, high: int) -> bool:
+        """Whether it is proved that all architectures cost from `low` to `high`."""
+        least, greatest = self.extremes(name)
+        return low <= least.bound and greatest.bound <= high
 
     def nearest(self, name: str, low: int, high: int) -> int:
         """The cost nearest to a range."""
@@ -251,3 +345,15 @@ class Account:
         """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
         least, greatest = (one.value for one in self.extremes(name))
         return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)
+
+
+def _entangled(error: ArchError) -> None:
+    """Raise an error again, unless it says that tables or states are too many."""
+    if error.diagnostics[0].code not in ("A1601", "A1602"):
+        raise error
+
+
+def _there(found: Extreme | None) -> Extreme:
+    if found is None:
+        raise fail("A0510", "no architecture satisfies the constraints")
+    return found

@@ -11,10 +11,25 @@ from archir.costs.chain import Chain, State, Step
 
 @dataclass(frozen=True)
 class Extreme:
-    """A least or greatest cost, and the outcomes of an architecture that has it (-1 for inactive choices)."""
+    """A least or greatest cost, and the outcomes of an architecture that has it (-1 for inactive choices).
+
+    Where it could not be told exactly, it is that of the best architecture that was found, and `proved` is what no
+    architecture is beyond.
+    """
 
     value: int
     codes: tuple[int, ...]
+    proved: int | None = None
+
+    @property
+    def bound(self) -> int:
+        """What no architecture is beyond."""
+        return self.value if self.proved is None else self.proved
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no better one."""
+        return self.bound == self.value
 
 
 class Move(Protocol):

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ from archir.ir.graph import Decision
 
 State = tuple[int, ...]
 
-MOST_STATES = 200_000
+MOST_STATES, MOST_STEPS = 200_000, 2_000_000
 
 
 class Step(NamedTuple):
@@ -42,15 +44,12 @@ class _Factor:
 
 
 class Chain:
-    """States and steps of a space, choice by choice. `levels[i]` has the steps of every state before choice i."""
+    """States and steps of a space, choice by choice."""
 
     def __init__(
         self, order: Sequence[Decision], conditions: Sequence[Value], groups: Groups, constant: Sequence[int]
     ) -> None:
-        """`groups` are tables of costs by choices, `constant` what every architecture costs.
-
-        Raises ArchError (A1602) if choices are so entangled that there are too many states.
-        """
+        """`groups` are tables of costs by choices, `constant` what every architecture costs."""
         self.order = order
         self.constant = tuple(int(number) for number in constant)
         self._paths = [decision.choice.path for decision in order]
@@ -63,7 +62,19 @@ class Chain:
             self._file(_Factor(tuple(index[choice.path] for choice in choices), table=table))
         self._active = [tuple(index[c.path] for c in support(decision.active)) for decision in order]
         self._kept = self._frontiers()
-        self.levels = self._explore()
+
+    @cached_property
+    def levels(self) -> list[dict[State, list[Step]]]:
+        """The steps of every state before each choice.
+
+        Raises ArchError (A1602) if choices are so entangled that there are too many states.
+        """
+        return self._explore()
+
+    @property
+    def most(self) -> int:
+        """No more states than this are before any choice."""
+        return max(prod(self.order[p].choice.outcomes for p in kept) for kept in self._kept)
 
     def _file(self, factor: _Factor) -> None:
         self._factors[max(factor.positions)].append(factor)
@@ -81,16 +92,17 @@ class Chain:
     def _explore(self) -> list[dict[State, list[Step]]]:
         levels: list[dict[State, list[Step]]] = []
         states: dict[State, None] = {(): None}
-        total = 0
-        for i in range(len(self.order)):
-            level = {state: list(self._steps(i, state)) for state in states}
-            levels.append(level)
-            states = {step.after: None for steps in level.values() for step in steps}
+        total = steps = 0
+        for i, decision in enumerate(self.order):
             total += len(states)
-            if total > MOST_STATES:
+            steps += len(states) * decision.choice.outcomes
+            if total > MOST_STATES or steps > MOST_STEPS:
                 raise fail(
                     "A1602", f"choices are too entangled: more than {MOST_STATES:,} states of them matter at once"
                 )
+            level = {state: list(self._steps(i, state)) for state in states}
+            levels.append(level)
+            states = {step.after: None for found in level.values() for step in found}
         return levels
 
     def _steps(self, i: int, state: State) -> Iterator[Step]:

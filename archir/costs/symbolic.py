@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from archir.cases import Value, both, either, if_else, lift, negate, when
-from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Op
@@ -39,18 +38,29 @@ class Symbolic:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         needed = needs(graph)
-        if needed.loose:
-            raise fail("A1602", "which parts an architecture has depends on too many choices at once")
+        self.loose = needed.loose - set(graph.inputs.values())
+        """Nodes that may be needed where their condition holds; elsewhere they are not."""
         self.needed = needed | dict.fromkeys(graph.inputs.values(), True)
         self.types = infer(graph)
         self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
 
-    def summed(self) -> Mapping[str, Terms]:
-        """For each cost that adds up, the values that it is the sum of."""
+    def summed(self, sure: bool = False) -> Mapping[str, Terms]:
+        """For each cost that adds up, the values that it is the sum of; if some nodes are loose, at most, or where
+        they are not, `sure`, at least."""
         found: dict[str, Terms] = {name: Counter() for name in SUMMED}
-        for _, values in self.contributions():
-            for name, value in values.items():
-                found[name][value] += 1
+        for number, values in self.contributions():
+            if not sure or number not in self.loose:
+                for name, value in values.items():
+                    found[name][value] += 1
+        return found
+
+    def owns(self) -> dict[str, dict[NodeId, Value]]:
+        """For each cost that adds up, what each node costs where it is needed."""
+        found: dict[str, dict[NodeId, Value]] = {name: {} for name in SUMMED}
+        for number in self._running():
+            for name, value in zip(SUMMED, self._costs(number), strict=True):
+                if value != 0:
+                    found[name][number] = value
         return found
 
     def contributions(self) -> Iterator[tuple[NodeId, dict[str, Value]]]:
@@ -66,9 +76,9 @@ class Symbolic:
                     values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
             yield number, {name: value for name, value in values.items() if value != 0}
 
-    def further(self, rule: Rule) -> Terms:
-        """The values that a further cost is the sum of, but for what every network costs anyway."""
-        return Counter(value for _, value in self.contributed(rule))
+    def further(self, rule: Rule, sure: bool = False) -> Terms:
+        """The values that a further cost is the sum of, but for what every network costs anyway; see `summed`."""
+        return Counter(value for number, value in self.contributed(rule) if not sure or number not in self.loose)
 
     def contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
         """What each node contributes to a further cost."""

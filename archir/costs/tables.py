@@ -23,6 +23,8 @@ MOST_CELLS = 65_536
 """Cells up to which factors of different choices are merged."""
 MOST_TABLE = 10_000_000
 """Cells of one table."""
+MOST_TABLES = 20_000_000
+"""Cells of all tables together."""
 MOST_SUM = 2**62
 ROWS = 8_192
 """Architectures at a time: what is worked on stays in the cache."""
@@ -75,10 +77,14 @@ def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) 
     names = tuple(terms)
     constant, most = np.zeros((2, len(names)), object)
     groups: Groups = {}
+    cells = 0
     for column, name in enumerate(names):
         for value, count in terms[name].items():
             if varies(value):
                 choices, table = _table(value, order)
+                cells += 0 if choices in groups else table.size
+                if cells > MOST_TABLES:
+                    raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
                 most[column] += max(0, int(table.max())) * count
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count

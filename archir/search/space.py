@@ -305,7 +305,7 @@ class Space:
         """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
         ranges = self.ranges
         self.prove()
-        if policy == "choices" or not ranges:
+        if policy == "choices" or not ranges or not self.account.followed(ranges):
             return lambda n, rng: self._draw_codes(n, rng, policy)
         return lambda n, rng: self.account.draw(ranges, n, rng)
 
@@ -327,7 +327,11 @@ class Space:
     @cached_property
     def account(self) -> Account:
         """What the architectures cost."""
-        return Account(self.graph, self.order, self._conditions("where", "require"), self._latencies())
+
+        def draw(n: int, rng: np.random.Generator) -> Codes:
+            return self._draw_codes(n, rng, "architectures")
+
+        return Account(self.graph, self.order, self._conditions("where", "require"), self._latencies(), draw)
 
     def _latencies(self) -> dict[str, Rule]:
         """The latencies that are bounded, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
@@ -395,14 +399,19 @@ class Space:
 
     def count(self) -> tuple[int, int]:
         """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
-        costs have more different totals than are told apart, or bounds are not plain."""
+        costs have more different totals than are told apart, bounds are not plain, or choices are too entangled."""
         everything = self.satisfying
         ranged = all(self._ranged(bound) for bound in self._bounds)
-        if not ranged and everything <= MOST_COUNTED:
+        followed = self.account.followed(self.ranges)
+        if not (ranged and followed) and everything <= MOST_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
         if not self.ranges:
             return everything if ranged else 0, everything
+        if not followed:
+            some = all(self.account.some(name, *pair) for name, pair in self.ranges.items())
+            every = all(self.account.every(name, *pair) for name, pair in self.ranges.items())
+            return everything if every and ranged else 0, everything if some else 0
         least, most = self.account.count_within(self.ranges)
         return least if ranged else 0, most
 

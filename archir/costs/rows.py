@@ -1,0 +1,161 @@
+"""Costs of rows of outcomes where tables would be too large: each value is followed along its diagram.
+
+What takes part in an architecture is found along the graph, row by row, where the conditions are too large to be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.cases import Value, varies
+from archir.costs.tables import ROWS, Codes, Numbers
+from archir.errors import fail
+from archir.ir.graph import Graph, NodeId
+from archir.ir.structure import Select
+from archir.passes.cost import cost
+from archir.passes.specialize import specialize
+
+Flags = NDArray[np.bool_]
+
+
+class Followed:
+    """A diagram of integers as arrays: for each of its cases, where the outcomes of its choice lead."""
+
+    def __init__(self, value: Value, order: Mapping[str, int]) -> None:
+        self.levels: list[tuple[int, int]] = []  # positions of choices, and the first number of a case that tests one
+        cases: dict[Value, int] = {}
+        leaves: dict[int, int] = {}
+        stack = [value]
+        while stack:
+            one = stack.pop()
+            if varies(one) and one not in cases:
+                cases[one] = 0
+                stack.extend(branch for branch in one.branches if varies(branch))
+        ordered = sorted(cases, key=lambda one: one.choice.order)
+        starts = np.cumsum([0, *(one.choice.outcomes for one in ordered)])
+        cases = {one: int(start) for one, start in zip(ordered, starts, strict=False)}
+
+        def place(branch: Value) -> int:
+            if varies(branch):
+                return cases[branch]
+            if abs(branch) >= 2**62:
+                raise fail("A1601", "a cost of this space does not fit into 64 bits")
+            return -1 - leaves.setdefault(branch, len(leaves))
+
+        self.after = np.array([place(branch) for one in ordered for branch in one.branches], np.int64)
+        self.first = place(value)
+        self.leaves = np.array(list(leaves), np.int64)
+        for one in ordered:
+            position = order[one.choice.path]
+            if not self.levels or self.levels[-1][0] != position:
+                self.levels.append((position, cases[one]))
+
+    def at(self, codes: Codes) -> Numbers:
+        """The value for each row of outcomes; an inactive choice counts as its first outcome."""
+        now = np.full(len(codes), self.first, np.int64)
+        ends = [start for _, start in self.levels[1:]] + [len(self.after)]
+        for (position, start), end in zip(self.levels, ends, strict=True):
+            (rows,) = np.nonzero((now >= start) & (now < end))
+            now[rows] = self.after[now[rows] + np.maximum(codes[rows, position], 0)]
+        found: Numbers = self.leaves[-1 - now]
+        return found
+
+
+class Sums:
+    """Costs that are sums of diagrams. It takes the place of a table."""
+
+    def __init__(self, terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> None:
+        self.terms = terms
+        self.order = order
+        self.known: dict[Value, Followed] = {}
+
+    def at(self, codes: Codes) -> Numbers:
+        """The costs of each row of outcomes, a column each; exact."""
+        total = np.zeros((len(codes), len(self.terms)), np.int64)
+        for column, values in enumerate(self.terms.values()):
+            for value, times in values.items():
+                total[:, column] += self.value(value, codes) * times
+        return total
+
+    def value(self, value: Value, codes: Codes) -> Numbers | int:
+        """A diagram's values."""
+        if not varies(value):
+            return int(value)
+        if value not in self.known:
+            self.known[value] = Followed(value, self.order)
+        return self.known[value].at(codes)
+
+
+class Parts(Sums):
+    """Costs that nodes add up to, each where it is needed; parameters of equal scopes count once."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        owns: Mapping[str, Mapping[NodeId, Value]],
+        order: Mapping[str, int],
+        bases: Mapping[str, int] | None = None,
+    ) -> None:
+        """`owns` has what a node costs where it is needed, `bases` what every network costs besides."""
+        super().__init__({name: {(bases or {}).get(name, 0): 1} for name in owns}, order)
+        self.graph, self.owns = graph, owns
+
+    def at(self, codes: Codes) -> Numbers:
+        """The costs of each row of outcomes, a column each; exact."""
+        parts = [self._part(codes[start : start + ROWS]) for start in range(0, len(codes), ROWS)]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.owns)), np.int64)
+
+    def _part(self, codes: Codes) -> Numbers:
+        total = super().at(codes)
+        counted: dict[str, Flags] = {}
+        needed = self.needed(codes)
+        for column, (name, owns) in enumerate(self.owns.items()):
+            for number, value in owns.items():
+                if number in needed:
+                    counts = needed[number]
+                    scope = self.graph[number].scope
+                    if name == "params" and scope:
+                        before = counted.get(scope)
+                        counted[scope] = counts if before is None else before | counts
+                        counts = counts if before is None else counts & ~before
+                    total[:, column] += self.value(value, codes) * counts
+        return total
+
+    def needed(self, codes: Codes) -> dict[NodeId, Flags]:
+        """For each node that some row needs, which do."""
+        everywhere = np.ones(len(codes), bool)
+        found: dict[NodeId, Flags] = dict.fromkeys(self.graph.outputs.values(), everywhere)
+        found |= dict.fromkeys(self.graph.inputs.values(), everywhere)
+        for number in reversed(list(self.graph)):
+            if number not in found:
+                continue
+            op, operands = self.graph[number].op, self.graph.operands(number)
+            chosen = None
+            if isinstance(op, Select):
+                chosen = np.array(op.cases)[np.maximum(codes[:, self.order[op.choice]], 0)]
+            for position, operand in enumerate(operands):
+                reads = found[number] if chosen is None else found[number] & (chosen == position)
+                if operand in found:
+                    found[operand] = found[operand] | reads
+                elif reads.any():
+                    found[operand] = reads
+        return found
+
+
+class Peaks:
+    """The peak of the memory, of one architecture after another."""
+
+    def __init__(self, graph: Graph, paths: Sequence[str]) -> None:
+        self.graph, self.paths = graph, paths
+
+    def at(self, codes: Codes) -> Numbers:
+        """The peak of each row of outcomes, in one column; exact."""
+        different, places = np.unique(codes, axis=0, return_inverse=True)
+        peaks = [
+            cost(specialize(self.graph, {p: c for p, c in zip(self.paths, row, strict=True) if c >= 0})).peak_bytes
+            for row in different.tolist()
+        ]
+        return np.array(peaks, np.int64)[places.reshape(-1)][:, None]

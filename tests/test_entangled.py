@@ -1,0 +1,107 @@
+"""Costs of published spaces whose wiring and widths are chosen: exact, or bounds that say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archir.build.elaborate import elaborate
+from archir.cases import Choice, Value, at, case, lift
+from archir.cli import main
+from archir.costs.elimination import least
+from archir.ir.graph import Decision
+from archir.passes.cost import SUMMED, cost
+from archir.search.space import Space
+from tests.ir.test_needs import ORDERED
+
+SPACES = Path(__file__).parent / "spaces"
+CHOICES = [Choice(f"c{i}", (0, 1, 2), i) for i in range(4)]
+DECISIONS = [Decision(choice) for choice in CHOICES]
+
+
+def loaded(name: str, **parameters: int) -> Space:
+    return Space(elaborate((SPACES / f"{name}.arch").read_text(), parameters=parameters, folder=SPACES))
+
+
+def made(numbers: list[int], choices: list[Choice]) -> Value:
+    """The diagram of a table."""
+    if not choices:
+        return numbers[0]
+    size = len(numbers) // choices[0].outcomes
+    parts = [numbers[i * size : (i + 1) * size] for i in range(choices[0].outcomes)]
+    return case(choices[0], [made(part, choices[1:]) for part in parts])
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> Value:
+    chosen = sorted(draw(st.sets(st.sampled_from(CHOICES), min_size=1, max_size=3)), key=lambda c: c.order)
+    numbers = draw(st.lists(st.integers(0, 9), min_size=3 ** len(chosen), max_size=3 ** len(chosen)))
+    return made(numbers, chosen)
+
+
+@given(st.lists(terms(), min_size=1, max_size=5), st.lists(terms(), max_size=2), st.sampled_from([0, 2, 4_000]))
+@settings(deadline=None)
+def test_eliminated_sums_are_least_or_bounds(values: list[Value], wanted: list[Value], most: int) -> None:
+    conditions = [lift(lambda leaf: leaf > 1, value) for value in wanted]
+    totals = []
+    for number in range(3 ** len(CHOICES)):
+        outcomes = {choice.path: number // 3**i % 3 for i, choice in enumerate(CHOICES)}
+        if all(at(condition, outcomes) for condition in conditions):
+            totals.append(sum(at(value, outcomes) for value in values))
+    found = least(values, conditions, DECISIONS, most)
+    if found is None:
+        assert not totals
+    elif totals:
+        assert found.proved <= min(totals)
+        if found.exact:
+            assert found.proved == min(totals)
+            assert found.outcomes is not None
+            assert sum(at(value, found.outcomes) for value in values) == min(totals)
+    assert most < 4_000 or found is None or found.exact
+
+
+@pytest.mark.parametrize("name", ["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"])
+def test_the_ends_are_exact(name: str) -> None:
+    space = loaded(name)
+    codes = space.sample_codes(20, np.random.default_rng(0))
+    costs = space.account.at(codes, ["params"])["params"]
+    least_, greatest = space.account.extremes("params")
+    assert least_.exact
+    assert greatest.exact
+    assert least_.value <= costs.min()
+    assert costs.max() <= greatest.value
+    for end in (least_, greatest):
+        assert cost(space.specialize(space.decode(end.codes))).params == end.value
+
+
+def test_bounds_hold_where_it_cannot_be_told_what_is_needed() -> None:
+    space = Space(elaborate(ORDERED % 7))
+    names = [*SUMMED, "peak_bytes"]
+    codes = space.sample_codes(10, np.random.default_rng(0))
+    costs = space.account.at(codes, names)
+    for row, architecture in enumerate(map(space.decode, codes)):
+        alone = cost(space.specialize(architecture))
+        assert {name: int(column[row]) for name, column in costs.items()} == {n: getattr(alone, n) for n in names}
+    for name in ("macs", "params"):
+        least_, greatest = space.account.extremes(name)
+        assert least_.bound <= least_.value <= costs[name].min()
+        assert costs[name].max() <= greatest.value <= greatest.bound
+    narrow = space.where(f"macs <= {space.account.extremes('macs')[0].value}")
+    low, high = narrow.count()
+    assert 0 <= low <= high <= space.satisfying
+
+
+def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "ordered.arch"
+    path.write_text(ORDERED % 7)
+    result = CliRunner().invoke(main, ["cost", str(path), "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.output)
+    assert found["bounds"]["macs"][0] <= found["extremes"]["macs"][0]
+    assert found["exact"]["macs"] == (found["bounds"]["macs"] == found["extremes"]["macs"])

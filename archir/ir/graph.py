@@ -15,7 +15,7 @@ from typing import Any
 import networkx as nx
 
 from archir.cases import Choice, Value, both, either, when
-from archir.errors import NOWHERE, Span
+from archir.errors import NOWHERE, RuleError, Span
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 
@@ -168,12 +168,15 @@ def needs(graph: Graph) -> dict[NodeId, Value]:
         if condition is False:
             continue
         op = graph[number].op
-        for position, operand in enumerate(graph.operands(number)):
-            reads = condition
-            if isinstance(op, Select):
-                choice = graph.decisions[op.choice].choice
-                reads = both(condition, when(choice, (o for o, p in enumerate(op.cases) if p == position)))
-            needed[operand] = either(needed.get(operand, False), reads)
+        try:
+            for position, operand in enumerate(graph.operands(number)):
+                reads = condition
+                if isinstance(op, Select):
+                    choice = graph.decisions[op.choice].choice
+                    reads = both(condition, when(choice, (o for o, p in enumerate(op.cases) if p == position)))
+                needed[operand] = either(needed.get(operand, False), reads)
+        except RuleError as error:
+            raise error.at(graph[number].span) from None
     return {number: condition for number, condition in needed.items() if condition is not False}
 
 

@@ -143,6 +143,7 @@ def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagno
         "|": "write `or`, or `|>` for a pipe",
         "!": "write `not`, or `!=`",
         ";": "statements end with the line",
+        "\r": "lines end with \\n or \\r\\n",
     }
     shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
     return Diagnostic("A0101", f"unexpected {shown}", span, hints.get(char))

@@ -24,7 +24,7 @@ from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.canonical import Canonical
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture, differences
-from archir.search.counting import Program, choices_of, compile_program, drawing_order, possible
+from archir.search.counting import Distribution, Program, choices_of, compile_program, drawing_order
 
 Codes = NDArray[np.int16]
 Policy = Literal["architectures", "choices"]
@@ -153,13 +153,31 @@ class Space:
                 yield from walk(position + 1, [*codes, -1], outcomes)
                 return
             path = decision.choice.path
-            for outcome in possible(at(self._program.distributions[path], outcomes)):
+            for outcome in at(self._program.distributions[path], outcomes).possible:
                 yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
 
         yield from walk(0, [], {})
 
+    def exactly(self, outcomes: Mapping[str, int]) -> Architecture:
+        """The architecture with these outcomes by path; those of choices that it does not have are left out.
+
+        It may break bounds on costs. Raises ArchError: A1004 (a choice is missing), A1008 (it breaks a constraint).
+        """
+        codes: list[int] = []
+        taken: dict[str, int] = {}
+        for decision in self.order:
+            path = decision.choice.path
+            active = at(decision.active, taken) is True
+            if active and path not in outcomes:
+                raise fail("A1004", f"`{path}` is missing")
+            codes.append(outcomes[path] if active else -1)
+            if active:
+                taken[path] = outcomes[path]
+        self._require(taken)
+        return self._decoded(codes)
+
     def completed(self, made: Mapping[str, int], rng: random.Random, policy: Policy = "architectures") -> list[int]:
-        """Codes of an architecture with these outcomes where they are possible; what is not made is drawn."""
+        """Codes of an architecture with these outcomes where constraints leave them; the others are drawn."""
         keep = [made.get(choice.path, -1) for choice in self.choices]
         return self._complete([-2] * len(self.order), rng, policy, keep)
 
@@ -180,7 +198,7 @@ class Space:
                     codes[position] = -1
                     continue
                 distribution = at(self._program.distributions[path], outcomes)
-                if keep and keep[position] in possible(distribution):
+                if keep and keep[position] in distribution.possible:
                     codes[position] = keep[position]
                 else:
                     codes[position] = _draw(distribution, rng, policy)
@@ -400,10 +418,10 @@ class Space:
             active = everything[self._gather(decision.active, codes, everything).astype(bool)]
             for rows, distribution in self._split(self._program.distributions[decision.choice.path], codes, active):
                 if policy == "choices":
-                    found = np.array(possible(distribution), dtype=np.int16)
+                    found = np.array(distribution.possible, dtype=np.int16)
                     codes[rows, position] = found[rng.integers(len(found), size=len(rows))]
                 else:
-                    codes[rows, position] = np.searchsorted(distribution, rng.random(len(rows)), side="right")
+                    codes[rows, position] = distribution.draws(len(rows), rng)
         return codes
 
     def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
@@ -450,31 +468,29 @@ class Space:
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
         architecture = self.decode(self.encode(labels))
-        outcomes = architecture.outcomes
-        for constraint in self.graph.constraints:
-            fine = at(constraint.condition, outcomes) is True if constraint.cost is None else True
-            if not fine:
-                raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
+        self._require(architecture.outcomes)
         if self._bounds and not self.within(architecture):
             text = ", ".join(f"`{bound.text}`" for bound in self._bounds)
             raise fail("A1008", f"the architecture breaks a bound on its cost: {text}", self._bounds[0].span)
         return architecture
+
+    def _require(self, outcomes: Mapping[str, int]) -> None:
+        """Raise ArchError (A1008) for outcomes that break a constraint on choices."""
+        for constraint in self.graph.constraints:
+            if constraint.cost is None and at(constraint.condition, outcomes) is not True:
+                raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
 
     def specialize(self, architecture: Architecture) -> Graph:
         """The graph of one architecture, without choices."""
         return specialize(self.graph, architecture.outcomes)
 
 
-def _draw(distribution: Sequence[float], rng: random.Random | None, policy: Policy) -> int:
-    found = possible(tuple(distribution))
-    if not found:
+def _draw(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:
+    if not distribution.possible:
         return 0  # reached by changing a choice against a constraint: the caller looks whether that is allowed
     if rng is None:
-        return found[0]
-    if policy == "choices":
-        return rng.choice(found)
-    point = rng.random()
-    return next(i for i in found if point < distribution[i])
+        return distribution.possible[0]
+    return rng.choice(distribution.possible) if policy == "choices" else distribution.draw(rng)
 
 
 _FAR = 2**62

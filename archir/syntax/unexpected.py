@@ -92,6 +92,8 @@ def unexpected_character(source: Source, error: UnexpectedCharacters, spellings:
         return Diagnostic("A0103", "this string does not end on its line", span, hint)
     shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
     problem = Diagnostic("A0101", f"unexpected {shown}", span)
+    if char == "\r":
+        return replace(problem, hint="lines end with \\n or \\r\\n")
     return _explained(code(source.text), problem, _written(set(error.allowed or ()), spellings))
 
 

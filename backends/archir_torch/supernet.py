@@ -253,8 +253,8 @@ def extract(model: SuperNetwork, architecture: Architecture) -> Network:
     """
     network = lower(specialize(model.graph, architecture.outcomes))
     network.load_state_dict(model.weights(architecture))
-    device = next(model.parameters()).device
-    return network.to(device).train(model.training)
+    held = next(iter(model.state_dict().values()), None)
+    return (network if held is None else network.to(held.device)).train(model.training)
 
 
 def _shared(one: Tensor, other: Tensor) -> bool:

@@ -7,15 +7,13 @@ from math import inf, nan
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from archir.errors import ArchError
 from archir.search.multi.evolution import PRESETS, EvolutionOptions
 from archir.search.multi.halving import budget
 from archir.search.multi.nsga2 import fittest
 from archir.search.multi.objectives import objective
-from archir.search.multi.pareto import crowding, front, hypervolume, ranks
+from archir.search.multi.pareto import front
 from archir.search.multi.registry import create
 from archir.search.multi.search import Scored, Search
 from tests.search.test_multi import BOUND, PLAIN, run
@@ -106,34 +104,6 @@ def test_a_cost_may_be_the_objective() -> None:
 
 
 # several objectives
-
-POINTS = st.lists(st.tuples(*[st.integers(0, 5).map(float)] * 3), min_size=1, max_size=25)
-
-
-def dominates(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return one != other and all(a <= b for a, b in zip(one, other, strict=True))
-
-
-@given(POINTS)
-def test_fronts_and_ranks_are_those_of_the_definition(points: list[tuple[float, ...]]) -> None:
-    free = [p for p in points if not any(dominates(q, p) for q in points)]
-    assert [points[i] for i in front(points)] == sorted(set(free))
-    left, rank = set(points), dict(zip(points, ranks(points), strict=True))
-    for level in range(max(rank.values()) + 1):
-        first = {p for p in left if not any(dominates(q, p) for q in left)}
-        assert first == {p for p in points if rank[p] == level}
-        left -= first
-
-
-def test_crowding_is_the_side_length_of_the_cuboid() -> None:
-    assert crowding([(0.0, 4.0), (1.0, 2.0), (4.0, 0.0)]) == [inf, 2.0, inf]
-    assert crowding([(0.0, 4.0), (1.0, 3.0), (2.0, 2.0), (4.0, 0.0)])[1:3] == [0.5 + 0.5, 0.75 + 0.75]
-    assert crowding([(1.0, 1.0)]) == [inf]
-
-
-def test_hypervolume_of_two_boxes() -> None:
-    assert hypervolume([(0.0, 2.0), (1.0, 1.0), (2.0, 2.0)], (3.0, 3.0)) == 3 + 2
-    assert hypervolume([], (1.0,)) == 0
 
 
 def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:

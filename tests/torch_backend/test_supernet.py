@@ -52,6 +52,14 @@ def test_it_computes_what_extracted_networks_do(name: str) -> None:
                 assert torch.equal(one, other)
 
 
+def test_a_supernet_without_parameters() -> None:
+    space = archir.loads("net n() { input x: f32[4, 6, 6]\n output y = x |> choose op { a: relu, b: gelu } }")
+    model = SuperNetwork(space.graph)
+    image = image_of(space.graph, 2)
+    for architecture in space.enumerate():
+        assert torch.equal(extract(model, architecture)(image), model(image, architecture))
+
+
 @pytest.mark.parametrize("name", SPACES)
 def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
     space = space_of(name, **SPACES[name].small)

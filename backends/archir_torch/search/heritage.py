@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +47,7 @@ class SupernetRecord:
                 )
 
     def own(self, model: SuperNetwork, architecture: Architecture) -> Architecture:
-        """An architecture of the whole space as one of the supernet's. Raises ArchError (A2209)."""
+        """An architecture of the whole space as one of the supernet's. Raises ArchError: A2209 (it has what the
+        supernet was not trained for), A1004, A1008 (it is no architecture of the supernet's)."""
         self.check(architecture)
-        space = Space(model.graph)
-        return space.decode(space.completed(architecture.outcomes, random.Random(0)))
+        return Space(model.graph).exactly(architecture.outcomes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +26,8 @@ class Opened:
     made: Mapping[str, int]
 
     def completed(self, architecture: Architecture) -> Architecture:
-        """An architecture of `space` as one of the whole."""
-        outcomes = {**self.made, **architecture.outcomes}
-        return self.whole.decode(self.whole.completed(outcomes, random.Random(0)))
+        """An architecture of `space` as one of the whole. Raises ArchError (A1004, A1008) if it is none."""
+        return self.whole.exactly({**self.made, **architecture.outcomes})
 
     @property
     def strengths(self) -> dict[str, list[float]]:
@@ -38,8 +36,15 @@ class Opened:
         return {p: [float(i in taken) for i in range(len(c.alternatives))] for p, (c, taken) in picked.items()}
 
     def restricted(self, architecture: Architecture) -> Architecture:
-        """An architecture of the whole as one of `space`."""
-        return self.space.decode(self.space.completed(architecture.outcomes, random.Random(0)))
+        """An architecture of the whole as one of `space`. Raises ArchError: A2209 (a choice that is made was made in
+        another way), A1004, A1008 (it is none of `space`)."""
+        for path, outcome in architecture.outcomes.items():
+            if self.made.get(path, outcome) != outcome:
+                choice = next(choice for choice in self.whole.choices if choice.path == path)
+                text = f"`{path}` is held at {choice.label(self.made[path])}, but this architecture has"
+                hint = "open the choice, or hold it as it was"
+                raise fail("A2209", f"{text} {choice.label(outcome)}", choice.span, hint)
+        return self.space.exactly(architecture.outcomes)
 
 
 def opened(space: Space, patterns: Sequence[str]) -> set[str]:

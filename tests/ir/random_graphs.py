@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.cases import Choice, Value, both, either, if_else, negate, when
 from archir.errors import RuleError
-from archir.ir.graph import Constraint, Decision, Graph, Node, needs
+from archir.ir.graph import Constraint, Decision, Graph, Node
+from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer_op

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
+from archir.work import WorkError, spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -140,6 +141,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
         return first
     name = (id(choice), *map(key, branches))
     found = _interned.get(name)
+    spend(len(branches))
     if found is None:
         depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
         if depth > MOST_CHOICES:
@@ -229,8 +231,11 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
             return NEVER
         tops = [value.choice for value in values if type(value) is Case]
         if not tops:
+            spend(1)
             try:
                 return rule(*values)
+            except WorkError:
+                raise
             except RuleError as error:
                 failed = True
                 return _Failure(error)
@@ -242,6 +247,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(3)
         if type(care) is Case:
             tops.append(care.choice)
         top = min(tops, key=_order)
@@ -420,6 +426,7 @@ def leaves(value: Value) -> Iterator[Value]:
         name = key(one)
         if name in seen:
             continue
+        spend(1)
         seen.add(name)
         if type(one) is Case:
             stack.extend(reversed(one.branches))
@@ -450,6 +457,7 @@ def support(*values: Value) -> list[Choice]:
             seen.add(id(one))
             found[one.choice] = None
             stack.extend(branch for branch in one.branches if type(branch) is Case)
+    spend(len(seen))
     return sorted(found, key=_order)
 
 

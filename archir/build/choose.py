@@ -15,6 +15,9 @@ from archir.errors import Note, RuleError, Span
 from archir.ir.graph import Constraint, Decision
 from archir.syntax import ast
 
+A_CHOICE = 30
+"""Units of work."""
+
 
 class Chooser(Caller):
     """Evaluates choices. A choice is named by its label, or by the variable it is assigned to."""
@@ -62,9 +65,9 @@ class Chooser(Caller):
         if label is None or (given is not None and given.value is POISON):
             return POISON
         names = [alternative.name for alternative in tree.alternatives]
-        for position, name in enumerate(names):
-            if name.text in (other.text for other in names[:position]):
-                return self.error("A0503", f"the alternative `{name}` is there twice", name.span)
+        twice = repeated([name.text for name in names])
+        if twice is not None:
+            return self.error("A0503", f"the alternative `{names[twice]}` is there twice", names[twice].span)
         choice = self.decide(tree, label, [name.text for name in names])
         if choice is None:
             return POISON
@@ -96,18 +99,23 @@ class Chooser(Caller):
             return self.error("A0502", f"cannot take {take} of {len(elements)}", tree.take.span.to(tree.items.span))
         if subsets(len(elements), take) > MOST_OUTCOMES:
             return self._too_many(tree, subsets(len(elements), take))
+        self.spend(take * subsets(len(elements), take) / 4, tree.span)
         choice = self.decide(tree, label, _labels(tree.items, len(elements)), take)
         if choice is None:
             return POISON
+        picking: list[list[int]] = [[] for _ in elements]
+        for outcome, subset in enumerate(choice.subsets):
+            for position in subset:
+                picking[position].append(outcome)
         values = []
         for position, (_, element) in enumerate(elements):
-            with self.under_choice(choice, [o for o, s in enumerate(choice.subsets) if position in s]) as possible:
+            with self.under_choice(choice, picking[position]) as possible:
                 values.append(element() if possible else UNBOUND)
         if any(value is POISON for value in values):
             return POISON
         values = [self.settled(value, {choice}, tree.span) for value in values]
-        outcome = case(choice, range(choice.outcomes))
-        picked = [lift(lambda o, i=i: values[choice.subsets[o][i]], outcome) for i in range(take)]
+        chosen = case(choice, range(choice.outcomes))
+        picked = [lift(lambda o, i=i: values[choice.subsets[o][i]], chosen) for i in range(take)]
         result = self.items(picked, tree.span)
         if tree.where is not None and result is not POISON:
             self._where(tree.where, label, result)
@@ -151,12 +159,13 @@ class Chooser(Caller):
         if not labels:
             self.error("A0501", "a choice of nothing", tree.span)
             return None
-        for position, name in enumerate(labels):
-            if str(name) in map(str, labels[:position]):
-                self.error("A0503", f"the alternative `{name}` is there twice", tree.span)
-                return None
+        twice = repeated([str(name) for name in labels])
+        if twice is not None:
+            self.error("A0503", f"the alternative `{labels[twice]}` is there twice", tree.span)
+            return None
         path = join(self.scope.choices, label + "".join(f"[{i}]" for i in self.scope.loops))
         choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span)
+        self.spend(A_CHOICE + len(labels) / 4, span)
         known = self.graph.decisions.get(path)
         if known is None:
             if self.cell is not None and self.cell.complete:
@@ -224,6 +233,16 @@ class Chooser(Caller):
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
             holds = self.lift(pattern.span, lambda a, b: a or b, holds, same)
         return holds
+
+
+def repeated(names: Sequence[str]) -> int | None:
+    """The position of the first name that was there before."""
+    known: set[str] = set()
+    for position, name in enumerate(names):
+        if name in known:
+            return position
+        known.add(name)
+    return None
 
 
 def _covered(open_: bool, subject: Value) -> bool:

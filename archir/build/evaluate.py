@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, partial
 
 from archir.build import static
+from archir.build.context import A_STEP
 from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
@@ -138,6 +139,7 @@ class Evaluator(Network):
     ) -> bool:
         self.step(tree.span)
         if not parts:
+            self.spend(len(self.frame.env) / 2, tree.span)
             env, loops = dict(self.frame.env), self.scope.loops
 
             def element() -> Value:
@@ -162,6 +164,7 @@ class Evaluator(Network):
         value = self.lift(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
+        self.spend(len(self.frame.env) / 2, tree.span)
         env, loops = dict(self.frame.env), self.scope.loops
         try:
             for position, (exists, item) in enumerate(self.each(value, part.items.span)):
@@ -179,6 +182,7 @@ class Evaluator(Network):
         if longest > MOST_TIMES:
             self.stop("A0603", f"a list of {longest} items is too long", span)
         for position in range(longest):
+            self.step(span)
             exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
             if exists is False:
                 return
@@ -268,11 +272,13 @@ class Evaluator(Network):
         """One comparison; lists are compared item by item, so that their items may depend on choices."""
         if op in ("in", "not in") and isinstance(b, Items) and any(varies(item) for item in b):
             found: Value = False
+            self.spend(A_STEP * len(b), span)
             for item in b:
                 found = self.lift(span, lambda x, y: x or y, found, self.compare("==", a, item, span))
             return found if op == "in" else self.lift(span, lambda x: not x, found)
         if op in ("==", "!=") and isinstance(a, Items) and isinstance(b, Items) and len(a) == len(b):
             equal: Value = True
+            self.spend(A_STEP * len(a), span)
             for x, y in zip(a, b, strict=True):
                 equal = self.lift(span, _both, equal, self.compare("==", x, y, span))
             return equal if op == "==" else self.lift(span, lambda x: not x, equal)

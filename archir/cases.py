@@ -9,9 +9,9 @@ draws them uniformly and builds `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, reduce
 from itertools import combinations
 from math import comb, copysign
 from typing import Any, TypeGuard
@@ -178,13 +178,18 @@ def describe(assignment: Mapping[Choice, int]) -> str:
     return ", ".join(parts)
 
 
-def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Value:
+class Excluded(Exception):  # noqa: N818  (no error: what runs here never happens)
+    """The conditions that are given leave no combination under which this could happen."""
+
+
+def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given: Sequence[Value] = ()) -> Value:
     """`rule` applied to every combination of plain values that `under` lets happen.
 
     The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError.
+    result is small; so do those that it refuses and the conditions `given` rule out. Raises CaseError with the smallest
+    failing combination if the rule raises RuleError for another, and Excluded if no combination is left.
     """
-    if under is True and not any(type(value) is Case for value in values):
+    if under is True and not given and not any(type(value) is Case for value in values):
         return rule(*values)
     failed = False
     memo: dict[Hashable, Value] = {}
@@ -216,9 +221,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
         return result
 
     result = walk(values, under)
-    if failed:
-        raise _smallest_failure(result, under)
-    return result
+    return result if not failed else _excused(result, under, given)
 
 
 def _order(choice: Choice) -> int:
@@ -245,12 +248,35 @@ def _join(choice: Choice, branches: list[Value]) -> Value:
     return case(top, [_join(choice, [_branch(branch, top, i) for branch in branches]) for i in range(top.outcomes)])
 
 
-def _smallest_failure(result: Value, under: Value) -> CaseError:
+def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
+    """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
     failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
-    found = smallest(failing, lambda leaf: leaf is True)
+    left = narrowed(failing, given)
+    if left is False:
+        fine = both(under, negate(failing))
+        if fine is False:
+            raise Excluded
+        return lift(lambda leaf: leaf, result, under=fine)
+    found = smallest(left, lambda leaf: leaf is True)
     assert found is not None, "a rule failed at a combination that is reachable"
     leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
-    return CaseError(leaf.error, found)
+    raise CaseError(leaf.error, found)
+
+
+def narrowed(condition: Value, given: Sequence[Value]) -> Value:
+    """A condition and all that is given and has to do with it: False if together they never hold."""
+    left = [one for one in given if one is not True]
+    if condition is True:
+        condition, left = (left[0], left[1:]) if left else (True, left)
+    while left and condition is not False:
+        about = set(support(condition))
+        near = [one for one in left if one is False or not about.isdisjoint(support(one))]
+        if not near:
+            break
+        for one in near:
+            condition = both(condition, one)
+        left = [one for one in left if not any(one is other for other in near)]
+    return condition
 
 
 def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int] | None:
@@ -348,6 +374,22 @@ def at(value: Value, outcomes: Mapping[str, int]) -> Value:
     while type(value) is Case:
         value = value.branches[outcomes.get(value.choice.path, 0)]
     return value
+
+
+def some(condition: Value, choices: Container[Choice]) -> Value:
+    """Whether a condition holds for some outcomes of all other choices: it depends on `choices` alone."""
+    memo: dict[int, Value] = {}
+
+    def walk(value: Value) -> Value:
+        if type(value) is not Case:
+            return value
+        if id(value) not in memo:
+            branches = [walk(branch) for branch in value.branches]
+            kept = value.choice in choices
+            memo[id(value)] = case(value.choice, branches) if kept else reduce(either, branches)
+        return memo[id(value)]
+
+    return walk(condition)
 
 
 def fix(value: Value, choice: Choice, outcome: int) -> Value:

@@ -30,7 +30,8 @@ def lifted(
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`). Raises CaseError (some combination is refused) or RuleError (all are).
+    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`).
+    Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
@@ -112,7 +113,8 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
 def infer(graph: Graph) -> dict[NodeId, TensorType]:
     """The type of every node that is needed. Raises NodeError at the first node whose rule refuses.
 
-    What constraints rule out does not count; a node that is needed under such conditions only has no type. Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
+    What constraints rule out does not count; a node that is needed under such conditions only has no type.
+    Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
     types: dict[NodeId, TensorType] = {}

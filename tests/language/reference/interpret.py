@@ -11,10 +11,10 @@ from typing import Any, Literal, get_args, get_origin
 from archir.errors import RuleError
 from archir.ir.graph import Graph, Node
 from archir.ir.op import OPS, Op, attribute_types
+from archir.ir.structure import Input
 from archir.ops.activation import Scale, Shift
 from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice
-from archir.ir.structure import Input
 from archir.syntax import ast
 from archir.syntax.parse import parse
 from archir.types import TensorType
@@ -196,8 +196,15 @@ class Machine:
                 value = self.tensor(self.eval(tree.value, tree.name.text))
                 self.graph.outputs[tree.name.text] = value.node
             case ast.Require():
-                if not truth(self.eval(tree.condition)):
-                    self.walk.kept = False
+                self.require(tree.condition)
+
+    def require(self, tree: ast.Expr) -> None:
+        """`a and b` is two requirements."""
+        if isinstance(tree, ast.Logical) and tree.word == "and":
+            for operand in tree.operands:
+                self.require(operand)
+        elif not truth(self.eval(tree)):
+            self.walk.kept = False
 
     def loop(self, targets: tuple[ast.Name, ...], items: List, body: ast.Body) -> None:
         outer = self.frame.loops
@@ -254,7 +261,8 @@ class Machine:
                 return value
             case ast.Comparison():
                 values = [self.eval(tree.first), *(self.eval(operand) for _, operand in tree.rest)]
-                return all([compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.rest)])
+                found = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.rest)]
+                return all(found)
             case ast.Signed():
                 value = self.eval(tree.operand)
                 if isinstance(value, Tensor):

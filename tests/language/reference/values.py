@@ -89,7 +89,8 @@ def equal(a: Any, b: Any) -> bool:
     if family(a) != family(b) or isinstance(a, Tensor):
         raise Wrong("unlike values are never equal")
     if family(a) == "list":
-        return len(a) == len(b) and all([equal(x, y) for x, y in zip(a, b, strict=True)])
+        found = [equal(x, y) for x, y in zip(a, b, strict=False)] if len(a) == len(b) else [False]
+        return all(found)
     return type(a) is type(b) and a == b if family(a) == "callee" else bool(a == b)
 
 

@@ -12,10 +12,11 @@ from archir.build.bounds import Bounds
 from archir.build.context import MOST_CALLS, Frame, Limits, Scope
 from archir.build.evaluate import Evaluator
 from archir.build.files import Module
+from archir.build.foreign import about_attribute
 from archir.build.network import is_tensor
 from archir.build.replay import Recording, copyable, likeness, replay, tensors
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, flat, kind, show
-from archir.cases import Choice, Value, both, either, leaves, lift, same, some, varies
+from archir.cases import Choice, Value, both, either, hull, leaves, lift, same, varies
 from archir.errors import Note, RuleError, Span, suggest
 from archir.ir.op import Op, attribute_types
 from archir.syntax import ast
@@ -134,7 +135,8 @@ class Caller(Evaluator):
             return self.call_block(callee, given, span, here)
         if isinstance(callee, Builtin):
             return self.call_builtin(callee.name, given, span)
-        hint = "to scale, write `x * 2`" if isinstance(callee, (int, float)) else None
+        hints = {int: "to scale, write `x * 2`", Tensor: "operations are called: `x |> relu`", Items: "`items[0]`"}
+        hint = next((hint for type_, hint in hints.items() if isinstance(callee, type_)), None)
         return self.error("A0206", f"{kind(callee)} cannot be called", span, hint)
 
     def _each_case(self, value: Value, then: Any, span: Span) -> Value:
@@ -247,11 +249,15 @@ class Caller(Evaluator):
                 operands.append((argument.value, argument.span))
                 continue
             if name not in names:
-                hint = suggest(name, names) or (f"it has {', '.join(names)}" if names else "it has none")
+                hint = about_attribute(name, names)
                 return self.error("A0203", f"`{op.name}` has no attribute `{name}`", argument.span, hint)
             if name in attributes:
                 return self.error("A0207", f"`{op.name}` is given `{name}` twice", argument.span)
             attributes[name] = self.attribute_value(op, name, argument)
+        for value, place in operands:
+            if not is_tensor(value) and value is not POISON:
+                text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
+                return self.error("A0404", text, place, f"write `x |> {op.name}(...)`")
         nodes = [self.node(value, place, f"`{op.name}`'s operand") for value, place in operands]
         missing = op.operands[len(nodes) : len(op.operands) - op.optional]
         if missing and not (variadic and nodes):
@@ -428,7 +434,7 @@ def _agree(one: tuple[Value, Value], other: tuple[Value, Value], own: Container[
     (path, active), (path_2, active_2) = one, other
     if not same(both(active, path_2), both(active_2, path)):
         return False
-    path, active, path_2, active_2 = (some(condition, own) for condition in (path, active, path_2, active_2))
+    path, active, path_2, active_2 = (hull(condition, own) for condition in (path, active, path_2, active_2))
     return same(both(active, path_2), both(active_2, path))
 
 

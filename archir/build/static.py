@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Items, kind, show
+from archir.build.values import MOST_BITS, Block, Items, Operation, kind, show
 from archir.cases import Value
 from archir.errors import RuleError, require
 
@@ -44,7 +44,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
         require(len(a) + len(b) <= 10_000, "a string of more than 10000 characters", code="A0603")
         return a + b
     if not (is_number(a) and is_number(b)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     if op in ("/", "//", "%"):
         require(b != 0, "division by zero", code="A0303")
     if op == "**":
@@ -83,6 +83,13 @@ def _power(a: Any, b: Any) -> Value:
     return settle(result)
 
 
+def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
+    """The refusal of two values that an operator does not work on."""
+    applied = next((x.name for x in (a, b) if isinstance(x, (Operation, Block))), None)
+    hint = f"to apply it, write `x |> {applied}`" if applied is not None else None
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", hint, code)
+
+
 def sign(op: str, a: Value) -> Value:
     """`-a` or `+a`."""
     if not is_number(a):
@@ -93,7 +100,7 @@ def sign(op: str, a: Value) -> Value:
 def compare(op: str, a: Value, b: Value) -> bool:
     """Which of two plain values is larger."""
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
@@ -118,7 +125,8 @@ def sequence(value: Value) -> Items | range:
     """A list or range."""
     if isinstance(value, (Items, range)):
         return value
-    raise RuleError(f"expected a list or a range, got {kind(value)}", code="A0306")
+    hint = "to count, write `0..n`" if isinstance(value, int) else None
+    raise RuleError(f"expected a list or a range, got {kind(value)}", hint, "A0306")
 
 
 def index(items: Value, position: Value) -> Value:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from archir.cases import CaseError, Choice, Excluded, Value, both, case, lift, restrict, varies, when
+from archir.cases import CaseError, Choice, Excluded, Value, case, lift, outcomes, restrict, varies
 from archir.errors import RuleError, require
-from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
 from archir.types import TensorType
@@ -92,7 +93,8 @@ def _leaf(value: Value) -> TensorType:
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
     merge(list(types))
-    reached = [both(under, when(choice, [i])) is not False for i in range(choice.outcomes)]
+    possible = outcomes(choice, under)
+    reached = [i in possible for i in range(choice.outcomes)]
 
     def joined(parts: Sequence[Value]) -> Value:
         return restrict(_by(choice, [parts[position] for position in op.cases], reached), under)
@@ -135,9 +137,15 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
             except Excluded:
                 continue
             except RuleError as error:
-                raise NodeError(number, error) from None
+                raise NodeError(number, _untold(error) if number in needed.loose else error) from None
         types[number] = known[question]
     return types
+
+
+def _untold(refusal: RuleError) -> RuleError:
+    """What to say of a refusal where a node may not be needed."""
+    message = f"whether this is needed depends on too many choices at once to be told; if it is: {refusal.message}"
+    return RuleError(message, refusal.hint, "A0605")
 
 
 def _operands(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:

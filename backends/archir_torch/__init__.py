@@ -99,9 +99,12 @@ class TorchBackend:
             certify(draft, report, reference, inputs, facts)
         return replace(report, files=(path,))
 
-    def look(self, path: Path, devices: Sequence[str] = ("cpu",)) -> Verified:
-        """Compare a package with its certificate. Raises ArchError (A0913 to A0918)."""
-        return look(path, devices)
+    def look(self, path: Path, devices: Sequence[str] = ("cpu",), *, trust: str | None = None) -> Verified:
+        """Compare a package with its certificate. It is loaded, which runs code in it, only if `trust` is its SHA-256.
+
+        Raises ArchError (A0913 to A0920).
+        """
+        return look(path, devices, trust)
 
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""

@@ -116,7 +116,9 @@ class Alphas(nn.Module):
         members = torch.zeros(choice.outcomes, logits.shape[1])
         for outcome, subset in enumerate(choice.subsets):
             members[outcome, list(subset)] = 1
-        return (members.to(logits) @ logits[row].masked_fill(~self._inside[row], 0)).softmax(0)
+        return (
+            (members.to(logits) * logits[row].masked_fill(~self._inside[row], 0)).sum(1).softmax(0)
+        )  # not `@`: autocast
 
     def load(self, logits: Mapping[str, Sequence[float]]) -> None:
         """Take logits by path, of those choices that are here."""

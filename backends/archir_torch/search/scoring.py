@@ -20,7 +20,7 @@ from archir_torch.data import Data, Split
 from archir_torch.data.choosing import limited
 from archir_torch.engine import loop
 from archir_torch.engine.feed import Feed
-from archir_torch.engine.learner import autocast
+from archir_torch.engine.precision import autocast
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Augment, Many, Settings
 from archir_torch.engine.signals import left_to_others

@@ -11,7 +11,7 @@ from torch import Tensor
 from archir.errors import fail
 from archir.passes.expose import expose
 from archir_torch.engine.feed import Feed
-from archir_torch.engine.learner import autocast
+from archir_torch.engine.precision import autocast
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Augment, Settings
 from archir_torch.engine.state import State

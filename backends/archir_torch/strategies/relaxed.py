@@ -21,6 +21,7 @@ from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
 from archir_torch.engine.norms import synchronise
+from archir_torch.engine.precision import exact
 from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Many, Settings
 from archir_torch.engine.state import State
@@ -116,7 +117,11 @@ class Relaxed:
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate,
         )  # fmt: skip
-        self.chooser = Learner({"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps)
+        first = options.order == 1  # differences of gradients are taken in float32, of whole batches
+        self.chooser = Learner(
+            {"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps,
+            precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
+        )  # fmt: skip
         self.paths = DropPaths(self.network)
         self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
         self.history = [self.alphas.logits.detach().cpu().clone()]
@@ -130,7 +135,7 @@ class Relaxed:
 
         def fastest() -> Mapping[str, bool]:
             images = self.task.objective.inputs(self.feed.batch(0), 0)
-            return asdict(tuned(graph, [images], dense=dense)[1])
+            return asdict(tuned(graph, [images], dense=dense, precision=self.job.phase.training.precision)[1])
 
         plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
         return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
@@ -179,12 +184,15 @@ class Relaxed:
         return self.chooser.update(loss, index, other).loss
 
     def _choose_unrolled(self, index: int, batch: Batch, other: Batch) -> Tensor:
-        """The same through a step of the weights; norms do not count what they see of weights that do not stay."""
+        """The same through a step of the weights; norms do not count what they see of weights that do not stay.
+
+        In float32: what is left of a difference of gradients in 16 bits is noise.
+        """
         settings = self.job.phase.weights
         parameters = list(self.weights.parameters.values())
         optimizer = self.weights.optimizer
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-        with self.weights.autocast(), _unchanged(self.module):
+        with exact(self.job.device), _unchanged(self.module):
             gradients, value = unrolled_gradient(
                 lambda: self._share(batch, self._draw(index, "alphas"), index),
                 lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
@@ -277,7 +285,7 @@ class Relaxed:
             return
         batch = self.other.batch(epoch * self.steps)
         noise = generator(self.job.seed, "eigenvalue", epoch)
-        with _unchanged(self.module):
+        with exact(self.job.device), _unchanged(self.module):
             value = dominant_eigenvalue(
                 lambda: self._share(batch, self.alphas.draw(), epoch * self.steps),
                 self.alphas.logits, noise, settings.iterations,

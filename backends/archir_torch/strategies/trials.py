@@ -16,7 +16,7 @@ from archir.errors import Interrupted, fail
 from archir.ir.serial import to_json
 from archir.runs import Trial
 from archir.search.architecture import Architecture
-from archir.search.executors import Done, Executor, executor
+from archir.search.executors import Done, Executor, device_of, executor
 from archir.search.executors import Outcome as Found
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.front import rows
@@ -88,11 +88,12 @@ class Trials:
 
     def _scoring(self) -> Scoring:
         job, threads = self.job, torch.get_num_threads()
-        local = (job.executor or self.options.executor) == "local"
+        who = job.executor or self.options.executor
+        device = device_of(who, job.device, self.options.gpus)
         weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
         return Scoring(
-            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, job.device,
-            threads if local else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
+            threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
         )  # fmt: skip
 
     def __enter__(self) -> Trials:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
-    {"errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings"},
+    {"visible", "errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings"},
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},

@@ -14,7 +14,10 @@ import pytest
 from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
-    {"visible", "errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings"},
+    {
+        "visible", "errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings",
+        "toml",
+    },  # fmt: skip
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},

@@ -57,6 +57,8 @@ class Choice:
     take: int | None = None
     tags: frozenset[str] = frozenset()
     span: Span = field(default=NOWHERE, repr=False)
+    places: tuple[Span, ...] = field(default=(), repr=False)
+    """Where the alternatives are written; empty where that is no one place each."""
 
     @cached_property
     def outcomes(self) -> int:

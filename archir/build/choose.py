@@ -156,7 +156,8 @@ class Chooser(Caller):
                 self.error("A0503", f"the alternative `{name}` is there twice", tree.span)
                 return None
         path = join(self.scope.choices, label + "".join(f"[{i}]" for i in self.scope.loops))
-        choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span)
+        places = _places(tree, len(labels))
+        choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span, places)
         known = self.graph.decisions.get(path)
         if known is None:
             if self.cell is not None and self.cell.complete:
@@ -224,6 +225,15 @@ class Chooser(Caller):
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
             holds = self.lift(pattern.span, lambda a, b: a or b, holds, same)
         return holds
+
+
+def _places(tree: ast.Choose, count: int) -> tuple[Span, ...]:
+    written: tuple[ast.Tree, ...] = ()
+    if isinstance(tree, ast.ChooseOne):
+        written = tree.alternatives
+    elif isinstance(tree, ast.ChooseValue):
+        written = tree.values
+    return tuple(part.span for part in written) if len(written) == count else ()
 
 
 def _covered(open_: bool, subject: Value) -> bool:

@@ -15,9 +15,18 @@ from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
     {
-        "visible", "errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings",
+        "visible",
+        "errors",
+        "files",
+        "certificates",
+        "comparison",
+        "images",
+        "types",
+        "cases",
+        "explain",
+        "settings",
         "toml",
-    },  # fmt: skip
+    },
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},

@@ -97,7 +97,9 @@ class Commands(click.Group):
         except Exception as error:
             if ctx.params["traceback"] or (isinstance(error, OSError) and error.errno == EPIPE):
                 raise
-            click.echo(_apology(error), err=True)
+            from archir.cli.output import say
+
+            say(_apology(error), err=True)
             ctx.exit(FAULT)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -17,9 +17,13 @@ from archir.build.network import is_tensor
 from archir.build.replay import Recording, copyable, likeness, replay, tensors
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, flat, kind, show
 from archir.cases import Choice, Value, both, either, hull, leaves, lift, same, varies
-from archir.errors import Note, RuleError, Span, suggest
+from archir.errors import Note, RuleError, Span, require, suggest
 from archir.ir.op import Op, attribute_types
+from archir.ir.typing import MOST_ELEMENTS
 from archir.syntax import ast
+
+MOST_RANK = 1_000
+"""Items of an attribute that is a list."""
 
 
 @dataclass(frozen=True)
@@ -455,20 +459,26 @@ def convert(value: Value, wanted: Any, what: str) -> Value:
         return None
     for option in options:
         if option is int and isinstance(value, int) and not isinstance(value, bool):
-            return value
+            return _sized(value, what)
         if option is bool and isinstance(value, bool):
             return value
         if option is str and isinstance(value, str):
             return value
         if option is float and static.is_number(value):
-            return float(value)
+            return static.decimal(value)
         if get_origin(option) is Literal and value in get_args(option):
             return value
         if get_origin(option) is tuple and isinstance(value, (Items, range)):
-            return tuple(static.integer(item, f"each item of {what}") for item in value)
+            require(len(value) <= MOST_RANK, f"{what} has more than {MOST_RANK} items", code="A0603")
+            return tuple(_sized(static.integer(item, f"each item of {what}"), what) for item in value)
     if int in options and (static.is_number(value) or not isinstance(value, (str, Items, Tensor))):
         return static.integer(value, what)
     raise RuleError(f"{what} must be {_wanted(options)}, got {show(value)}", code="A0309")
+
+
+def _sized(value: int, what: str) -> int:
+    require(abs(value) <= MOST_ELEMENTS, f"{what} must be less than 2**63", code="A0309")
+    return value
 
 
 def _wanted(options: Sequence[Any]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
-from math import comb
 from typing import Any
 
 from archir.build import static
@@ -25,6 +24,7 @@ from archir.cases import (
     lift,
     negate,
     restrict,
+    subsets,
     varies,
     when,
 )
@@ -176,8 +176,8 @@ class Chooser(Caller):
         candidates = [Candidate(*element) for element in elements]
         if self._enough(tree, take, candidates) is POISON:
             return POISON
-        if comb(len(elements), take) > MOST_OUTCOMES:
-            return self._too_many(tree, comb(len(elements), take))
+        if subsets(len(elements), take) > MOST_OUTCOMES:
+            return self._too_many(tree, subsets(len(elements), take))
         choice = self.decide(tree, label, labels, take)
         if choice is None:
             return POISON
@@ -256,7 +256,8 @@ class Chooser(Caller):
                 self.error("A0503", f"the alternative `{name}` is there twice", tree.span)
                 return None
         path = join(self.scope.choices, label + "".join(f"[{i}]" for i in self.scope.loops))
-        choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span)
+        places = _places(tree, len(labels))
+        choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span, places)
         known = self.graph.decisions.get(path)
         if known is None:
             if self.cell is not None and self.cell.complete:
@@ -324,6 +325,15 @@ class Chooser(Caller):
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
             holds = self.lift(pattern.span, lambda a, b: a or b, holds, same)
         return holds
+
+
+def _places(tree: ast.Choose, count: int) -> tuple[Span, ...]:
+    written: tuple[ast.Tree, ...] = ()
+    if isinstance(tree, ast.ChooseOne):
+        written = tree.alternatives
+    elif isinstance(tree, ast.ChooseValue):
+        written = tree.values
+    return tuple(part.span for part in written) if len(written) == count else ()
 
 
 def _covered(open_: bool, subject: Value) -> bool:

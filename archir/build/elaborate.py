@@ -80,7 +80,9 @@ class Elaborator(Chooser):
                 self.assigned = statement.index
                 times = self.eval(statement.times)
                 self.assigned = None
-                items = self.lift(statement.times.span, lambda n: range(static.integer(n, "a number of times")), times)
+                items = self.lift(
+                    statement.times.span, lambda n: static.interval(0, static.integer(n, "a number of times")), times
+                )
                 targets = (statement.index,) if statement.index else ()
                 self._loop(targets, items, statement.times.span, statement.body)
             case ast.If():

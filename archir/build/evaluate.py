@@ -260,11 +260,7 @@ class Evaluator(Network):
 
     def eval_range(self, tree: ast.Range) -> Value:
         """A half-open range."""
-
-        def make(start: Value, stop: Value) -> Value:
-            return range(static.integer(start, "the start of a range"), static.integer(stop, "the end of a range"))
-
-        return self.lift(tree.span, make, self.eval(tree.start), self.eval(tree.stop))
+        return self.lift(tree.span, static.interval, self.eval(tree.start), self.eval(tree.stop))
 
     def eval_comparison(self, tree: ast.Comparison) -> Value:
         """A chain of comparisons: all of them hold."""
@@ -424,8 +420,8 @@ def _operand(op: str, x: Value) -> float:
         hint = f"to apply it, write `x |> {x.name}`" if isinstance(x, (Operation, Block)) else None
         raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", hint, "A0301")
     if op == "-":
-        return float(static.sign("-", x))
-    return float(static.binary("/", 1, x) if op == "/" else static.binary("*", 1, x))
+        return static.decimal(static.sign("-", x))
+    return static.decimal(static.binary("/", 1, x) if op == "/" else x)
 
 
 def known_names(module: Module) -> Iterator[str]:

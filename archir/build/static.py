@@ -14,6 +14,9 @@ from archir.errors import RuleError, require
 
 Number = int | Fraction | float
 
+MOST_RANGE = 2**62
+"""Items of a range, which is not written out."""
+
 
 def is_number(value: Value) -> bool:
     """Whether a plain value is a number (booleans are not)."""
@@ -51,9 +54,16 @@ def binary(op: str, a: Value, b: Value) -> Value:
         return _power(a, b)
     if op == "/" and isinstance(a, int) and isinstance(b, int):
         return settle(Fraction(a, b))
+    return settle(_finite(_ARITHMETIC[op], a, b))
+
+
+def _finite(rule: Callable[..., Any], *numbers: Any) -> Any:
+    """What a rule of arithmetic gives; where that is no finite number, a refusal."""
     try:
-        return settle(_ARITHMETIC[op](a, b))
-    except OverflowError:
+        return rule(*numbers)
+    except ZeroDivisionError:
+        raise RuleError("division by zero", code="A0303") from None
+    except (OverflowError, ValueError):
         raise RuleError("this is not a finite number", code="A0302") from None
 
 
@@ -75,10 +85,7 @@ def _power(a: Any, b: Any) -> Value:
             size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604"
         )
         return settle(Fraction(a) ** b) if b < 0 else settle(a**b)
-    try:
-        result = float(a) ** float(b)
-    except (OverflowError, ValueError):
-        raise RuleError("this is not a finite number", code="A0302") from None
+    result = _finite(lambda x, y: float(x) ** float(y), a, b)
     require(not isinstance(result, complex), "the root of a negative number", code="A0302")
     return settle(result)
 
@@ -121,6 +128,19 @@ def integer(value: Value, what: str = "this") -> int:
     raise RuleError(f"{what} must be an integer, got {show(value) if is_number(value) else kind(value)}", hint, "A0305")
 
 
+def interval(start: Value, stop: Value) -> range:
+    """The integers from `start` up to `stop`, without it."""
+    found = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
+    if found and found[-1] - found[0] >= MOST_RANGE:
+        raise RuleError(f"a range of more than {MOST_RANGE} items", code="A0603")
+    return found
+
+
+def decimal(value: Value) -> float:
+    """A number as a float. RuleError if it is too large for one."""
+    return float(_finite(float, value))
+
+
 def sequence(value: Value) -> Items | range:
     """A list or range."""
     if isinstance(value, (Items, range)):
@@ -161,11 +181,13 @@ def _listed(value: Value) -> Items:
 def _root(value: Value) -> Value:
     require(_number("sqrt", value) >= 0, "the root of a negative number", code="A0302")
     exact = math.isqrt(value) if isinstance(value, int) else None
-    return exact if exact is not None and exact**2 == value else math.sqrt(value)
+    return exact if exact is not None and exact**2 == value else _finite(math.sqrt, value)
 
 
 def _log2(value: Value) -> Value:
     require(_number("log2", value) > 0, "the logarithm of a number that is not positive", code="A0302")
+    if isinstance(value, Fraction):  # each part may be larger than floats are
+        return math.log2(value.numerator) - math.log2(value.denominator)
     return math.log2(value)
 
 
@@ -173,8 +195,8 @@ def _rounded(value: Value, to: Value) -> Value:
     """Round to a multiple, never below 90% of the value (MobileNet's rule)."""
     value, to = _number("round_to", value), integer(to, "the divisor")
     require(to >= 1, "the divisor must be at least 1", code="A0301")
-    nearest = max(to, int(value + Fraction(to, 2)) // to * to)
-    return nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest
+    nearest = max(to, int(Fraction(value) + Fraction(to, 2)) // to * to)
+    return settle(nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest)
 
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {

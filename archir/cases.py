@@ -10,14 +10,14 @@ draws them uniformly and builds `select` nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, repeat
-from math import comb, copysign
+from math import copysign
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
-from archir.errors import NOWHERE, RuleError, Span
+from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -34,6 +34,16 @@ MOST_OUTCOMES = 20_000
 """Outcomes one choice may have."""
 
 
+def subsets(count: int, take: int) -> int:
+    """How many ways there are to take so many of so many things; at least so many, where they are beyond all bounds."""
+    ways = 1
+    for i in range(min(take, count - take)):
+        ways = ways * (count - i) // (i + 1)
+        if ways > 10**18:
+            break
+    return ways
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """A decision: pick one of `alternatives`, or an unordered `take` of them.
@@ -47,11 +57,13 @@ class Choice:
     take: int | None = None
     tags: frozenset[str] = frozenset()
     span: Span = field(default=NOWHERE, repr=False)
+    places: tuple[Span, ...] = field(default=(), repr=False)
+    """Where the alternatives are written; empty where that is no one place each."""
 
     @cached_property
     def outcomes(self) -> int:
         """How many outcomes there are: the alternatives, or the subsets of size `take`."""
-        return len(self.alternatives) if self.take is None else comb(len(self.alternatives), self.take)
+        return len(self.alternatives) if self.take is None else subsets(len(self.alternatives), self.take)
 
     @cached_property
     def subsets(self) -> tuple[tuple[int, ...], ...]:
@@ -167,8 +179,10 @@ class CaseError(RuleError):
     """A rule refused some combination; `assignment` is the smallest one (choice to outcome; empty: all)."""
 
     def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
-        super().__init__(error.message, error.hint, error.code)
+        super().__init__(error.message, error.hint, error.code, error.span)
         self.assignment = dict(assignment)
+        if assignment:
+            self.diagnostics = (replace(self.diagnostics[0], notes=(Note(f"when {self.combination}"),)),)
 
     @property
     def combination(self) -> str:
@@ -189,10 +203,14 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
     """`rule` applied to every combination of plain values that `under` lets happen.
 
     The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError.
+    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError, or anything
+    else by mistake.
     """
     if under is True and not any(type(value) is Case for value in values):
-        return rule(*values)
+        try:
+            return rule(*values)
+        except FAULTS as error:
+            raise unforeseen(error) from error
     try:
         return _lifted(rule, values, under)
     except EntangledError:
@@ -218,6 +236,9 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
             except RuleError as error:
                 failed = True
                 return _Failure(error)
+            except FAULTS as error:
+                failed = True
+                return _Failure(unforeseen(error))
         name = (key(care), *map(key, values))
         if name in memo:
             return memo[name]

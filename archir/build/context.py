@@ -103,14 +103,35 @@ class Frame:
     local: frozenset[str] = frozenset()
     """Names that the body gives a value to, somewhere."""
 
-    def chain(self) -> tuple[Note, ...]:
-        """The calls that led here, innermost first."""
+    def place(self, span: Span) -> Span:
+        """The place in what the user wrote: of what is in a library, where it is called; there it can be mended."""
+        frame: Frame = self
+        while frame.module.library and frame.block is not None and frame.caller is not None:
+            span, frame = frame.called or span, frame.caller
+        return span
+
+    def head(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
+        """The place of a problem, and how the program came there."""
+        place = self.place(span)
         notes: list[Note] = []
-        frame: Frame | None = self
-        while frame is not None and frame.block is not None:
-            notes.append(Note(f"in `{frame.block.name}`, called at {frame.called}"))
-            frame = frame.caller
-        return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+        if self.block is not None and place is not span:
+            notes.append(Note(f"in `{self.block.name}`", span))
+        walk: Frame | None = self
+        while walk is not None and walk.block is not None:
+            if walk.called is not place:
+                notes.append(Note(f"in `{walk.block.name}`, called at {walk.called}"))
+            walk = walk.caller
+        return place, _few(notes)
+
+
+def _few(notes: list[Note]) -> tuple[Note, ...]:
+    return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+
+
+def _place(error: CaseError, span: Span) -> Span | None:
+    """Where the alternative is written that a rule refuses, if it is one and elsewhere."""
+    places = [choice.places[o] for choice, o in error.assignment.items() if choice.take is None and choice.places]
+    return places[0] if len(places) == 1 == len(error.assignment) and str(places[0]) != str(span) else None
 
 
 class LimitError(Exception):
@@ -134,15 +155,15 @@ class Context:
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report a problem; the value to go on with."""
-        chain = self.frame.chain()
-        self.problems.add(Diagnostic(code, message, span, hint, (*notes, *chain)))
+        place, chain = self.frame.head(span)
+        self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
 
     def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
         """Report a rule's refusal at a place, with the choices that lead to it."""
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
-            notes = (Note(f"when {error.combination}"),)
+            notes = (Note(f"when {error.combination}", _place(error, span)),)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:

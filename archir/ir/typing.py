@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from archir.cases import CaseError, Choice, Value, case, lift, outcomes, restrict, varies
-from archir.errors import RuleError, require
+from archir.errors import RuleError, Span, require
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Op
@@ -16,12 +16,15 @@ from archir.types import TensorType
 
 Types = Mapping[NodeId, TensorType]
 
+MOST_ELEMENTS = 2**63 - 1
+"""Numbers of one tensor: what is larger has no size in any backend."""
 
-class NodeError(Exception):
+
+class NodeError(RuleError):
     """A rule refused a node; `combination` says for which choices (empty: for all)."""
 
-    def __init__(self, number: NodeId, error: RuleError) -> None:
-        super().__init__(f"%{number}: {error.message}")
+    def __init__(self, number: NodeId, error: RuleError, span: Span | None = None) -> None:
+        super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
         self.number, self.error = number, error
         self.combination = error.combination if isinstance(error, CaseError) else ""
 
@@ -67,7 +70,9 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
     if not op.any_kind:
         for x in types:
             require(x.kind == "feature", f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
-    return op.infer(*types)
+    result = op.infer(*types)
+    require(result.elements <= MOST_ELEMENTS, f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
+    return result
 
 
 def _leaf(value: Value) -> TensorType:
@@ -116,7 +121,8 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
             try:
                 known[question] = infer_op(*question, choice)
             except RuleError as error:
-                raise NodeError(number, _untold(error) if number in needed.loose else error) from None
+                refusal = _untold(error) if number in needed.loose else error
+                raise NodeError(number, refusal, graph[number].span) from None
         types[number] = known[question]
     return types
 

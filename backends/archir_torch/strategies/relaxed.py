@@ -16,6 +16,7 @@ from archir.passes.fold import fold
 from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
 from archir.search.architecture import Architecture
+from archir.settings import Count, Finite, NonNegative, Positive
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
@@ -41,8 +42,8 @@ from archir_torch.tuning import Plan, planned, tuned
 class Entropy(Settings):
     """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
 
-    first: float = 0.0
-    last: float
+    first: Finite = 0.0
+    last: Finite
 
 
 class Penalty(Settings):
@@ -53,17 +54,17 @@ class Penalty(Settings):
     """
 
     cost: str = "macs"
-    weight: float = Field(default=0.1, ge=0)
-    target: float | None = Field(default=None, gt=0)
+    weight: NonNegative = 0.1
+    target: float | None = Field(default=None, gt=0, le=1e30)
 
 
 class Curvature(Settings):
     """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.search.curvature`)."""
 
-    window: int = Field(default=5, ge=1)
-    back: int = Field(default=5, ge=1)
+    window: Count = 5
+    back: Count = 5
     drop: float = Field(default=0.75, gt=0, lt=1)
-    iterations: int = Field(default=20, ge=1)
+    iterations: Count = 20
 
 
 class Options(Settings):
@@ -73,11 +74,11 @@ class Options(Settings):
     """Second order: the gradient of architecture parameters goes through a step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
-    hold: float = Field(default=0.0, ge=0)
+    hold: NonNegative = 0.0
     """Epochs in which weights alone are trained."""
-    temperature: Annotated[tuple[float, float], Many] = (1.0, 1.0)
+    temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 1.0)
     """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
-    partial: int = Field(default=1, ge=1)
+    partial: Count = 1
     """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
     tune: bool = False
     """Whether the fastest way to run the network is measured when the phase begins; the run keeps what was found.

@@ -15,6 +15,7 @@ from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
     {
+        "visible",
         "errors",
         "files",
         "certificates",

@@ -61,13 +61,17 @@ BOMBS = {
     "long ranges": net("a = [i for i in 0..10 ** 12]\n b = sum(0..10 ** 9)\n c = list(0..10 ** 18)"),
     "many variables": net(many(5_000, "v{} = 1") + "\n for i in 0..50_000 {\n a = i\n }"),
     "many variables in a comprehension": net(many(5_000, "v{} = 1") + "\n a = [i for i in 0..50_000]"),
-    "many variables and branches": net(many(2_000, "v{} = 1") + "\n c = choose c(1, 2)\n repeat 9_000 {\n if c == 1 { a = 1 }\n }"),
+    "many variables and branches": net(
+        many(2_000, "v{} = 1") + "\n c = choose c(1, 2)\n repeat 9_000 {\n if c == 1 { a = 1 }\n }"
+    ),
     # numbers and texts
     "powers": net("a = 2 ** 2 ** 2 ** 2 ** 2 ** 2"),
     "giant exponents": net("a = 10 ** 10 ** 9\n b = 1.5 ** 10 ** 9\n c = 2 ** -(10 ** 9)\n d = (1/3) ** 10 ** 8"),
     "repeated squaring": net("a = 3\n" + " a = a * a\n" * 60),
     "harmonic sum": net("a = 0\n for i in 1..2_000 {\n a = a + 1/i\n }"),
-    "long fractions": net("a = 3 ** 1200 / 7 ** 700\n b = 5 ** 900 / 11 ** 600\n for i in 0..99_000 {\n c = a * b - a / b\n }"),
+    "long fractions": net(
+        "a = 3 ** 1200 / 7 ** 700\n b = 5 ** 900 / 11 ** 600\n for i in 0..99_000 {\n c = a * b - a / b\n }"
+    ),
     "long division": net("a = 3 ** 2500\n for i in 0..99_000 {\n c = a * a // a % 7 ** 1000\n }"),
     "doubling strings": net('a = "abc"\n' + " a = a + a\n" * 60),
     "long strings": net('a = "' + "a" * 5_000 + '"\n for i in 0..99_000 {\n b = a + a == a + a\n }'),
@@ -80,7 +84,9 @@ BOMBS = {
     "many alternatives": net("a = choose a(0..10 ** 9)"),
     "twenty thousand alternatives": net("a = choose a(0..20_000)\n x = x |> conv(a + 1) |> conv(a * a + 1)"),
     "depth": net("repeat choose depth(1, 32_767) {\n x = x |> relu\n }"),
-    "depth of choices": net("repeat choose depth(1, 2, 9_000) {\n x = x |> choose op { a: relu, b: gelu, c: conv(4) }\n }"),
+    "depth of choices": net(
+        "repeat choose depth(1, 2, 9_000) {\n x = x |> choose op { a: relu, b: gelu, c: conv(4) }\n }"
+    ),
     "sum of choices": net(CHOICES.format(60) + "x = x |> conv(sum(cs))"),
     "product of choices": net("a = 1\n for i in 0..40 {\n a = a * choose c(2, 3, 5, 7) + i\n }\n x = x |> conv(a)"),
     "list of choices": net(CHOICES.format(40) + "if cs == [1 for i in 0..40] {\n x = x |> relu\n }"),
@@ -90,40 +96,64 @@ BOMBS = {
         "require sum([a * b for a, b in zip(cs, reversed(ds))]) % 2 == 1"
     ),
     "far pairs": net("cs = [choose c(1, 2, 3) for i in 0..60]\n for i in 0..30 {\n require cs[i] == cs[i + 30]\n }"),
-    "knapsack": net("cs = [choose c(0, 1) for i in 0..60]\n require sum([c * 3 ** i for c, i in zip(cs, 0..60)]) > 10 ** 20"),
+    "knapsack": net(
+        "cs = [choose c(0, 1) for i in 0..60]\n require sum([c * 3 ** i for c, i in zip(cs, 0..60)]) > 10 ** 20"
+    ),
     "colouring": colouring(90, 270, 3),
     "colouring with many colours": colouring(40, 200, 12),
     "many choices": net("for i in 0..100_000 {\n a = choose c(1, 2)\n }"),
-    "many requirements": net(many(5_000, "c{0} = choose c{0}(1, 2)") + "\n " + many(4_999, "require c{0} == 1 or c4999 == 2")),
-    "ladder of requirements": net("cs = [choose c(1, 2, 3) for i in 0..2000]\n for i in 0..1999 {\n require cs[i] <= cs[i + 1]\n }"),
-    "subset with a condition": net("a = choose a 3 of list(0..49) where a[0] * a[1] % 7 != a[2] and a[0] < a[1]\n b = a[0] + a[2]"),
+    "many requirements": net(
+        many(5_000, "c{0} = choose c{0}(1, 2)") + "\n " + many(4_999, "require c{0} == 1 or c4999 == 2")
+    ),
+    "ladder of requirements": net(
+        "cs = [choose c(1, 2, 3) for i in 0..2000]\n for i in 0..1999 {\n require cs[i] <= cs[i + 1]\n }"
+    ),
+    "subset with a condition": net(
+        "a = choose a 3 of list(0..49) where a[0] * a[1] % 7 != a[2] and a[0] < a[1]\n b = a[0] + a[2]"
+    ),
     "merging many branches": net(many(400, "if (choose c{0}(1, 2)) == 1 {{\n x = x |> relu\n }}")),
     "tensor of many choices": net(
         "for i in 0..40 {\n k = choose c(1, 2)\n if k == 1 {\n x = x |> relu\n }\n }\n for i in 0..40 {\n x = x + x\n }"
     ),
     "widths": net("for i in 0..60 {\n x = x |> conv(choose w(1..64))\n }"),
-    "widths that meet": net("a = choose a(1..3_000)\n b = choose b(1..3_000)\n x = x |> conv(a) |> conv(b) |> conv(a * b)"),
+    "widths that meet": net(
+        "a = choose a(1..3_000)\n b = choose b(1..3_000)\n x = x |> conv(a) |> conv(b) |> conv(a * b)"
+    ),
     "dense": net("xs = [x]\n for i in 0..300 {\n xs = xs + [concat(xs) |> conv(choose w(4, 8))]\n }\n x = concat(xs)"),
     "peak of a wide net": net(
         "xs = [x |> conv(choose w(4, 8), kernel=choose k(1, 3)) for i in 0..200]\n x = sum(choose s 2 of xs[0:100])\n "
         "require peak_bytes < 100_000"
     ),
-    "own calls": net("ws = [choose w(1, 2, 3, 4, 5, 6, 7, 8) for i in 0..6]\n x = own b(x, ws[0], ws[1], ws[2], ws[3], ws[4], ws[5])",
-                     "block b(x, a, b, c, d, e, f) {\n return x |> conv(a + b * 8 + c * 64 + d + e + f)\n}"),
-    "wirings": net(
-        "xs = [x, x |> relu]\n for i in 0..60 {\n xs = xs + [sum(choose ins 2 of xs)]\n }\n x = xs[61]"
+    "own calls": net(
+        "w = [choose w(1, 2, 3, 4, 5, 6, 7, 8) for i in 0..6]\n x = own b(x, w[0], w[1], w[2], w[3], w[4], w[5])",
+        "block b(x, a, b, c, d, e, f) {\n return x |> conv(a + b * 8 + c * 64 + d + e + f)\n}",
     ),
+    "wirings": net("xs = [x, x |> relu]\n for i in 0..60 {\n xs = xs + [sum(choose ins 2 of xs)]\n }\n x = xs[61]"),
     # blocks
     "doubling blocks": net("x = x |> b60", doubling("x |> relu", "return x |> b{0} |> b{0}")),
     "doubling without nodes": net("x = x |> b60", doubling("x", "return x |> b{0} |> b{0}")),
     "doubling in lists": net("x = x |> b60", doubling("x |> relu", "return sum([f(x) for f in [b{0}, b{0}]])")),
-    "doubling by alternatives": net("x = x |> b60", doubling("x |> relu", "return x |> choose c {{ a: b{0}, b: b{0} }}")),
-    "doubling by branches": net("x = x |> b25", doubling("x |> relu", "if x.channels > 3 {{ return x |> b{0} |> b{0} }}\n return x", 25)),
-    "cells": net("repeat 9_000 {\n x = x |> c\n }", "cell c(x) {\n repeat 20 { x = x |> choose op { a: relu, b: gelu } }\n return x\n}"),
-    "cells that differ": net("for i in 1..9_000 {\n x = x |> c(i)\n }", "cell c(x, w) {\n return x |> conv(w) |> choose op { a: relu, b: gelu }\n}"),
-    "many parameters": net("x = f(x" + ", 1" * 20_000 + ")", "block f(x" + "".join(f", p{i}" for i in range(20_000)) + ") {\n return x\n}"),
+    "doubling by alternatives": net(
+        "x = x |> b60", doubling("x |> relu", "return x |> choose c {{ a: b{0}, b: b{0} }}")
+    ),
+    "doubling by branches": net(
+        "x = x |> b25", doubling("x |> relu", "if x.channels > 3 {{ return x |> b{0} |> b{0} }}\n return x", 25)
+    ),
+    "cells": net(
+        "repeat 9_000 {\n x = x |> c\n }",
+        "cell c(x) {\n repeat 20 { x = x |> choose op { a: relu, b: gelu } }\n return x\n}",
+    ),
+    "cells that differ": net(
+        "for i in 1..9_000 {\n x = x |> c(i)\n }",
+        "cell c(x, w) {\n return x |> conv(w) |> choose op { a: relu, b: gelu }\n}",
+    ),
+    "many parameters": net(
+        "x = f(x" + ", 1" * 20_000 + ")", "block f(x" + "".join(f", p{i}" for i in range(20_000)) + ") {\n return x\n}"
+    ),
     "match of many arms": net("a = match 3 { " + ", ".join(f"{i} + 7 => {i}" for i in range(20_000)) + ", else => 1 }"),
-    "match of many choices": net("a = choose a(0..200)\n b = match a { " + ", ".join(f"{i} => {i}" for i in range(200)) + " }\n c = b + a"),
+    "match of many choices": net(
+        "a = choose a(0..200)\n b = match a { " + ", ".join(f"{i} => {i}" for i in range(200)) + " }\n c = b + a"
+    ),
     "many nets": "".join(f"net n{i} {{\n input x: f32[1]\n output y = x\n}}\n" for i in range(9_000)),
     "many blocks": net("x = x |> relu", "".join(f"block f{i}(x) {{\n return x\n}}\n" for i in range(20_000))),
     "many tags": net("a = choose a " + " ".join(f"@t{i}" for i in range(60_000)) + " (1, 2)"),
@@ -150,14 +180,16 @@ BOMBS = {
     "comments": "# }\r\n" * 200_000,
     "newlines": "\n" * (2**20 - 10),
     "string": 'const a = "' + "a" * 1_000_000 + '"',
-    "strings": 'const a = [' + '"", ' * 250_000 + "]",
+    "strings": "const a = [" + '"", ' * 250_000 + "]",
     "garbage": "@#$%^&*" * 140_000,
     "thousands of errors": net("\n ".join(f"a{i} = relv + conw + imagf{i}" for i in range(20_000))),
     "errors on a long line": net("a = [" + ", ".join(f"1 + relv{i}" for i in range(30_000)) + "]"),
-    "errors with long names": net("\n ".join(f"a = {'b' * 3_000}{i}" for i in range(300)), many(900, "const " + "b" * 900 + "{0} = 1")),
+    "errors with long names": net(
+        "\n ".join(f"a = {'b' * 3_000}{i}" for i in range(300)), many(900, "const " + "b" * 900 + "{0} = 1")
+    ),
     "unclosed strings": "\n".join('const a = "a' for _ in range(60_000)),
     "long import": 'import "' + "a/" * 100_000 + '.arch"\n' + net(""),
     "many imports": "\n".join(f'import "a{i}.arch"' for i in range(30_000)) + net(""),
     "same library": "import std.attention\n" * 30_000 + net(""),
-}  # fmt: skip
+}
 """What is asked, and the program."""

@@ -34,14 +34,15 @@ def runs_command(folder: Path, as_json: bool) -> None:
     if not found:
         click.echo(f"no runs of `archir search` in {folder}", err=True)
         return
-    table("", ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"], map(_cells, found), right=(3, 4))
+    head = ["run", "recipe", "phase", "epoch", "validation", "accuracy", "state", "changed"]
+    table("", head, map(_cells, found), right=(3, 4, 5))
     for one in found:
         if one.problem is not None:
             click.echo(f"{one.name}: {one.problem}", err=True)
 
 
 def _cells(one: Summary) -> list[str]:
-    accuracy = "" if one.accuracy is None else f"{100 * one.accuracy:.2f}%"
+    accuracies = ["" if share is None else f"{100 * share:.2f}%" for share in (one.validation, one.accuracy)]
     epoch = "" if one.epoch is None else str(one.epoch)
     when = datetime.fromisoformat(one.changed).astimezone().strftime("%Y-%m-%d %H:%M") if one.changed else ""
-    return [one.name, one.recipe, one.phase or "", epoch, accuracy, one.state, when]
+    return [one.name, one.recipe, one.phase or "", epoch, *accuracies, one.state, when]

@@ -131,7 +131,7 @@ def test_statistics_of_norms_are_those_of_the_steps_that_stay() -> None:
     second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"hold": 2}))
     assert isinstance(second, Relaxed)
     assert isinstance(alone, Relaxed)
-    assert {"loss", "validation_loss"} == set(second.step(0))
+    assert {"loss", "alphas_loss"} == set(second.step(0))
     assert {"loss"} == set(alone.step(0))
     wanted = dict(alone.module.named_buffers())
     assert any(name.endswith("running_mean") for name in wanted)

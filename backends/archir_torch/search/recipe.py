@@ -31,7 +31,7 @@ class DataSettings(Settings):
     classes: int | None = Field(default=None, ge=2)
     """So many classes, drawn by the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """The part of the training images that weights see in a search; architecture parameters see the others."""
+    """The part of the training images that weights see in a search; what chooses sees the others."""
     augment: Augment = Augment()
 
 
@@ -122,6 +122,15 @@ class Recipe(Settings):
                 raise ValueError(f"two phases are named `{phase.name}`")
             known.append(phase.name)
         return self
+
+    def data_of(self, phase: Phase) -> DataSettings:
+        """The images of a phase: what its own settings leave out is as the recipe's say."""
+        own = phase.data
+        return (
+            self.data
+            if own is None
+            else self.data.model_copy(update={n: getattr(own, n) for n in own.model_fields_set})
+        )
 
 
 def read(path: Path) -> tuple[Recipe, str]:

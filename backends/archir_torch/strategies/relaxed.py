@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from archir.errors import fail
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.partial import partial
@@ -105,6 +106,11 @@ class Relaxed:
         self.alphas = Alphas(
             job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
         ).to(job.device)
+        if not self.alphas.choices:
+            hint = 'what a choice takes is added up as it is: options.edges = "weighted" has a parameter for each'
+            several = any(choice.take is not None for choice in job.space.choices)
+            text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
+            raise fail("A2215", text, None, hint if several else "train a net without choices with `train`")
         if job.alphas is not None:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()

@@ -12,7 +12,8 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from archir.errors import Diagnostic, fail, suggest
-from archir.ir.graph import Graph, needs
+from archir.ir.graph import Graph
+from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
 from archir.ir.structure import Input, Mix, Select
 

@@ -9,15 +9,15 @@ draws them uniformly and builds `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from itertools import combinations
-from math import comb, copysign
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, reduce
+from itertools import combinations, repeat
+from math import copysign
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
-from archir.errors import NOWHERE, RuleError, Span
+from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -32,6 +32,16 @@ MOST_KNOWN = 16_384
 """Conjunctions and disjunctions that are remembered: what is repeated in a program has the same conditions."""
 MOST_OUTCOMES = 20_000
 """Outcomes one choice may have."""
+
+
+def subsets(count: int, take: int) -> int:
+    """How many ways there are to take so many of so many things; at least so many, where they are beyond all bounds."""
+    ways = 1
+    for i in range(min(take, count - take)):
+        ways = ways * (count - i) // (i + 1)
+        if ways > 10**18:
+            break
+    return ways
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +61,7 @@ class Choice:
     @cached_property
     def outcomes(self) -> int:
         """How many outcomes there are: the alternatives, or the subsets of size `take`."""
-        return len(self.alternatives) if self.take is None else comb(len(self.alternatives), self.take)
+        return len(self.alternatives) if self.take is None else subsets(len(self.alternatives), self.take)
 
     @cached_property
     def subsets(self) -> tuple[tuple[int, ...], ...]:
@@ -133,7 +143,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
     if found is None:
         depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
         if depth > MOST_CHOICES:
-            raise RuleError(f"a value depends on more than {MOST_CHOICES} choices at once", code="A0605")
+            raise EntangledError(f"more than {MOST_CHOICES}")
         found = _interned[name] = Case(choice, branches, depth)
     return found
 
@@ -151,6 +161,13 @@ class _Never:
 NEVER = _Never()
 
 
+class EntangledError(RuleError):
+    """A value depends on more choices, or on more combinations of them, than are followed."""
+
+    def __init__(self, number: str = "too many") -> None:
+        super().__init__(f"a value depends on {number} choices at once", code="A0605")
+
+
 @dataclass(frozen=True, eq=False)
 class _Failure:
     error: RuleError
@@ -160,8 +177,10 @@ class CaseError(RuleError):
     """A rule refused some combination; `assignment` is the smallest one (choice to outcome; empty: all)."""
 
     def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
-        super().__init__(error.message, error.hint, error.code)
+        super().__init__(error.message, error.hint, error.code, error.span)
         self.assignment = dict(assignment)
+        if assignment:
+            self.diagnostics = (replace(self.diagnostics[0], notes=(Note(f"when {self.combination}"),)),)
 
     @property
     def combination(self) -> str:
@@ -182,12 +201,27 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
     """`rule` applied to every combination of plain values that `under` lets happen.
 
     The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError.
+    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError, or anything
+    else by mistake.
     """
     if under is True and not any(type(value) is Case for value in values):
-        return rule(*values)
+        try:
+            return rule(*values)
+        except FAULTS as error:
+            raise unforeseen(error) from error
+    try:
+        return _lifted(rule, values, under)
+    except EntangledError:
+        weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
+        if weaker is under:
+            raise
+        return _lifted(rule, values, weaker)
+
+
+def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value) -> Value:
     failed = False
     memo: dict[Hashable, Value] = {}
+    joined: dict[Hashable, Value] = {}
 
     def walk(values: tuple[Value, ...], care: Value) -> Value:
         nonlocal failed
@@ -200,11 +234,14 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
             except RuleError as error:
                 failed = True
                 return _Failure(error)
+            except FAULTS as error:
+                failed = True
+                return _Failure(unforeseen(error))
         name = (key(care), *map(key, values))
         if name in memo:
             return memo[name]
         if len(memo) > MOST_STEPS:
-            raise RuleError("a value depends on too many choices at once", code="A0605")
+            raise EntangledError
         if type(care) is Case:
             tops.append(care.choice)
         top = min(tops, key=_order)
@@ -212,7 +249,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Val
             walk(tuple([_branch(value, top, i) for value in values]), _branch(care, top, i))
             for i in range(top.outcomes)
         ]
-        result = memo[name] = _join(top, branches)
+        result = memo[name] = _join(top, branches, joined)
         return result
 
     result = walk(values, under)
@@ -229,7 +266,7 @@ def _branch(value: Value, choice: Choice, outcome: int) -> Value:
     return value.branches[outcome] if type(value) is Case and value.choice is choice else value
 
 
-def _join(choice: Choice, branches: list[Value]) -> Value:
+def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) -> Value:
     """A case whose branches may be unreachable, or may test choices that come before `choice`."""
     reached = [branch for branch in branches if branch is not NEVER]
     if not reached:
@@ -239,10 +276,18 @@ def _join(choice: Choice, branches: list[Value]) -> Value:
     tops = [branch.choice for branch in branches if type(branch) is Case]
     if all(top.order > choice.order for top in tops):
         return case(choice, branches)
-    top = min(tops, key=_order)
-    if top is choice:
-        return _join(choice, [_branch(branch, choice, i) for i, branch in enumerate(branches)])
-    return case(top, [_join(choice, [_branch(branch, top, i) for branch in branches]) for i in range(top.outcomes)])
+    name = (choice.order, *map(key, branches))
+    if name not in memo:
+        if len(memo) > MOST_STEPS:
+            raise EntangledError
+        top = min(tops, key=_order)
+        if top is choice:
+            parts = [_branch(branch, choice, i) for i, branch in enumerate(branches)]
+            memo[name] = _join(choice, parts, memo)
+        else:
+            parts = [_join(choice, [_branch(branch, top, i) for branch in branches], memo) for i in range(top.outcomes)]
+            memo[name] = case(top, parts)
+    return memo[name]
 
 
 def _smallest_failure(result: Value, under: Value) -> CaseError:
@@ -273,30 +318,68 @@ def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int]
 
 
 def restrict(value: Value, under: Value) -> Value:
-    """The value where `under` holds; elsewhere whatever makes it small."""
+    """The value where `under` holds; elsewhere whatever makes it small. Where that is too much work it stays."""
     if type(value) is not Case or under is True:
         return value
-    return lift(lambda leaf: leaf, value, under=under)
+    try:
+        return lift(lambda leaf: leaf, value, under=under)
+    except EntangledError:
+        return value
+
+
+def outcomes(choice: Choice, under: Value) -> set[int]:
+    """The outcomes that a choice may have where a condition holds."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = [under]
+    while stack and len(found) < choice.outcomes:
+        value = stack.pop()
+        if value is False or id(value) in seen:
+            continue
+        if type(value) is not Case or value.choice.order > choice.order:
+            found.update(range(choice.outcomes))
+        elif value.choice is choice:
+            found.update(i for i, branch in enumerate(value.branches) if branch is not False)
+        else:
+            seen.add(id(value))
+            stack.extend(value.branches)
+    return found
 
 
 @lru_cache(MOST_KNOWN)
 def both(one: Value, other: Value) -> Value:
     """Conjunction of conditions."""
-    if one is False or other is False:
-        return False
-    if one is True:
-        return other
-    return one if other is True else lift(lambda a, b: a and b, one, other)
+    return _joined(one, other, False)
 
 
 @lru_cache(MOST_KNOWN)
 def either(one: Value, other: Value) -> Value:
     """Disjunction of conditions."""
-    if one is True or other is True:
-        return True
-    if one is False:
-        return other
-    return one if other is False else lift(lambda a, b: a or b, one, other)
+    return _joined(one, other, True)
+
+
+def _joined(one: Value, other: Value, settles: bool) -> Value:
+    """The conjunction of two conditions, which False settles, or their disjunction, which True does."""
+    memo: dict[tuple[int, int], Value] = {}
+
+    def walk(one: Value, other: Value) -> Value:
+        if one is settles or other is settles:
+            return settles
+        if type(one) is not Case:
+            return other
+        if type(other) is not Case or one is other:
+            return one
+        name = (id(one), id(other))
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            choice = min(one.choice, other.choice, key=_order)
+            ones = one.branches if one.choice is choice else repeat(one)
+            others = other.branches if other.choice is choice else repeat(other)
+            memo[name] = case(choice, map(walk, ones, others))
+        return memo[name]
+
+    return walk(one, other)
 
 
 def negate(condition: Value) -> Value:
@@ -313,6 +396,21 @@ def if_else(condition: Value, one: Value, other: Value) -> Value:
     return lift(lambda c, a, b: a if c else b, condition, one, other)
 
 
+def hull(condition: Value, kept: Container[Choice]) -> Value:
+    """The strongest condition on the choices `kept` that holds wherever a condition does."""
+    memo: dict[int, Value] = {}
+
+    def walk(value: Value) -> Value:
+        if type(value) is not Case:
+            return value
+        if id(value) not in memo:
+            branches = [walk(branch) for branch in value.branches]
+            memo[id(value)] = case(value.choice, branches) if value.choice in kept else reduce(either, branches, False)
+        return memo[id(value)]
+
+    return walk(condition)
+
+
 def leaves(value: Value) -> Iterator[Value]:
     """The distinct plain values a value may take."""
     seen: set[Hashable] = set()
@@ -327,6 +425,18 @@ def leaves(value: Value) -> Iterator[Value]:
             stack.extend(reversed(one.branches))
         else:
             yield one
+
+
+def size(value: Value) -> int:
+    """How many Cases a value is made of."""
+    seen: set[int] = set()
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if type(one) is Case and id(one) not in seen:
+            seen.add(id(one))
+            stack.extend(one.branches)
+    return len(seen)
 
 
 def support(*values: Value) -> list[Choice]:

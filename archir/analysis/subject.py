@@ -9,7 +9,8 @@ from typing import Literal
 
 from archir.cases import Choice, Value, both, fix, negate, support, when
 from archir.errors import Note
-from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.typing import Types, lifted

@@ -12,13 +12,18 @@ from archir.build.bounds import Bounds
 from archir.build.context import MOST_CALLS, Frame, Limits, Scope
 from archir.build.evaluate import Evaluator
 from archir.build.files import Module
+from archir.build.foreign import about_attribute
 from archir.build.network import is_tensor
 from archir.build.replay import Recording, copyable, likeness, replay, tensors
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, kind, show
 from archir.cases import Choice, Value, either, leaves, lift, same, varies
-from archir.errors import Note, RuleError, Span, suggest
+from archir.errors import Note, RuleError, Span, require, suggest
 from archir.ir.op import Op, attribute_types
+from archir.ir.typing import MOST_ELEMENTS
 from archir.syntax import ast
+
+MOST_RANK = 1_000
+"""Items of an attribute that is a list."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,8 @@ class Caller(Evaluator):
             return self.call_block(callee, given, span, here)
         if isinstance(callee, Builtin):
             return self.call_builtin(callee.name, given, span)
-        hint = "to scale, write `x * 2`" if isinstance(callee, (int, float)) else None
+        hints = {int: "to scale, write `x * 2`", Tensor: "operations are called: `x |> relu`", Items: "`items[0]`"}
+        hint = next((hint for type_, hint in hints.items() if isinstance(callee, type_)), None)
         return self.error("A0206", f"{kind(callee)} cannot be called", span, hint)
 
     def _each_case(self, value: Value, then: Any, span: Span) -> Value:
@@ -227,11 +233,15 @@ class Caller(Evaluator):
                 operands.append((argument.value, argument.span))
                 continue
             if name not in names:
-                hint = suggest(name, names) or (f"it has {', '.join(names)}" if names else "it has none")
+                hint = about_attribute(name, names)
                 return self.error("A0203", f"`{op.name}` has no attribute `{name}`", argument.span, hint)
             if name in attributes:
                 return self.error("A0207", f"`{op.name}` is given `{name}` twice", argument.span)
             attributes[name] = self.attribute_value(op, name, argument)
+        for value, place in operands:
+            if not is_tensor(value) and value is not POISON:
+                text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
+                return self.error("A0404", text, place, f"write `x |> {op.name}(...)`")
         nodes = [self.node(value, place, f"`{op.name}`'s operand") for value, place in operands]
         missing = op.operands[len(nodes) : len(op.operands) - op.optional]
         if missing and not (variadic and nodes):
@@ -415,20 +425,26 @@ def convert(value: Value, wanted: Any, what: str) -> Value:
         return None
     for option in options:
         if option is int and isinstance(value, int) and not isinstance(value, bool):
-            return value
+            return _sized(value, what)
         if option is bool and isinstance(value, bool):
             return value
         if option is str and isinstance(value, str):
             return value
         if option is float and static.is_number(value):
-            return float(value)
+            return static.decimal(value)
         if get_origin(option) is Literal and value in get_args(option):
             return value
         if get_origin(option) is tuple and isinstance(value, (Items, range)):
-            return tuple(static.integer(item, f"each item of {what}") for item in value)
+            require(len(value) <= MOST_RANK, f"{what} has more than {MOST_RANK} items", code="A0603")
+            return tuple(_sized(static.integer(item, f"each item of {what}"), what) for item in value)
     if int in options and (static.is_number(value) or not isinstance(value, (str, Items, Tensor))):
         return static.integer(value, what)
     raise RuleError(f"{what} must be {_wanted(options)}, got {show(value)}", code="A0309")
+
+
+def _sized(value: int, what: str) -> int:
+    require(abs(value) <= MOST_ELEMENTS, f"{what} must be less than 2**63", code="A0309")
+    return value
 
 
 def _wanted(options: Sequence[Any]) -> str:

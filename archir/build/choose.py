@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from math import comb
 from typing import Any
 
 from archir.build import static
 from archir.build.calls import Caller, Given
 from archir.build.context import Scope, join
 from archir.build.values import POISON, UNBOUND, show
-from archir.cases import MOST_OUTCOMES, Choice, Label, Value, case, either, lift, negate, when
+from archir.cases import MOST_OUTCOMES, Choice, Label, Value, case, either, lift, negate, subsets, when
 from archir.errors import Note, RuleError, Span
 from archir.ir.graph import Constraint, Decision
 from archir.syntax import ast
@@ -95,8 +94,8 @@ class Chooser(Caller):
             return self.error("A0506", "how many there are to choose from must not depend on a choice", tree.span)
         if not 1 <= take <= len(elements):
             return self.error("A0502", f"cannot take {take} of {len(elements)}", tree.take.span.to(tree.items.span))
-        if comb(len(elements), take) > MOST_OUTCOMES:
-            return self._too_many(tree, comb(len(elements), take))
+        if subsets(len(elements), take) > MOST_OUTCOMES:
+            return self._too_many(tree, subsets(len(elements), take))
         choice = self.decide(tree, label, _labels(tree.items, len(elements)), take)
         if choice is None:
             return POISON

@@ -103,14 +103,29 @@ class Frame:
     local: frozenset[str] = frozenset()
     """Names that the body gives a value to, somewhere."""
 
-    def chain(self) -> tuple[Note, ...]:
-        """The calls that led here, innermost first."""
-        notes: list[Note] = []
-        frame: Frame | None = self
-        while frame is not None and frame.block is not None:
-            notes.append(Note(f"in `{frame.block.name}`, called at {frame.called}"))
+    def head(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
+        """The place of a problem, and how the program came there.
+
+        A problem in a library stands where its user calls the library: there it can be mended.
+        """
+        frame: Frame = self
+        place = span
+        while frame.module.library and frame.block is not None and frame.caller is not None:
+            place = frame.called or place
             frame = frame.caller
-        return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+        notes: list[Note] = []
+        if self.block is not None and place is not span:
+            notes.append(Note(f"in `{self.block.name}`", span))
+        walk: Frame | None = self
+        while walk is not None and walk.block is not None:
+            if walk.called is not place:
+                notes.append(Note(f"in `{walk.block.name}`, called at {walk.called}"))
+            walk = walk.caller
+        return place, _few(notes)
+
+
+def _few(notes: list[Note]) -> tuple[Note, ...]:
+    return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
 
 
 class LimitError(Exception):
@@ -134,8 +149,8 @@ class Context:
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report a problem; the value to go on with."""
-        chain = self.frame.chain()
-        self.problems.add(Diagnostic(code, message, span, hint, (*notes, *chain)))
+        place, chain = self.frame.head(span)
+        self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
 
     def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:

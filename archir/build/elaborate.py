@@ -12,9 +12,10 @@ from archir.build.choose import Chooser
 from archir.build.context import Frame, LimitError, Limits
 from archir.build.deep import deeply
 from archir.build.files import Loader, Module
-from archir.build.locals import COSTS, LATENCY, assigned, latency_name
+from archir.build.foreign import about_dtype
+from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
-from archir.build.values import POISON, UNBOUND, Items, kind
+from archir.build.values import POISON, UNBOUND, Items
 from archir.cases import Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.graph import Constraint, Graph
@@ -65,6 +66,9 @@ class Elaborator(Chooser):
                 self.bind(statement.targets, value)
             case ast.Return():
                 values = [self.eval(value) for value in statement.values]
+                if self.frame.block is None:
+                    self.error("A0208", "a net returns nothing: it has outputs", statement.span, "`output logits = x`")
+                    return
                 value = values[0] if len(values) == 1 else self.items(values, statement.span)
                 self.frame.returned.append((self.path, value))
             case ast.ForLoop():
@@ -74,7 +78,9 @@ class Elaborator(Chooser):
                 self.assigned = statement.index
                 times = self.eval(statement.times)
                 self.assigned = None
-                items = self.lift(statement.times.span, lambda n: range(static.integer(n, "a number of times")), times)
+                items = self.lift(
+                    statement.times.span, lambda n: static.interval(0, static.integer(n, "a number of times")), times
+                )
                 targets = (statement.index,) if statement.index else ()
                 self._loop(targets, items, statement.times.span, statement.body)
             case ast.If():
@@ -147,7 +153,7 @@ class Elaborator(Chooser):
             return
         name, dtype = statement.name.text, statement.type.dtype
         if dtype.text not in DTYPES:
-            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, suggest(dtype.text, DTYPES))
+            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, about_dtype(dtype.text, DTYPES))
         if name in self.graph.inputs:
             self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)
             return
@@ -372,9 +378,8 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.problems.raise_any()
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
-    for _, value in context.frame.returned:
-        context.error("A0208", f"a net has outputs, and returns nothing, got {kind(value)}", definition.name.span)
-    if not any(isinstance(statement, ast.Output) for statement in definition.body):
+    said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
+    if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
         context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
         context.error(

@@ -9,7 +9,8 @@ from functools import cache, partial
 from archir.build import static
 from archir.build.files import Module
 from archir.build.network import Network, is_tensor
-from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operation, Tensor, kind
+from archir.build.unknown import about_attribute_of_tensor, about_name
+from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Library, Operation, Tensor, kind
 from archir.cases import Value, if_else, leaves, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
@@ -64,7 +65,9 @@ class Evaluator(Network):
             return Builtin(name)
         if name in self.frame.local:
             return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
-        return self.error("A0201", f"there is no `{name}`", tree.span, suggest(name, self.known(module)))
+        if module.incomplete:
+            return POISON
+        return self.error("A0201", f"there is no `{name}`", tree.span, about_name(tree, self.known(module), module))
 
     def known(self, module: Module) -> Iterator[str]:
         """Names that would mean something."""
@@ -248,11 +251,7 @@ class Evaluator(Network):
 
     def eval_range(self, tree: ast.Range) -> Value:
         """A half-open range."""
-
-        def make(start: Value, stop: Value) -> Value:
-            return range(static.integer(start, "the start of a range"), static.integer(stop, "the end of a range"))
-
-        return self.lift(tree.span, make, self.eval(tree.start), self.eval(tree.stop))
+        return self.lift(tree.span, static.interval, self.eval(tree.start), self.eval(tree.stop))
 
     def eval_comparison(self, tree: ast.Comparison) -> Value:
         """A chain of comparisons: all of them hold."""
@@ -349,12 +348,17 @@ class Evaluator(Network):
         if isinstance(value, Library):
             if tree.name.text in value.module.names:
                 return value.module.names[tree.name.text]
+            if value.module.incomplete:
+                return POISON
             hint = suggest(tree.name.text, value.module.names)
             return self.error("A0201", f"the library has no `{tree.name}`", tree.name.span, hint)
 
         def read(leaf: Value) -> Value:
             if not isinstance(leaf, Tensor):
                 raise RuleError(f"{kind(leaf)} has no attributes", code="A0205")
+            if tree.name.text not in ATTRIBUTES:
+                hint = about_attribute_of_tensor(tree.name.text, ATTRIBUTES, self.frame.module)
+                raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
             return attribute(self.type_of(leaf), tree.name.text)
 
         return self.lift(tree.name.span, read, value)
@@ -400,10 +404,11 @@ def _both(a: bool, b: bool) -> bool:
 def _operand(op: str, x: Value) -> float:
     """The number that a tensor is scaled or shifted by under `op`."""
     if not static.is_number(x):
-        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", code="A0301")
+        hint = f"to apply it, write `x |> {x.name}`" if isinstance(x, (Operation, Block)) else None
+        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", hint, "A0301")
     if op == "-":
-        return float(static.sign("-", x))
-    return float(static.binary("/", 1, x) if op == "/" else static.binary("*", 1, x))
+        return static.decimal(static.sign("-", x))
+    return static.decimal(static.binary("/", 1, x) if op == "/" else x)
 
 
 def known_names(module: Module) -> Iterator[str]:
@@ -430,9 +435,7 @@ ATTRIBUTES: dict[str, Callable[[TensorType], Value]] = {
 
 
 def attribute(x: TensorType, name: str) -> Value:
-    """A static property of a tensor of this type. RuleError if there is none."""
-    if name not in ATTRIBUTES:
-        raise RuleError(f"a tensor has no attribute `{name}`", suggest(name, ATTRIBUTES), "A0205")
+    """A static property of a tensor of this type. RuleError if it has none, such as the height of a vector."""
     if name in ("channels", "features") and x.rank == 0:
         raise RuleError(f"{x} has no channels", code="A0402")
     return ATTRIBUTES[name](x)

@@ -30,6 +30,10 @@ class Module:
     imported: dict[str, Module | Library] = field(default_factory=dict)
     nets: dict[str, ast.Definition] = field(default_factory=dict)
     imports: list[Module] = field(default_factory=list)
+    library: bool = False
+    """Whether it is one of archir's own, which its users do not mend."""
+    incomplete: bool = False
+    """Whether an import failed: what is not known may be its."""
 
     def lookup(self, name: str) -> Value | None:
         """What a name means at the top level of the file."""
@@ -77,6 +81,7 @@ class Loader:
                     self._import(module, item, folder)
                 except ArchError as error:
                     self.problems += error.diagnostics
+                    module.incomplete = True
         return module
 
     def _define(self, module: Module, item: ast.Definition) -> None:
@@ -128,9 +133,12 @@ class Loader:
         library = files("archir") / "std"
         known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
-            raise fail("A0804", f"there is no library `{item.path}`", item.span, suggest(item.path, known))
+            hint = suggest(item.path, known) or f"there are {', '.join(known)}"
+            raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
         name = f"{'/'.join(rest)}.arch"
-        return self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+        module = self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+        module.library = True
+        return module
 
     def _once(self, key: str, text: str, path: str, folder: Path | None, span: Span) -> Module:
         if key in self._open:

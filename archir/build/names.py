@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from itertools import islice
 
+from archir.build.context import MOST_DIAGNOSTICS
 from archir.build.evaluate import known_names
 from archir.build.files import Module
+from archir.build.foreign import about_attribute
 from archir.build.locals import assigned, walk
+from archir.build.unknown import about_name
 from archir.build.values import Block
 from archir.errors import Diagnostic, Note, suggest
 from archir.ir.op import OPS
@@ -15,14 +19,21 @@ from archir.syntax import ast
 
 
 def check_names(module: Module) -> Iterator[Diagnostic]:
-    """Problems with names in every definition of a file."""
+    """Problems with names in every definition of a file, as many as are shown."""
+    return islice(_problems(module), MOST_DIAGNOSTICS)
+
+
+def _problems(module: Module) -> Iterator[Diagnostic]:
+    if module.incomplete:
+        return
     everywhere = set(known_names(module))
     for definition in module.definitions():
         local = {param.name.text for param in definition.params}
         local.update(assigned(definition.body))
         for tree in walk(definition):
             if isinstance(tree, ast.Name) and tree.text not in local | everywhere:
-                yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, suggest(tree.text, local | everywhere))
+                hint = about_name(tree, local | everywhere, module)
+                yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
                 yield from _arguments(tree, tree.callee.text, module)
 
@@ -41,6 +52,5 @@ def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic
     for argument in call.arguments:
         if argument.name is not None and argument.name.text not in names:
             shown = [n for n in names if word == "parameter" or n not in OPS[name].operands]
-            hint = suggest(argument.name.text, shown)
-            hint = hint or (None if word == "parameter" else f"it has {', '.join(shown)}" if shown else "it has none")
+            hint = (suggest if word == "parameter" else about_attribute)(argument.name.text, shown)
             yield Diagnostic("A0203", f"`{name}` has no {word} `{argument.name}`", argument.name.span, hint, notes)

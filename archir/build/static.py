@@ -8,11 +8,14 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Items, kind, show
+from archir.build.values import MOST_BITS, Block, Items, Operation, kind, show
 from archir.cases import Value
 from archir.errors import RuleError, require
 
 Number = int | Fraction | float
+
+MOST_RANGE = 2**62
+"""Items of a range, which is not written out."""
 
 
 def is_number(value: Value) -> bool:
@@ -44,16 +47,23 @@ def binary(op: str, a: Value, b: Value) -> Value:
         require(len(a) + len(b) <= 10_000, "a string of more than 10000 characters", code="A0603")
         return a + b
     if not (is_number(a) and is_number(b)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     if op in ("/", "//", "%"):
         require(b != 0, "division by zero", code="A0303")
     if op == "**":
         return _power(a, b)
     if op == "/" and isinstance(a, int) and isinstance(b, int):
         return settle(Fraction(a, b))
+    return settle(_finite(_ARITHMETIC[op], a, b))
+
+
+def _finite(rule: Callable[..., Any], *numbers: Any) -> Any:
+    """What a rule of arithmetic gives; where that is no finite number, a refusal."""
     try:
-        return settle(_ARITHMETIC[op](a, b))
-    except OverflowError:
+        return rule(*numbers)
+    except ZeroDivisionError:
+        raise RuleError("division by zero", code="A0303") from None
+    except (OverflowError, ValueError):
         raise RuleError("this is not a finite number", code="A0302") from None
 
 
@@ -75,12 +85,16 @@ def _power(a: Any, b: Any) -> Value:
             size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604"
         )
         return settle(Fraction(a) ** b) if b < 0 else settle(a**b)
-    try:
-        result = float(a) ** float(b)
-    except (OverflowError, ValueError):
-        raise RuleError("this is not a finite number", code="A0302") from None
+    result = _finite(lambda x, y: float(x) ** float(y), a, b)
     require(not isinstance(result, complex), "the root of a negative number", code="A0302")
     return settle(result)
+
+
+def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
+    """The refusal of two values that an operator does not work on."""
+    applied = next((x.name for x in (a, b) if isinstance(x, (Operation, Block))), None)
+    hint = f"to apply it, write `x |> {applied}`" if applied is not None else None
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", hint, code)
 
 
 def sign(op: str, a: Value) -> Value:
@@ -103,7 +117,7 @@ def compare(op: str, a: Value, b: Value) -> bool:
     if op in ("==", "!="):
         return equal(a, b) is (op == "==")
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
@@ -133,11 +147,25 @@ def integer(value: Value, what: str = "this") -> int:
     raise RuleError(f"{what} must be an integer, got {show(value) if is_number(value) else kind(value)}", hint, "A0305")
 
 
+def interval(start: Value, stop: Value) -> range:
+    """The integers from `start` up to `stop`, without it."""
+    found = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
+    if found and found[-1] - found[0] >= MOST_RANGE:
+        raise RuleError(f"a range of more than {MOST_RANGE} items", code="A0603")
+    return found
+
+
+def decimal(value: Value) -> float:
+    """A number as a float. RuleError if it is too large for one."""
+    return float(_finite(float, value))
+
+
 def sequence(value: Value) -> Items | range:
     """A list or range."""
     if isinstance(value, (Items, range)):
         return value
-    raise RuleError(f"expected a list or a range, got {kind(value)}", code="A0306")
+    hint = "to count, write `0..n`" if isinstance(value, int) else None
+    raise RuleError(f"expected a list or a range, got {kind(value)}", hint, "A0306")
 
 
 def index(items: Value, position: Value) -> Value:
@@ -172,11 +200,13 @@ def _listed(value: Value) -> Items:
 def _root(value: Value) -> Value:
     require(_number("sqrt", value) >= 0, "the root of a negative number", code="A0302")
     exact = math.isqrt(value) if isinstance(value, int) else None
-    return exact if exact is not None and exact**2 == value else math.sqrt(value)
+    return exact if exact is not None and exact**2 == value else _finite(math.sqrt, value)
 
 
 def _log2(value: Value) -> Value:
     require(_number("log2", value) > 0, "the logarithm of a number that is not positive", code="A0302")
+    if isinstance(value, Fraction):  # each part may be larger than floats are
+        return math.log2(value.numerator) - math.log2(value.denominator)
     return math.log2(value)
 
 
@@ -184,8 +214,8 @@ def _rounded(value: Value, to: Value) -> Value:
     """Round to a multiple, never below 90% of the value (MobileNet's rule)."""
     value, to = _number("round_to", value), integer(to, "the divisor")
     require(to >= 1, "the divisor must be at least 1", code="A0301")
-    nearest = max(to, int(value + Fraction(to, 2)) // to * to)
-    return nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest
+    nearest = max(to, int(Fraction(value) + Fraction(to, 2)) // to * to)
+    return settle(nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest)
 
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 
@@ -22,11 +25,30 @@ def processor() -> str:
 
 def gpu() -> str:
     """The names of the NVIDIA GPUs, as far as the system tells."""
+    return ", ".join(_listed(Path("/proc/driver/nvidia/gpus")) or _told()) or "unknown"
+
+
+def _listed(folder: Path) -> list[str]:
+    """As the driver for Linux lists them."""
     found = []
-    for listing in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+    for listing in sorted(folder.glob("*/information")):
         lines = listing.read_text(encoding="utf-8", errors="replace").splitlines()
         found += [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
-    return ", ".join(found) or "unknown"
+    return found
+
+
+@cache
+def _told() -> list[str]:
+    """As the driver's own program tells them: Windows, and Linux inside of it (WSL2), have no such list."""
+    program = shutil.which("nvidia-smi") or shutil.which("nvidia-smi", path="/usr/lib/wsl/lib")
+    if program is None:
+        return []
+    asked = [program, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):  # the program alone is no GPU
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()]
 
 
 def cores() -> int:

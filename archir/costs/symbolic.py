@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from archir.cases import Value, both, either, if_else, lift, negate, when
-from archir.ir.graph import Graph, NodeId, needs
+from archir.errors import fail
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.typing import infer, lifted
@@ -36,7 +38,10 @@ class Symbolic:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.needed = needs(graph) | dict.fromkeys(graph.inputs.values(), True)
+        needed = needs(graph)
+        if needed.loose:
+            raise fail("A1602", "which parts an architecture has depends on too many choices at once")
+        self.needed = needed | dict.fromkeys(graph.inputs.values(), True)
         self.types = infer(graph)
         self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from archir.errors import RuleError, fail
-from archir.ir.graph import Graph, Node, NodeId, needs
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
 from archir.ir.printer import ValueWriter
 from archir.ir.structure import Input, Select

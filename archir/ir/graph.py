@@ -14,10 +14,10 @@ from typing import Any
 
 import networkx as nx
 
-from archir.cases import Choice, Value, both, either, when
+from archir.cases import Choice, Value
 from archir.errors import NOWHERE, Span
 from archir.ir.op import Op
-from archir.ir.structure import Input, Select
+from archir.ir.structure import Input
 
 NodeId = int
 
@@ -158,23 +158,6 @@ def rebuild(graph: Graph, step: Step) -> Graph:
 def keep(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
     """The step that changes nothing."""
     return out.add(node, *operands)
-
-
-def needs(graph: Graph) -> dict[NodeId, Value]:
-    """The condition under which each node is needed by an output; nodes that never are, are missing."""
-    needed: dict[NodeId, Value] = dict.fromkeys(graph.outputs.values(), True)
-    for number in reversed(list(graph)):
-        condition = needed.get(number, False)
-        if condition is False:
-            continue
-        op = graph[number].op
-        for position, operand in enumerate(graph.operands(number)):
-            reads = condition
-            if isinstance(op, Select):
-                choice = graph.decisions[op.choice].choice
-                reads = both(condition, when(choice, (o for o, p in enumerate(op.cases) if p == position)))
-            needed[operand] = either(needed.get(operand, False), reads)
-    return {number: condition for number, condition in needed.items() if condition is not False}
 
 
 def state_name(scope: str, weight: str) -> str:

@@ -6,21 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from archir.cases import CaseError, Choice, Value, both, case, lift, restrict, varies, when
-from archir.errors import RuleError, require
-from archir.ir.graph import Graph, NodeId, needs
+from archir.cases import CaseError, Choice, Value, case, lift, outcomes, restrict, varies
+from archir.errors import RuleError, Span, require
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
 from archir.types import TensorType
 
 Types = Mapping[NodeId, TensorType]
 
+MOST_ELEMENTS = 2**63 - 1
+"""Numbers of one tensor: what is larger has no size in any backend."""
 
-class NodeError(Exception):
+
+class NodeError(RuleError):
     """A rule refused a node; `combination` says for which choices (empty: for all)."""
 
-    def __init__(self, number: NodeId, error: RuleError) -> None:
-        super().__init__(f"%{number}: {error.message}")
+    def __init__(self, number: NodeId, error: RuleError, span: Span | None = None) -> None:
+        super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
         self.number, self.error = number, error
         self.combination = error.combination if isinstance(error, CaseError) else ""
 
@@ -66,7 +70,9 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
     if not op.any_kind:
         for x in types:
             require(x.kind == "feature", f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
-    return op.infer(*types)
+    result = op.infer(*types)
+    require(result.elements <= MOST_ELEMENTS, f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
+    return result
 
 
 def _leaf(value: Value) -> TensorType:
@@ -78,7 +84,8 @@ def _leaf(value: Value) -> TensorType:
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
     merge(list(types))
-    reached = [both(under, when(choice, [i])) is not False for i in range(choice.outcomes)]
+    possible = outcomes(choice, under)
+    reached = [i in possible for i in range(choice.outcomes)]
 
     def joined(parts: Sequence[Value]) -> Value:
         return restrict(_by(choice, [parts[position] for position in op.cases], reached), under)
@@ -114,9 +121,16 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
             try:
                 known[question] = infer_op(*question, choice)
             except RuleError as error:
-                raise NodeError(number, error) from None
+                refusal = _untold(error) if number in needed.loose else error
+                raise NodeError(number, refusal, graph[number].span) from None
         types[number] = known[question]
     return types
+
+
+def _untold(refusal: RuleError) -> RuleError:
+    """What to say of a refusal where a node may not be needed."""
+    message = f"whether this is needed depends on too many choices at once to be told; if it is: {refusal.message}"
+    return RuleError(message, refusal.hint, "A0605")
 
 
 def _operands(graph: Graph, number: NodeId, types: Types) -> list[TensorType]:

@@ -11,7 +11,8 @@ import networkx as nx
 from archir.cases import Choice, Value, both, leaves, lift, support
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.attributes import complaint, misfits
-from archir.ir.graph import Graph, Node, NodeId, needs
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer, lifted
@@ -166,12 +167,13 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
             yield _broken(f"{place}: has weights but no scope", node.span)
             continue
         other, known = first.setdefault(node.scope, (number, shapes))
-        together = both(needed[number], needed[other])
         if graph[other].op != node.op:
             message = f"{place}: shares the scope `{node.scope}` with %{other}, which is another operation"
             yield _broken(message, node.span)
-        elif together is not False and False in leaves(lift(lambda a, b: a == b, shapes, known, under=together)):
-            yield _broken(f"{place}: weights `{node.scope}` have other shapes than at %{other}", node.span)
+        elif needed.loose.isdisjoint((number, other)):
+            together = both(needed[number], needed[other])
+            if together is not False and False in leaves(lift(lambda a, b: a == b, shapes, known, under=together)):
+                yield _broken(f"{place}: weights `{node.scope}` have other shapes than at %{other}", node.span)
 
 
 def _shapes(op: Op, *operands: Any) -> tuple[Any, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from archir.ir.graph import Graph, Node, NodeId, needs, rebuild
+from archir.ir.graph import Graph, Node, NodeId, rebuild
+from archir.ir.needs import needs
 from archir.ir.verify import typed, weighs
 from archir.passes.prune import prune
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from archir.cases import Choice, Value, both, fix, support, when
 from archir.errors import fail
-from archir.ir.graph import Graph, Node, NodeId, needs
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.needs import needs
 from archir.ir.structure import Select
 from archir.ir.verify import typed, weighs
 from archir.ops.calibration import Calibrate

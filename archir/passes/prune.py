@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from archir.ir.graph import Graph, Node, NodeId, needs
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.needs import needs
 from archir.ir.structure import Select
 
 

@@ -18,7 +18,8 @@ import networkx as nx
 
 from archir.cases import Choice, Value, at, if_else, leaves, lift, same, support
 from archir.errors import RuleError
-from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.op import Op, Piece, Role, Tied, Weight
 from archir.ir.structure import Select
 from archir.ir.typing import infer, lifted

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from archir.cases import Choice, Value, support, varies
-from archir.ir.graph import Graph, NodeId, needs
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
 from archir.ir.structure import Input, Select
 from archir.ir.typing import Types
 from archir.ir.verify import typed

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.cases import Choice, Value, fix, if_else, lift, support
-from archir.errors import fail
+from archir.errors import RuleError, fail
 from archir.ir.graph import Decision
 
 
@@ -113,10 +113,13 @@ def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> 
         choice = decision.choice
         related = [factor for factor in factors if choice in support(factor)]
         factors = [factor for factor in factors if not any(factor is one for one in related)]
-        product = reduce(_times, related, 1)
-        weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
-        distributions[choice.path] = lift(Distribution.of, *weights)
-        total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
+        try:
+            product = reduce(_times, related, 1)
+            weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
+            distributions[choice.path] = lift(Distribution.of, *weights)
+            total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
+        except RuleError as error:
+            raise error.at(choice.span) from None
         if isinstance(total, int):
             size *= total
         else:

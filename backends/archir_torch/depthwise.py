@@ -36,9 +36,18 @@ def depthwise_conv(
     apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2
     slow = stride > 1 or dilation > 1 or kernel > _WIDEST
     if slow and same and depthwise and apart and torch.is_grad_enabled():
-        y: Tensor = _Depthwise.apply(x, weight, stride, dilation)  # type: ignore[no-untyped-call]
+        y: Tensor = _Depthwise.apply(*_as_run(x, weight), stride, dilation)  # type: ignore[no-untyped-call]
         return y
     return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
+
+
+def _as_run(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Operands in the type that autocast has convolutions take: backwards it is not there to ask."""
+    kind = x.device.type
+    if not torch.is_autocast_enabled(kind) or x.dtype == torch.float64:
+        return x, weight
+    dtype = torch.get_autocast_dtype(kind)
+    return x.to(dtype), weight.to(dtype)
 
 
 class _Depthwise(torch.autograd.Function):

@@ -144,12 +144,13 @@ class Shares(nn.Module):
         self.register_buffer("products", products, persistent=False)
 
     def forward(self, weights: Weights) -> tuple[Tensor, ...]:
-        """The weight of each term, as numbers of no dimension."""
+        """The weight of each term, as numbers of no dimension, as precise as they come."""
         missing = [name for name in self.names if name not in weights]
         if missing:
             raise TypeError(f"the network needs the weights of {', '.join(missing)}")
         flat = torch.cat([weights[name] for name in self.names])
-        factors = torch.cat([self.sums.to(flat.dtype) @ flat, flat.new_ones(1)])  # type: ignore[operator]
+        sums = (self.sums.to(flat.dtype) * flat).sum(1)  # type: ignore[operator]  # autocast would round a product `@`
+        factors = torch.cat([sums, flat.new_ones(1)])
         return factors[self.products].prod(1).unbind()  # type: ignore[index]
 
 
@@ -168,7 +169,7 @@ class MixStep(Step):
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
     def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
-        """The sum; zeros, if no term has a weight."""
+        """The sum, rounded once where weights have more digits than tensors; zeros, if no term has a weight."""
         total: Tensor | None = None
         ours = False
         """Whether the sum so far is a tensor that nobody else reads."""
@@ -181,13 +182,16 @@ class MixStep(Step):
                 assert isinstance(layer, Layer)
                 term = _normalised(layer, x, share)
                 total, ours = (term if total is None else _added(total, term, ours)), True
+            elif share is not None and share.dtype != x.dtype:
+                term = x * share.view((1,) * x.dim())  # of no dimension, it would be rounded to the type of x first
+                total, ours = (term if total is None else total + term), True
             elif total is None:
                 total, ours = (x, False) if share is None else (x * share, True)
             elif share is None:
                 total, ours = _added(total, x, ours), True
             else:
                 total, ours = (total.addcmul_(x, share) if ours else torch.addcmul(total, x, share)), True
-        return total if total is not None else shares[0].new_zeros(batch, *self.shape)
+        return total.to(x.dtype) if total is not None else shares[0].new_zeros(batch, *self.shape)
 
 
 def _added(total: Tensor, term: Tensor, ours: bool) -> Tensor:

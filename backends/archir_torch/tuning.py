@@ -15,6 +15,7 @@ from archir.passes.batch import batch as batched
 from archir.passes.cse import cse
 from archir.passes.share import share
 from archir_torch.depthwise import depthwise_conv
+from archir_torch.engine.precision import autocast
 from archir_torch.lowerings.conv import conv
 from archir_torch.mixed import MixedNetwork, lower_mixed
 from archir_torch.module import Layer
@@ -70,18 +71,20 @@ def tuned(
     plan: Plan | None = None,
     layout: Layout = "auto",
     batch: Batch = "auto",
+    precision: str = "float32",
     generator: torch.Generator | None = None,
     rounds: int = 3,
     say: Callable[[str], object] = lambda text: None,
 ) -> tuple[MixedNetwork, Plan]:
     """The module of a relaxed graph on the device of `inputs`, a batch as it will see many, run in the fastest way.
 
-    What is tried is measured, so two calls may decide otherwise: whoever goes on later keeps the plan and gives it
-    back as `plan`. `layout` and `batch` settle parts of it beforehand; `say` is told what was measured.
+    What is tried is measured, in the `precision` of training, so two calls may decide otherwise: whoever goes on later
+    keeps the plan and gives it back as `plan`. `layout` and `batch` settle parts of it beforehand; `say` is told what
+    was measured.
     """
     if plan is None:
         with torch.random.fork_rng([inputs[0].device] if inputs[0].is_cuda else []):
-            plan = _fastest(graph, inputs, dense, layout, batch, rounds, say)
+            plan = _fastest(graph, inputs, dense, layout, batch, precision, rounds, say)
     return planned(graph, plan, dense=dense, generator=generator).to(inputs[0].device), plan
 
 
@@ -91,6 +94,7 @@ def _fastest(
     dense: bool,
     layout: Layout,
     batch: Batch,
+    precision: str,
     rounds: int,
     say: Callable[[str], object],
 ) -> Plan:
@@ -99,7 +103,7 @@ def _fastest(
     network = planned(graph, best, dense=dense).to(inputs[0].device)
     for candidate in _changes(best, network, inputs, layout, batch):
         other = planned(graph, replace(best, **candidate), dense=dense).to(inputs[0].device)
-        now, then = _times([network, other], inputs, rounds)
+        now, then = _times([network, other], inputs, precision, rounds)
         plan = replace(best, **candidate)
         say(f"{best}: {1000 * now:.0f} ms; {plan}: {1000 * then:.0f} ms")
         if then < _WORTH * now:
@@ -119,25 +123,26 @@ def _changes(
         yield {"batch": True}
 
 
-def _times(networks: Sequence[MixedNetwork], inputs: Sequence[Tensor], rounds: int) -> list[float]:
+def _times(networks: Sequence[MixedNetwork], inputs: Sequence[Tensor], precision: str, rounds: int) -> list[float]:
     """Seconds of a step of each: the least of some rounds in which they take turns, after one that does not count."""
     found: list[list[float]] = [[] for _ in networks]
     for turn in range(rounds + 1):
         for network, times in zip(networks, found, strict=True):
             _wait(inputs[0])
             begin = time.perf_counter()
-            _step(network, inputs)
+            _step(network, inputs, precision)
             _wait(inputs[0])
             if turn:
                 times.append(time.perf_counter() - begin)
     return [min(times) for times in found]
 
 
-def _step(network: MixedNetwork, inputs: Sequence[Tensor]) -> None:
+def _step(network: MixedNetwork, inputs: Sequence[Tensor], precision: str) -> None:
     """Forwards and backwards, with gradients of all weights."""
     like = next(network.parameters(), inputs[0])
     weights = {name: like.new_full((count,), 1 / count).requires_grad_() for name, count in network.names.items()}
-    result = network(*inputs, weights=weights)
+    with autocast(precision, str(inputs[0].device)):
+        result = network(*inputs, weights=weights)
     outputs = list(result.values()) if isinstance(result, dict) else [result]
     wanted = [*network.parameters(), *weights.values()]
     torch.autograd.grad([output.float().square().mean() for output in outputs], wanted, allow_unused=True)

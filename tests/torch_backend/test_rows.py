@@ -305,7 +305,7 @@ def test_what_scores_never_trains_and_what_tests_never_chooses(
 ) -> None:
     path = written(tmp_path, head, RECIPES[name].format(one=1, two=2))
     searched(path, tmp_path / "run")
-    recipe = parse(path.read_text())
+    recipe = parse(path.read_text()).recipe
     data = load(
         recipe.data.source, (1, 6, 6), seed=recipe.seed, limit=recipe.data.limit, classes=recipe.data.classes,
         weights=recipe.data.weights,
@@ -403,7 +403,7 @@ def test_a_phase_cannot_divide_the_images_anew(settings: str, said: str, tmp_pat
 
 def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tmp_path: Path) -> None:
     path = written(tmp_path, "[data]\nlimit = 40", f"{TWO}\n[phase.data]\naugment = {{ flip = true }}\n")
-    recipe = parse(path.read_text())
+    recipe = parse(path.read_text()).recipe
     own = recipe.data_of(recipe.phase[1])
     assert own == recipe.data.model_copy(update={"augment": own.augment})
     assert own.augment.flip
@@ -457,5 +457,5 @@ def listed(split: Split) -> Sequence[int]:
 
 def test_halves_are_the_same_whoever_asks(tmp_path: Path) -> None:
     path = written(tmp_path, "", TWO)
-    data = load(parse(path.read_text()).data.source, (1, 6, 6), seed=4)
+    data = load(parse(path.read_text()).recipe.data.source, (1, 6, 6), seed=4)
     assert [listed(half) for half in data.halves()] == [listed(half) for half in data.halves()]

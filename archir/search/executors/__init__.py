@@ -9,6 +9,6 @@ open. How failures are answered is in `docs/executors.md`.
 """
 
 from archir.search.executors.contract import Done, Executor, Failed, Outcome, Score, Work
-from archir.search.executors.named import executor
+from archir.search.executors.named import device_of, executor
 
-__all__ = ["Done", "Executor", "Failed", "Outcome", "Score", "Work", "executor"]
+__all__ = ["Done", "Executor", "Failed", "Outcome", "Score", "Work", "device_of", "executor"]

@@ -56,6 +56,16 @@ def executor(
     raise _unknown(text, suggest(kind, KINDS) or f"there are {known}")
 
 
+def device_of(text: str, own: str, gpus: float = 0.0) -> str:
+    """The device on which the workers of an executor compute, where this process computes on its `own`.
+
+    On Ray they see the GPUs that they were given, and no others, whatever there is here.
+    """
+    if text.partition(":")[0] != "ray":
+        return own
+    return "cuda" if gpus else "cpu"
+
+
 def _unknown(text: str, hint: str) -> ArchError:
     return fail("A2601", f"there is no executor `{text}`", None, hint)
 

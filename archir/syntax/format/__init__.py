@@ -17,8 +17,12 @@ __all__ = ["canonical"]
 
 
 def canonical(text: str, name: str = "<input>") -> str:
-    """The text in the canonical layout. Raises ArchError (A01xx)."""
+    """The text in the canonical layout. Raises ArchError (A01xx).
+
+    Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out.
+    """
     parse(text, name)
+    text = text.removeprefix("\ufeff")
     found = tokens(text)
     last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
     lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")

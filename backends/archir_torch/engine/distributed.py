@@ -1,4 +1,7 @@
-"""Several processes that train one thing, started by `torchrun`: gloo on the CPU, NCCL on GPUs."""
+"""Several processes that train one thing, started by `torchrun`: gloo for what is on the CPU, NCCL for what is on GPUs.
+
+A group may join processes of one kind alone. Then what is elsewhere goes there, and back.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,7 @@ def start(device: str) -> str:
             raise fail("A1702", f"process {local} has no GPU: there are {count}", None, "lower --nproc-per-node")
         device = f"cuda:{local}"
         torch.cuda.set_device(device)
-    dist.init_process_group("nccl" if device.startswith("cuda") else "gloo")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
     global _patient
     _patient = dist.new_group(backend="gloo", timeout=PATIENCE)
     return device
@@ -183,15 +186,31 @@ def _fingerprint(tensor: Tensor) -> Tensor:
     return torch.stack([bits.sum(), (bits * places).sum()])
 
 
+def on_gpus() -> bool:
+    """Whether each of the processes that train together has a GPU of its own."""
+    return "nccl" in dist.get_backend_config()
+
+
+def _joined() -> list[str]:
+    """The kinds of devices on which processes meet, the CPU first."""
+    return sorted(part.partition(":")[0] for part in dist.get_backend_config().split(","))
+
+
 def _device() -> torch.device:
-    return torch.device("cuda" if dist.get_backend() == "nccl" else "cpu")
+    """Where what all processes are told is put: on the CPU, if they meet there, where nobody waits for a GPU."""
+    return torch.device(_joined()[0])
+
+
+def _met(tensor: Tensor) -> Tensor:
+    """A tensor where processes can exchange it: where it is, if they meet there."""
+    return tensor if tensor.device.type in _joined() else tensor.to(_device())
 
 
 def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work | None], divisor: int) -> None:
     """Put tensors through a collective, many of them in one flat tensor, and write back what comes out."""
     running = []
     for bucket in _buckets(tensors):
-        flat = torch.cat([tensor.detach().reshape(-1) for tensor in bucket])
+        flat = _met(torch.cat([tensor.detach().reshape(-1) for tensor in bucket]))
         running.append((bucket, flat, reduce(flat)))
     for bucket, flat, work in running:
         if work is not None:
@@ -202,13 +221,14 @@ def _in_buckets(tensors: Iterable[Tensor], reduce: Callable[[Tensor], dist.Work 
 
 
 def _buckets(tensors: Iterable[Tensor]) -> list[Sequence[Tensor]]:
-    """Tensors of one type together, in order."""
-    open_: dict[torch.dtype, list[Tensor]] = {}
+    """Tensors of one type, on one device, together, in order."""
+    open_: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     full: list[Sequence[Tensor]] = []
     for tensor in tensors:
-        bucket = open_.setdefault(tensor.dtype, [])
+        kind = tensor.dtype, tensor.device
+        bucket = open_.setdefault(kind, [])
         if bucket and sum(t.nbytes for t in bucket) + tensor.nbytes > BUCKET:
-            full.append(open_.pop(tensor.dtype))
-            bucket = open_.setdefault(tensor.dtype, [])
+            full.append(open_.pop(kind))
+            bucket = open_.setdefault(kind, [])
         bucket.append(tensor)
     return [*full, *open_.values()]

@@ -14,10 +14,9 @@ from archir.errors import fail
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch
 from archir_torch.engine.optimizer import build, factor
+from archir_torch.engine.precision import autocast, chosen_precision
 from archir_torch.engine.settings import Optimizer
 from archir_torch.engine.state import State
-
-_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Update(NamedTuple):
@@ -202,20 +201,6 @@ class Learner:
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self._module.state_dict()) if self._module is not None else self.parameters
-
-
-def autocast(precision: str, device: str) -> torch.autocast:
-    """What makes networks run in a precision on a device."""
-    kind = torch.device(device).type
-    dtype = _DTYPES.get(chosen_precision(precision, kind))
-    return torch.autocast(kind, dtype, enabled=dtype is not None)
-
-
-def chosen_precision(precision: str, device: str) -> str:
-    """What `auto` means on a device: bf16 on a GPU that has it, float32 elsewhere."""
-    if precision != "auto":
-        return precision
-    return "bf16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
 
 
 def _local(tensor: Tensor) -> Tensor:

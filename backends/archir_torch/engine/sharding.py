@@ -21,7 +21,7 @@ from torch.distributed.tensor import Shard, zeros
 
 from archir.errors import fail
 from archir.files import sha256, write_atomic
-from archir_torch.engine.distributed import broadcast, world
+from archir_torch.engine.distributed import broadcast, on_gpus, world
 from archir_torch.engine.loop import Figures, Keeper, Nowhere
 from archir_torch.engine.state import State
 from archir_torch.module import Layer
@@ -119,7 +119,7 @@ def _wait() -> None:
 
 
 def _mesh() -> DeviceMesh:
-    return init_device_mesh("cuda" if dist.get_backend() == "nccl" else "cpu", (world().size,))
+    return init_device_mesh("cuda" if on_gpus() else "cpu", (world().size,))
 
 
 def _room(kind: TensorStorageMetadata) -> Tensor:

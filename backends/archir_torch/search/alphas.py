@@ -71,7 +71,7 @@ class Alphas(nn.Module):
         several, taken = {}, {}
         for row, choice in enumerate(self.choices):
             if choice.take is not None:
-                logits = _members(choice).to(self.logits) @ self.logits[row, : len(choice.alternatives)]
+                logits = _together(choice, self.logits[row, : len(choice.alternatives)])
                 several[choice], taken[row] = _point(logits + _gumbel(logits, noise), temperature, sampling)
         weights = {}
         for name in self.names:
@@ -81,7 +81,7 @@ class Alphas(nn.Module):
                 weights[name] = rows[row, : len(choice.alternatives)]
             else:
                 point = several[choice]
-                weights[name] = point @ _members(choice).to(point) if name.endswith("*") else point
+                weights[name] = _apart(choice, point) if name.endswith("*") else point
         if sampling == "gumbel":
             return Drawn(weights, None)
         picked = torch.stack([taken.get(row, outcome) for row, outcome in enumerate(best)]).tolist()
@@ -135,7 +135,7 @@ class Alphas(nn.Module):
 
     def _subsets(self, row: int, choice: Choice, logits: Tensor) -> Tensor:
         """Probabilities of the subsets that a choice may take: each in proportion to the product of its members'."""
-        return (_members(choice).to(logits) @ logits[row, : len(choice.alternatives)]).softmax(0)
+        return _together(choice, logits[row, : len(choice.alternatives)]).softmax(0)
 
     def load(self, logits: Mapping[str, Sequence[float]]) -> None:
         """Take logits by path, of those choices that are here."""
@@ -156,6 +156,17 @@ def _members(choice: Choice) -> Tensor:
     for outcome, subset in enumerate(choice.subsets):
         members[outcome, list(subset)] = 1
     return members
+
+
+def _together(choice: Choice, values: Tensor) -> Tensor:
+    """For each outcome, the sum of the values of the alternatives that it takes. No product of matrices: autocast would
+    round it."""
+    return (_members(choice).to(values) * values).sum(1)
+
+
+def _apart(choice: Choice, values: Tensor) -> Tensor:
+    """For each alternative, the sum of the values of the outcomes that take it."""
+    return (_members(choice).to(values) * values[:, None]).sum(0)
 
 
 def _gumbel(like: Tensor, noise: torch.Generator | None) -> Tensor:

@@ -5,31 +5,29 @@ from __future__ import annotations
 from archir.errors import fail
 from archir_torch.data import origin
 from archir_torch.search.job import kind_of
-from archir_torch.search.recipe import Phase, Recipe
+from archir_torch.search.recipe import Phase, Recipe, Written
 
 
-def check(recipe: Recipe) -> None:
+def check(written: Written) -> None:
     """Raise ArchError (A2214) if two phases of a search divide the same images in two ways: those that weights are
     trained on in one would choose in the other."""
-    first: dict[str, tuple[Phase, dict[str, object]]] = {}
+    recipe = written.recipe
+    first: dict[str, tuple[int, dict[str, object]]] = {}
     ahead = before_searches(recipe)
-    for phase in recipe.phase:
+    for number, phase in enumerate(recipe.phase):
         if kind_of(phase).whole and phase.name not in ahead:
             continue
         data = recipe.data_of(phase)
-        settings: dict[str, object] = {
-            "source": data.source,
-            "limit": data.limit,
-            "classes": data.classes,
-            "weights": data.weights,
-        }
-        other, known = first.setdefault(_images(recipe, phase), (phase, settings))
+        settings: dict[str, object] = {name: getattr(data, name) for name in ("source", "limit", "classes", "weights")}
+        before, known = first.setdefault(_images(recipe, phase), (number, settings))
         differ = [name for name in settings if settings[name] != known[name]]
         if differ:
             said = [f"`{name} = {settings[name]}`, not {known[name]}" for name in differ]
-            text = f"phase `{phase.name}` divides `{data.source}` otherwise than `{other.name}`: {', '.join(said)}"
+            other = recipe.phase[before].name
+            text = f"phase `{phase.name}` divides `{data.source}` otherwise than `{other}`: {', '.join(said)}"
             hint = "images that one of them trains on would choose in the other: say it once, in [data]"
-            raise fail("A2214", text, None, hint)
+            with written.document.blamed("phase", number if phase.data else before, "data", differ[0]):
+                raise fail("A2214", text, None, hint)
 
 
 def before_searches(recipe: Recipe) -> set[str]:

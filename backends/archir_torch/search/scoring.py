@@ -9,18 +9,18 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 
 from archir.errors import fail, suggest
 from archir.ir.serial import from_json
 from archir.runs import Trial
 from archir.search.architecture import Architecture
 from archir.search.space import Space
+from archir.settings import Amount, Count
 from archir_torch.data import Data, Split
 from archir_torch.data.choosing import limited
 from archir_torch.engine import loop
 from archir_torch.engine.feed import Feed
-from archir_torch.engine.learner import autocast
+from archir_torch.engine.precision import autocast
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Augment, Many, Settings
 from archir_torch.engine.signals import left_to_others
@@ -42,9 +42,9 @@ class Scorer(Settings):
     """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
     says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
     `start.trials`."""
-    recalibrate: int = Field(default=4, ge=0)
+    recalibrate: Amount = 4
     """Batches on which statistics of norms are measured before a network with inherited weights is."""
-    images: int | None = Field(default=None, ge=1)
+    images: Count | None = None
     """At most so many images are measured on."""
     proxies: Annotated[tuple[str, ...], Many] = ("naswot",)
     """Names of zero-cost proxies, whose scores have these names."""

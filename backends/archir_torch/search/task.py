@@ -63,8 +63,8 @@ class Task:
             seed = mixed(self.job.seed, "measure", number)
             outputs = self._outputs(call(self.objective.inputs(batch, seed)))
             for name, value in self.objective.measure(outputs, batch, seed).items():
-                part = value.double().cpu() if own else torch.zeros((), dtype=torch.double)
-                totals[name] = totals.get(name, 0) + part
+                part = value.double()
+                totals[name] = totals.get(name, 0) + (part if own else torch.zeros_like(part))
         distributed.add(totals)
         return {name: float(total) / len(split) for name, total in sorted(totals.items())}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from archir.errors import fail
 from archir.passes.expose import expose
+from archir.settings import Amount
 from archir_torch.engine.feed import Feed
-from archir_torch.engine.learner import autocast
+from archir_torch.engine.precision import autocast
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Augment, Settings
 from archir_torch.engine.state import State
@@ -26,7 +26,7 @@ from archir_torch.strategies.train import inherited
 class InheritOptions(Settings):
     """What `inherit` can be told."""
 
-    recalibrate: int = Field(default=16, ge=0)
+    recalibrate: Amount = 16
     """Batches on which statistics of norms are measured."""
 
 

@@ -17,11 +17,13 @@ from archir.passes.fold import fold
 from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
 from archir.search.architecture import Architecture
+from archir.settings import Count, Finite, NonNegative, Positive
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
 from archir_torch.engine.norms import synchronise
+from archir_torch.engine.precision import exact
 from archir_torch.engine.seeds import generator, mixed
 from archir_torch.engine.settings import Many, Settings
 from archir_torch.engine.state import State
@@ -41,8 +43,8 @@ from archir_torch.tuning import Plan, planned, tuned
 class Entropy(Settings):
     """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
 
-    first: float = 0.0
-    last: float
+    first: Finite = 0.0
+    last: Finite
 
 
 class Penalty(Settings):
@@ -53,17 +55,17 @@ class Penalty(Settings):
     """
 
     cost: str = "macs"
-    weight: float = Field(default=0.1, ge=0)
-    target: float | None = Field(default=None, gt=0)
+    weight: NonNegative = 0.1
+    target: float | None = Field(default=None, gt=0, le=1e30)
 
 
 class Curvature(Settings):
     """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.search.curvature`)."""
 
-    window: int = Field(default=5, ge=1)
-    back: int = Field(default=5, ge=1)
+    window: Count = 5
+    back: Count = 5
     drop: float = Field(default=0.75, gt=0, lt=1)
-    iterations: int = Field(default=20, ge=1)
+    iterations: Count = 20
 
 
 class Options(Settings):
@@ -73,11 +75,11 @@ class Options(Settings):
     """Second order: the gradient of architecture parameters goes through a step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
-    hold: float = Field(default=0.0, ge=0)
+    hold: NonNegative = 0.0
     """Epochs in which weights alone are trained."""
-    temperature: Annotated[tuple[float, float], Many] = (1.0, 1.0)
+    temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 1.0)
     """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
-    partial: int = Field(default=1, ge=1)
+    partial: Count = 1
     """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
     tune: bool = False
     """Whether the fastest way to run the network is measured when the phase begins; the run keeps what was found.
@@ -122,7 +124,11 @@ class Relaxed:
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate,
         )  # fmt: skip
-        self.chooser = Learner({"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps)
+        first = options.order == 1  # differences of gradients are taken in float32, of whole batches
+        self.chooser = Learner(
+            {"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps,
+            precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
+        )  # fmt: skip
         self.paths = DropPaths(self.network)
         self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
         self.history = [self.alphas.logits.detach().cpu().clone()]
@@ -136,7 +142,7 @@ class Relaxed:
 
         def fastest() -> Mapping[str, bool]:
             images = self.task.objective.inputs(self.feed.batch(0), 0)
-            return asdict(tuned(graph, [images], dense=dense)[1])
+            return asdict(tuned(graph, [images], dense=dense, precision=self.job.phase.training.precision)[1])
 
         plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
         return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
@@ -183,12 +189,15 @@ class Relaxed:
         return self.chooser.update(loss, index, other).loss
 
     def _choose_unrolled(self, index: int, batch: Batch, other: Batch) -> Tensor:
-        """The same through a step of the weights; norms do not count what they see of weights that do not stay."""
+        """The same through a step of the weights; norms do not count what they see of weights that do not stay.
+
+        In float32: what is left of a difference of gradients in 16 bits is noise.
+        """
         settings = self.job.phase.weights
         parameters = list(self.weights.parameters.values())
         optimizer = self.weights.optimizer
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
-        with self.weights.autocast(), _unchanged(self.module):
+        with exact(self.job.device), _unchanged(self.module):
             gradients, value = unrolled_gradient(
                 lambda: self._share(batch, self._draw(index, "alphas"), index),
                 lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
@@ -281,7 +290,7 @@ class Relaxed:
             return
         batch = self.other.batch(epoch * self.steps)
         noise = generator(self.job.seed, "eigenvalue", epoch)
-        with _unchanged(self.module):
+        with exact(self.job.device), _unchanged(self.module):
             value = dominant_eigenvalue(
                 lambda: self._share(batch, self.alphas.draw(), epoch * self.steps),
                 self.alphas.logits, noise, settings.iterations,

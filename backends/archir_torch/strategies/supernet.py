@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
 from archir.search.architecture import Architecture
 from archir.search.partial import largest, smallest
+from archir.settings import Amount, Count
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
@@ -35,9 +35,9 @@ class SupernetOptions(Settings):
 
     sharing: Sharing = "heads"
     """Which channels a smaller attention has: the first ones of each head, or (`leading`) of all together."""
-    evaluate_every: int = Field(default=1, ge=1)
+    evaluate_every: Count = 1
     """Epochs from one look at the largest and the smallest architecture to the next."""
-    recalibrate: int = Field(default=4, ge=0)
+    recalibrate: Amount = 4
     """Batches on which statistics of norms are measured before such a look."""
 
 

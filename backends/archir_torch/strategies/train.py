@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
 from archir.passes.expose import expose
 from archir.search.architecture import Architecture
+from archir.settings import Count
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Feed
@@ -28,7 +28,7 @@ from archir_torch.strategies.relaxed import take_over
 class TrainOptions(Settings):
     """What `train` can be told."""
 
-    evaluate_every: int = Field(default=1, ge=1)
+    evaluate_every: Count = 1
     """Epochs from one look at the held-out images to the next."""
 
 

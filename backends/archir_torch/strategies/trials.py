@@ -16,7 +16,7 @@ from archir.errors import Interrupted, fail
 from archir.ir.serial import to_json
 from archir.runs import Trial
 from archir.search.architecture import Architecture
-from archir.search.executors import Done, Executor, executor
+from archir.search.executors import Done, Executor, device_of, executor
 from archir.search.executors import Outcome as Found
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.front import rows
@@ -24,6 +24,7 @@ from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
 from archir.search.space import Space
+from archir.settings import MOST_THREADS, Amount, Positive
 from archir_torch.engine import distributed
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Settings
@@ -44,13 +45,13 @@ class TrialOptions(Settings):
     """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
     executor: str = "local"
     """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
-    limit: float | None = Field(default=None, gt=0)
+    limit: Positive | None = None
     """Seconds that the scoring of a candidate may take."""
-    retries: int = Field(default=2, ge=0)
+    retries: Amount = 2
     """How often a candidate is tried again whose worker died."""
-    cores: float = Field(default=1.0, ge=0)
+    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
     """Cores of each worker, which are its threads."""
-    gpus: float = Field(default=0.0, ge=0)
+    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
     """GPUs of each worker, on Ray; it may be a part of one."""
 
     def workers(self, instead: str | None = None) -> Executor:
@@ -88,11 +89,12 @@ class Trials:
 
     def _scoring(self) -> Scoring:
         job, threads = self.job, torch.get_num_threads()
-        local = (job.executor or self.options.executor) == "local"
+        who = job.executor or self.options.executor
+        device = device_of(who, job.device, self.options.gpus)
         weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
         return Scoring(
-            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, job.device,
-            threads if local else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
+            threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
         )  # fmt: skip
 
     def __enter__(self) -> Trials:

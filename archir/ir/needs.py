@@ -1,0 +1,96 @@
+"""Which nodes are needed by an output, and under which condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import cached_property
+from weakref import WeakKeyDictionary
+
+from archir.cases import Choice, EntangledError, Value, both, either, hull, size, support, when
+from archir.ir.graph import Graph, NodeId
+from archir.ir.structure import Select
+
+MOST_TOLD, A_NODE = 50_000, 50
+"""Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
+
+
+class Needs(dict[NodeId, Value]):
+    """The condition under which each node is needed by an output; nodes that never are, are missing.
+
+    The conditions of nodes in `loose` are too large to be told: theirs hold wherever the node is needed, and may hold
+    elsewhere.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loose: set[NodeId] = set()
+
+
+_known: WeakKeyDictionary[Graph, tuple[Hashable, Needs]] = WeakKeyDictionary()
+
+
+def needs(graph: Graph) -> Needs:
+    """The conditions under which nodes are needed."""
+    state = len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
+    before = _known.get(graph)
+    if before is None or before[0] != state:
+        before = _known[graph] = state, _Needing(graph).result()
+    return before[1]
+
+
+class _Needing:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.found = Needs()
+        self.sizes: dict[Value, int] = {}
+        self.told = 0
+
+    def result(self) -> Needs:
+        for output in self.graph.outputs.values():
+            self.found[output] = True
+        for number in reversed(list(self.graph)):
+            if number in self.found:
+                op = self.graph[number].op
+                for position, operand in enumerate(self.graph.operands(number)):
+                    outcomes = [o for o, p in enumerate(op.cases) if p == position] if isinstance(op, Select) else None
+                    self._read(number, operand, op.choice if isinstance(op, Select) else "", outcomes)
+        return self.found
+
+    def _read(self, number: NodeId, operand: NodeId, path: str, outcomes: list[int] | None) -> None:
+        """`operand` is needed where `number` is, and the choice has one of these outcomes."""
+        needed, loose = self.found[number], self.found.loose
+        known = self.found.get(operand, False)
+        if known is True:
+            return
+        reads = True if outcomes is None else when(self.graph.decisions[path].choice, outcomes)
+        if operand not in loose and number not in loose and self.told < MOST_TOLD + A_NODE * len(self.graph):
+            try:
+                self._note(operand, either(known, both(needed, reads)))
+                return
+            except EntangledError:
+                pass
+        weak = self._loosely(lambda: both(self._loosened(needed), reads))
+        if weak is not False:
+            loose.add(operand)
+            self.found[operand] = self._loosely(lambda: either(self._loosened(known), weak))
+
+    def _note(self, operand: NodeId, condition: Value) -> None:
+        if condition is not False:
+            if condition not in self.sizes:
+                self.sizes[condition] = size(condition)
+            self.told += self.sizes[condition]
+            self.found[operand] = condition
+
+    def _loosely(self, rule: Callable[[], Value]) -> Value:
+        try:
+            return self._loosened(rule())
+        except EntangledError:
+            return True
+
+    def _loosened(self, condition: Value) -> Value:
+        """A weaker condition, of choices that attributes depend on: of what rules are asked, nothing else decides."""
+        return hull(condition, self._telling)
+
+    @cached_property
+    def _telling(self) -> frozenset[Choice]:
+        return frozenset(c for number in self.graph for c in support(*self.graph[number].op.varied.values()))

@@ -1,0 +1,103 @@
+"""Which nodes are needed under which condition, told exactly or loosely."""
+
+from __future__ import annotations
+
+import pytest
+
+from archir import cases
+from archir.build.elaborate import elaborate
+from archir.cases import at, hull, support
+from archir.ir.graph import Graph, NodeId
+from archir.ir.needs import needs
+from archir.ir.structure import Select
+from archir.ir.verify import verify
+from archir.search.space import Space
+
+ORDERED = """
+net ordered(n = %d) {
+    input x: f32[8, 4, 4]
+    order = [choose order(0..n) for i in 0..n]
+    require all([order[i] != order[j] for i in 0..n for j in 0..i])
+    made = [x |> conv(8, kernel=1) for i in 0..n]
+    last = made[0]
+    for i in 0..n {
+        pair = choose pair 2 of made
+        last = pair[0] + pair[1] |> conv(8)
+        made = [last if order[i] == j else made[j] for j in 0..n]
+    }
+    output y = sum(made)
+}
+"""
+SKIPS = """
+net skips(layers = %d) {
+    input x: f32[64]
+    for i in 0..layers {
+        width = choose width(0, 16, 32, 48, 64)
+        x = x if width == 0 else x |> linear(width)
+    }
+    output y = x |> linear(10)
+}
+"""
+
+
+def read(graph: Graph, outcomes: dict[str, int]) -> set[NodeId]:
+    """The nodes that an architecture needs, found by walking from the outputs."""
+    found: set[NodeId] = set()
+    stack = list(graph.outputs.values())
+    while stack:
+        number = stack.pop()
+        if number not in found:
+            found.add(number)
+            op, operands = graph[number].op, graph.operands(number)
+            stack += [operands[op.cases[outcomes.get(op.choice, 0)]]] if isinstance(op, Select) else operands
+    return found
+
+
+@pytest.mark.parametrize(("n", "loose"), [(3, False), (7, True)])
+def test_a_chain_in_a_chosen_order_is_followed(n: int, loose: bool) -> None:
+    graph = elaborate(ORDERED % n)
+    verify(graph)
+    needed = needs(graph)
+    assert bool(needed.loose) == loose
+    space = Space(graph)
+    for seed in range(20):
+        outcomes = space.sample(seed).outcomes
+        used = read(graph, outcomes)
+        assert used <= {number for number, condition in needed.items() if at(condition, outcomes)}
+        exact = needed.keys() - needed.loose
+        assert used & exact == {number for number in exact if at(needed[number], outcomes)}
+
+
+def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = 0
+    case = cases.case
+
+    def counted(*arguments: object) -> object:
+        nonlocal made
+        made += 1
+        return case(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(cases, "case", counted)
+    counts = []
+    for layers in (6, 12, 24):
+        made = 0
+        verify(elaborate(SKIPS % layers))
+        counts.append(made)
+    assert counts[1] < 6 * counts[0]
+    assert counts[2] < 6 * counts[1]
+
+
+def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
+    choices = [cases.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
+    a, b, c = choices
+    condition = cases.either(
+        cases.both(cases.when(a, [0]), cases.when(b, [1])), cases.both(cases.when(a, [1]), cases.when(c, [2]))
+    )
+    for kept in ([a], [b], [a, c], []):
+        weaker = hull(condition, kept)
+        assert set(support(weaker)) <= set(kept)
+        for outcomes in ({"a": i, "b": j, "c": k} for i in range(3) for j in range(3) for k in range(3)):
+            fixed = condition
+            for choice in kept:
+                fixed = cases.fix(fixed, choice, outcomes[choice.path])
+            assert at(weaker, outcomes) == (True in cases.leaves(fixed))

@@ -23,7 +23,7 @@ def runs_command(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER: how far each came, and whether it is whole.
 
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
-    be a run itself. States: running, interrupted (`archir search --resume` goes on with it), finished, damaged.
+    be a run itself. Accuracies are the last ones on held-out images. States: running, interrupted (`archir search --resume` goes on with it), finished, damaged.
     """
     if not folder.is_dir() and folder != _USUAL:
         raise fail("A1801", f"there is no folder {folder}")
@@ -34,15 +34,14 @@ def runs_command(folder: Path, as_json: bool) -> None:
     if not found:
         click.echo(f"no runs of `archir search` in {folder}", err=True)
         return
-    head = ["run", "recipe", "phase", "epoch", "validation", "accuracy", "state", "changed"]
-    table("", head, map(_cells, found), right=(3, 4, 5))
+    table("", ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"], map(_cells, found), right=(3, 4))
     for one in found:
         if one.problem is not None:
             click.echo(f"{one.name}: {one.problem}", err=True)
 
 
 def _cells(one: Summary) -> list[str]:
-    accuracies = ["" if share is None else f"{100 * share:.2f}%" for share in (one.validation, one.accuracy)]
+    accuracy = "" if one.accuracy is None else f"{100 * one.accuracy:.2f}%"
     epoch = "" if one.epoch is None else str(one.epoch)
     when = datetime.fromisoformat(one.changed).astimezone().strftime("%Y-%m-%d %H:%M") if one.changed else ""
-    return [one.name, one.recipe, one.phase or "", epoch, *accuracies, one.state, when]
+    return [one.name, one.recipe, one.phase or "", epoch, accuracy, one.state, when]

@@ -14,7 +14,19 @@ import pytest
 from tests.conftest import EXAMPLES, ROOT
 
 LAYERS = [
-    {"errors", "files", "certificates", "comparison", "images", "types", "cases", "explain", "settings", "toml"},
+    {
+        "visible",
+        "errors",
+        "files",
+        "certificates",
+        "comparison",
+        "images",
+        "types",
+        "cases",
+        "explain",
+        "settings",
+        "toml",
+    },
     {"ir", "syntax"},
     {"ops"},
     {"build", "passes"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from archir.syntax import ast
 from archir.syntax.parse import MOST_BYTES, parse
 
 MOST_IMPORTS = 64
+_SMALL = 2**16
 
 
 @dataclass(eq=False)
@@ -44,6 +46,18 @@ class Module:
         """What an import of the file makes known."""
         yield from self.names
         yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
+
+    @cached_property
+    def beside(self) -> dict[str, str]:
+        """The texts of the files in its folder but for itself, by name: the first ones, as far as they are small."""
+        if self.folder is None:
+            return {}
+        try:
+            paths = sorted(path for path in self.folder.glob("*.arch") if path.name != Path(self.path).name)
+            small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
+            return {path.name: path.read_text("utf-8") for path in small}
+        except (OSError, ValueError):
+            return {}
 
     def definitions(self) -> list[ast.Definition]:
         """All blocks, cells and nets."""

@@ -38,7 +38,7 @@ class Network(Context):
             type_ = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        return Tensor(self.append(Node(op, span, scope), operands, type_))
+        return Tensor(self.append(Node(op, self.frame.place(span), scope), operands, type_))
 
     def _infer(self, op: Op, types: tuple[TensorType, ...]) -> TensorType:
         """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
@@ -94,7 +94,7 @@ class Network(Context):
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
             type_ = self._common_type(op, distinct, choice)
-            self._selected[value] = self.append(Node(op, span, choice.path), tuple(distinct), type_)
+            self._selected[value] = self.append(Node(op, self.frame.place(span), choice.path), tuple(distinct), type_)
         return self._selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:

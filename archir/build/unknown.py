@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archir.build.foreign import METHODS, NAMES
 from archir.errors import listed, suggest
 from archir.ir.op import OPS
 from archir.syntax import ast
-from archir.syntax.parse import MOST_BYTES
 
 if TYPE_CHECKING:
     from archir.build.files import Module
 
-MOST_FILES = 64
-"""Files beside a file that are looked into for a name."""
 _DEFINED = re.compile(r"^(?:own[ \t]+)?(?:block|cell|const)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
 _DIMENSIONS = re.compile(r"[123]d$")
 
@@ -90,7 +86,7 @@ def _of_libraries(name: str, module: Module) -> str | None:
         if item.alias is not None and name in libraries().get(item.path, ()):
             return f"write `{item.alias}.{name}`"
     found = [f"import {library}" for library, names in libraries().items() if name in names]
-    found += [f'import "{path.name}"' for path, names in _beside(module) if name in names]
+    found += [f'import "{file}"' for file, text in module.beside.items() if name in _DEFINED.findall(text)]
     return f"{listed(found, 3).replace(' and ', ' or ')} makes it known" if found else None
 
 
@@ -99,16 +95,3 @@ def _near(name: str, known: set[str]) -> str | None:
     hint = suggest(name, known | where.keys())
     near = hint and hint.split("`")[1]
     return f"did you mean `{near}`, of `import {where[near]}`?" if near in where else hint
-
-
-@lru_cache(maxsize=1)
-def _beside(module: Module) -> list[tuple[Path, list[str]]]:
-    """The files in a file's folder, and what they define."""
-    if module.folder is None:
-        return []
-    try:
-        paths = sorted(path for path in module.folder.glob("*.arch") if path.name != Path(module.path).name)
-        small = [path for path in paths[:MOST_FILES] if path.is_file() and path.stat().st_size <= MOST_BYTES]
-        return [(path, _DEFINED.findall(path.read_text("utf-8"))) for path in small]
-    except (OSError, ValueError):
-        return []

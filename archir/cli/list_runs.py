@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from archir.cli.options import json_option
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 from archir.errors import fail
 from archir.runs import Summary, summaries
 
@@ -32,12 +32,12 @@ def runs_command(folder: Path, as_json: bool) -> None:
         emit([asdict(one) for one in found])
         return
     if not found:
-        click.echo(f"no runs of `archir search` in {folder}", err=True)
+        say(f"no runs of `archir search` in {folder}", err=True)
         return
     table("", ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"], map(_cells, found), right=(3, 4))
     for one in found:
         if one.problem is not None:
-            click.echo(f"{one.name}: {one.problem}", err=True)
+            say(f"{one.name}: {one.problem}", err=True)
 
 
 def _cells(one: Summary) -> list[str]:

@@ -10,7 +10,7 @@ import click
 
 from archir import api
 from archir.cli.options import SOURCES, json_option
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 
 _WORST = 10
 """Layers in int8 that are shown."""
@@ -56,13 +56,13 @@ def quantize_command(
     shown = [row for row in made.layers if row.why or row in worst]
     table("", ["layer", "weights", "as", "error", "dB", "alone"], map(_row, shown), right=(1, 3, 4, 5))
     if others := len(made.layers) - len(shown):
-        click.echo(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
-    click.echo(
+        say(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
+    say(
         f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
     )
     chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
-    click.echo(
+    say(
         f"held-out accuracy {100 * made.accuracy_before:.2f}% -> {100 * made.accuracy_after:.2f}%, "
         f"of {made.held_out:,} images{chosen}"
     )

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, wraps
+from heapq import nsmallest
+from typing import Any, Literal, TypeVar, cast
 
+from archir.visible import one_line, visible
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
 Piece = tuple[str, str]
 """A style name and a text: what `Diagnostic.pieces` yields, so that a terminal can colour it."""
 
 _TAB = "    "
 _WIDEST_LINE = 160
+_LONGEST_NAME = 64
+_MOST_NAMES = 1_000
+"""Names that one is compared with, those of about its length: it takes a tenth of a second."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +120,16 @@ class Diagnostic:
     def pieces(self) -> Iterator[Piece]:
         """The rendered text in styled pieces."""
         if self.span is not None and self.span is not NOWHERE:
-            yield "place", f"{self.span}: "
+            yield "place", one_line(f"{self.span}: ")
         yield self.severity, f"{self.severity}[{self.code}]"
-        yield "message", f": {self.message}\n"
+        yield "message", f": {visible(self.message)}\n"
         yield from _pictured(self.span)
         for note in self.notes:
             place = f"{note.span}: " if note.span is not None else ""
-            yield "note", f"  {place}{note.text}\n"
+            yield "note", visible(f"  {place}{note.text}\n")
             yield from _pictured(note.span)
         if self.hint:
-            yield "hint", f"  hint: {self.hint}\n"
+            yield "hint", visible(f"  hint: {self.hint}\n")
 
     def __str__(self) -> str:
         return "".join(text for _, text in self.pieces()).rstrip("\n")
@@ -157,12 +164,47 @@ class ArchError(Exception):
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
 
 
-class RuleError(Exception):
-    """A rule's refusal: it says what is wrong; whoever applied the rule knows where."""
+class RuleError(ArchError):
+    """A rule's refusal: it says what is wrong; whoever applied the rule knows where.
 
-    def __init__(self, message: str, hint: str | None = None, code: str = "A0401") -> None:
-        super().__init__(message)
-        self.message, self.hint, self.code = message, hint, code
+    One that nobody gave a place is a diagnostic without one: no refusal ends in a traceback.
+    """
+
+    def __init__(self, message: str, hint: str | None = None, code: str = "A0401", span: Span | None = None) -> None:
+        super().__init__(Diagnostic(code, message, span, hint))
+        self.message, self.hint, self.code, self.span = message, hint, code, span
+
+    def at(self, span: Span) -> ArchError:
+        """The refusal at a place; one that has a place keeps it."""
+        return self if self.span is not None else ArchError(replace(self.diagnostics[0], span=span))
+
+    def __reduce__(self) -> Any:
+        return RuleError, (self.message, self.hint, self.code, self.span)
+
+    def __str__(self) -> str:
+        return self.message
+
+
+FAULTS = (ArithmeticError, ValueError, TypeError, LookupError, AttributeError, MemoryError)
+"""What a rule might raise by mistake."""
+
+
+def unforeseen(error: Exception) -> RuleError:
+    """The refusal of a rule that should have refused by itself, but raised something else."""
+    return RuleError(f"this cannot be computed: {error or type(error).__name__}", code="A0607")
+
+
+def total(rule: Rule) -> Rule:
+    """A rule that raises nothing but RuleError, whatever it is given."""
+
+    @wraps(rule)
+    def refusing(*given: Any, **named: Any) -> Any:
+        try:
+            return rule(*given, **named)
+        except FAULTS as error:
+            raise unforeseen(error) from error
+
+    return cast("Rule", refusing)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -182,7 +224,14 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """`did you mean ...?` for the known name nearest to `name`, if one is near."""
-    near = difflib.get_close_matches(name, sorted(set(known)), n=1, cutoff=0.6)
+    from archir.work import current  # which refuses as rules do
+
+    work = current()
+    work.hints -= 1
+    if len(name) > _LONGEST_NAME or work.hints < 0:
+        return None
+    alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
+    near = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
     return f"did you mean `{near[0]}`?" if near else None
 
 

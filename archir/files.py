@@ -1,9 +1,13 @@
-"""Writing files so that they are whole or not there, and telling whether one was changed."""
+"""Files that are read are ordinary ones of a known size; files that are written are whole or not there."""
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import io
 import os
+import secrets
+import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +17,46 @@ from typing import TypeAlias
 from archir.errors import fail
 
 Bytes: TypeAlias = bytes | memoryview
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_OPENED = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MADE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
+    """An ordinary file, to be read.
+
+    Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; and for
+    a file of more than `most` bytes.
+    """
+    _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
+    with os.fdopen(os.open(path, _OPENED), "rb") as stream:
+        facts = os.fstat(stream.fileno())
+        _require_ordinary(path, facts.st_mode)
+        if most is not None and facts.st_size > most:
+            raise _too_large(path, most)
+        yield stream
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """What an ordinary file of at most so many bytes holds. Raises OSError as `reading` does."""
+    with reading(path, most) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:  # it grew, or says nothing of its size
+        raise _too_large(path, most)
+    return data
+
+
+def _require_ordinary(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}", str(path))
+
+
+def _too_large(path: Path, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
 
 
 @contextmanager
@@ -44,17 +88,16 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(temporary, _MADE, 0o666), "wb") as stream:  # which may read it is for the umask to say
+        try:
             stream.writelines([data] if isinstance(data, bytes | memoryview) else data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     sync_folder(path.parent)
 
 
@@ -67,13 +110,23 @@ def drafts(path: Path) -> Iterator[Path]:
         draft = Path(folder) / path.name
         yield draft
         made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        mode = _usual_mode(Path(folder))
         for file in made:
-            file.chmod(0o644)
+            file.chmod(mode)
             with file.open("rb+") as stream:
                 os.fsync(stream.fileno())
         for file in made:  # what belongs to the file that was asked for comes before it
             os.replace(file, path.parent / file.name)
     sync_folder(path.parent)
+
+
+def _usual_mode(folder: Path) -> int:
+    """Who may read and write a new file, as the umask has it: libraries make theirs for the user alone."""
+    path = folder / f".{secrets.token_hex(8)}"
+    os.close(os.open(path, _MADE, 0o666))
+    mode = stat.S_IMODE(path.stat().st_mode)
+    path.unlink()
+    return mode
 
 
 def sync_folder(folder: Path) -> None:
@@ -87,6 +140,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """The SHA-256 of a file's content, in hexadecimal."""
-    with path.open("rb") as stream:
+    """The SHA-256 of an ordinary file's content, in hexadecimal."""
+    with reading(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

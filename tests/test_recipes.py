@@ -63,7 +63,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("path", PAPERS, ids=system)
 def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) -> None:
-    recipe, _ = read(path)
+    recipe = read(path).recipe
     sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
     overrides = {key: repr(str(images / f"{data.classes or 10}.npz")) for key, data in sources.items()}
     found = begin(path, tmp_path / "run", {"data.source": repr(str(images / "10.npz")), **overrides}, "cpu")
@@ -73,10 +73,10 @@ def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
 def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, images: Path, tmp_path: Path) -> None:
-    recipe, _ = read(path)
+    recipe = read(path).recipe
     phase = next(phase for phase in recipe.phase if phase.name == name)
     space = space_of(recipe, phase, path.parent)
-    data = phase.data or recipe.data
+    data = recipe.data_of(phase)
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
@@ -86,7 +86,7 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         supernet=SupernetRecord.of(settle(space, ["*"], {}, None), shared, "heads") if shared is not None else None,
         phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
-        data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
+        data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),
         seed=0,
         folder=path.parent,
         architecture=dict(space.sample(random.Random(0))) if phase.start.architecture else None,
@@ -109,7 +109,7 @@ IMAGENET, CARS = 1_281_167, 8_144
 
 
 def test_published_numbers_of_images_and_iterations() -> None:
-    recipes = {name: read(EXAMPLES / f"{name}.toml")[0] for name in NUMBERS}
+    recipes = {name: read(EXAMPLES / f"{name}.toml").recipe for name in NUMBERS}
     for name, (images, kept) in NUMBERS.items():
         assert images - round(recipes[name].data.weights * images) == kept
     phases = {name: {phase.name: phase for phase in recipe.phase} for name, recipe in recipes.items()}
@@ -165,10 +165,10 @@ def assert_quantises(model: Path, max_loss: float) -> float:
 def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> None:
     """A run has everything that a search leaves, and its network is one of the space's."""
     run = Run.open(folder)  # verified
-    phases = read(recipe)[0].phase
+    phases = read(recipe).recipe.phase
     assert list(summary["phases"]) == [phase.name for phase in phases]
     assert json.loads(run.content("summary.json")) == summary
-    space = space_of(read(recipe)[0], phases[-1], recipe.parent)
+    space = space_of(read(recipe).recipe, phases[-1], recipe.parent)
     architecture = space.architecture(json.loads(run.content("best.json"))["choices"])
     assert dict(architecture) == summary["architecture"]["choices"]
     graph = space.specialize(architecture)
@@ -184,7 +184,7 @@ def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> N
 @pytest.mark.parametrize("path", DIGITS, ids=system)
 def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
     """All phases, of an epoch each, or of a few candidates, on a part of the digits."""
-    phases = read(path)[0].phase
+    phases = read(path).recipe.phase
     overrides = {f"{phase.name}.training.epochs": "1" for phase in phases} | {"data.limit": "120"}
     for phase in phases:
         overrides |= {f"{phase.name}.options.{key}": value for key, value in FEW.get(phase.strategy, {}).items()}
@@ -235,7 +235,7 @@ def test_a_slice_of_a_published_recipe(name: str, tmp_path: Path) -> None:
     source = os.environ.get("ARCHIR_CIFAR10", "digits")
     overrides = {"data.source": repr(source), "data.limit": "64", "search.options.tune": "false"}
     overrides |= {
-        f"{phase.name}.training.{key}": value for phase in read(path)[0].phase for key, value in SLICE.items()
+        f"{phase.name}.training.{key}": value for phase in read(path).recipe.phase for key, value in SLICE.items()
     }
     summary = archir.run(path, tmp_path / "run", overrides=overrides, device="cpu")
     assert_complete(tmp_path / "run", path, summary)

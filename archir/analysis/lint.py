@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from archir.analysis.dead import unread_results, unused_definitions
 from archir.analysis.requirements import idle_requirements
+from archir.analysis.shapes import uneven_padding, unlike_shapes
 from archir.analysis.siblings import collapse, equivalent
 from archir.analysis.spread import spread
 from archir.analysis.statistics import shared_statistics
 from archir.analysis.subject import Purpose, Subject
+from archir.analysis.tags import lonely_tags
 from archir.analysis.unused import unused_choices, unused_imports, unused_parameters
 from archir.build.files import Module
 from archir.errors import Diagnostic, RuleError
@@ -21,9 +24,17 @@ RULES: list[Callable[[Subject], Iterator[Diagnostic]]] = [
     collapse,
     shared_statistics,
     idle_requirements,
+    uneven_padding,
+    unlike_shapes,
 ]
 """Rules that look at a net's graph."""
-FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [unused_parameters, unused_imports]
+FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [
+    unused_parameters,
+    unused_imports,
+    unread_results,
+    unused_definitions,
+    lonely_tags,
+]
 """Rules that look at a file."""
 
 

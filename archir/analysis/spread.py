@@ -61,7 +61,8 @@ def spread(subject: Subject) -> Iterator[Diagnostic]:
     """A1401: one alternative costs more than 20 times as much as another, whatever else is chosen.
 
     The cost of an alternative is that of what is needed only where it is chosen, and of what depends on it. Those that
-    cost nothing are left out: they are skip connections, pools and the like.
+    cost nothing are left out: they are skip connections, pools and the like. Of numbers only what depends on them
+    counts: depths and counts say themselves how many times as much there is.
     """
     totals = _totals(subject)
     for choices in subject.written:
@@ -121,7 +122,7 @@ def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share
     if value == (0, 0):
         return
     owners = subject.owners[id(condition)]
-    found = [(owner, value) for owner in owners]
+    found = [(owner, value) for owner in owners if not _counts(subject.graph.decisions[owner[0]].choice)]
     for choice in support(value):
         if choice.take is None and choice.path not in {path for path, _ in owners}:
             possible = (o for o in range(choice.outcomes) if fix(condition, choice, o) is not False)
@@ -129,6 +130,11 @@ def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share
     for owner, part in found:
         choice = subject.graph.decisions[owner[0]].choice
         yield _Share(owner, list(leaves(part)), subject.always(condition, choice, owner[1]))
+
+
+def _counts(choice: Choice) -> bool:
+    """Whether what is chosen is a number: how often something is there is what such a choice says."""
+    return choice.take is None and all(isinstance(label, int) for label in choice.alternatives)
 
 
 def _costs(op: Op, *types: TensorType) -> Pair:

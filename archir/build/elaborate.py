@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,19 @@ from archir.build.choose import Chooser
 from archir.build.context import Frame, LimitError, Limits
 from archir.build.deep import deeply
 from archir.build.files import Loader, Module
-from archir.build.locals import COSTS, LATENCY, assigned, latency_name
+from archir.build.foreign import about_dtype
+from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
-from archir.build.values import POISON, UNBOUND, Items, kind
-from archir.cases import Value, both, if_else, negate, restrict, same, varies
+from archir.build.values import POISON, UNBOUND, Items
+from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
+from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
+from archir.work import WorkError, bounded
 
 _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -36,15 +40,11 @@ class Elaborator(Chooser):
     def execute(self, body: ast.Body) -> None:
         """Run statements, each under the condition that nothing was returned before."""
         before = len(self.frame.returned)
-        path = self.path, self.cell_path
+        path = self.path
         try:
             for statement in body:
                 self.step(statement.span)
-                for condition, _ in self.frame.returned[before:]:
-                    self.path, self.cell_path = (
-                        both(self.path, negate(condition)),
-                        both(self.cell_path, negate(condition)),
-                    )
+                self.path = both(self.path, self.unreturned(before))
                 before = len(self.frame.returned)
                 if self.path is False:
                     return
@@ -53,7 +53,11 @@ class Elaborator(Chooser):
                 except RuleError as error:
                     self.refuse(error, statement.span)
         finally:
-            self.path, self.cell_path = path
+            self.path = path
+
+    def unreturned(self, since: int) -> Value:
+        """The condition under which the call at hand has not returned by any `return` after the first `since`."""
+        return reduce(both, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
 
     def _run(self, statement: ast.Statement) -> None:
         match statement:
@@ -65,6 +69,9 @@ class Elaborator(Chooser):
                 self.bind(statement.targets, value)
             case ast.Return():
                 values = [self.eval(value) for value in statement.values]
+                if self.frame.block is None:
+                    self.error("A0208", "a net returns nothing: it has outputs", statement.span, "`output logits = x`")
+                    return
                 value = values[0] if len(values) == 1 else self.items(values, statement.span)
                 self.frame.returned.append((self.path, value))
             case ast.ForLoop():
@@ -74,7 +81,9 @@ class Elaborator(Chooser):
                 self.assigned = statement.index
                 times = self.eval(statement.times)
                 self.assigned = None
-                items = self.lift(statement.times.span, lambda n: range(static.integer(n, "a number of times")), times)
+                items = self.lift(
+                    statement.times.span, lambda n: static.interval(0, static.integer(n, "a number of times")), times
+                )
                 targets = (statement.index,) if statement.index else ()
                 self._loop(targets, items, statement.times.span, statement.body)
             case ast.If():
@@ -96,16 +105,21 @@ class Elaborator(Chooser):
         least = self.bounds.body(body, self.frame.module, {})
         if not varies(items) and len(self.graph) + least * len(items) > self.limits.nodes:
             self.too_many_nodes(span)
-        outer = self.scope.loops
+        outer, returned = self.scope.loops, len(self.frame.returned)
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
+                self.spend(len(self.frame.env) / 32, span)
                 before = dict(self.frame.env)
                 self.scope.loops = (*outer, position)
-                if targets and not self.bind(targets, item):
-                    return
-                self.execute(body)
-                self._merge(exists, self.frame.env, before, span)
+                still = self.unreturned(returned)
+                with self.under(both(exists, still)) as possible:
+                    if not possible or (targets and not self.bind(targets, item())):
+                        return
+                    self.execute(body)
+                    self._merge(exists, self.frame.env, before, span)
+                    continue
+                self.frame.env = before
         finally:
             self.scope.loops = outer
 
@@ -117,19 +131,24 @@ class Elaborator(Chooser):
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return
-        before = dict(self.frame.env)
-        with self.under(condition):
-            self.execute(statement.then)
-        then, self.frame.env = self.frame.env, before
-        with self.under(negate(condition)):
-            self.execute(statement.otherwise)
-        self._merge(condition, then, self.frame.env, statement.span)
+        self.spend(len(self.frame.env) / 32, statement.span)
+        before = self.frame.env
+        ends: dict[bool, dict[str, Value]] = {}
+        for holds, body in ((True, statement.then), (False, statement.otherwise)):
+            self.frame.env = dict(before)
+            with self.under(condition if holds else negate(condition)):
+                self.execute(body)
+                ends[holds] = self.frame.env
+        self.frame.env = before if len(ends) == 2 else self.only(ends.values())
+        if len(ends) == 2:
+            self._merge(condition, ends[True], ends[False], statement.span)
 
     def _merge(self, condition: Value, then: dict[str, Value], otherwise: dict[str, Value], span: Span) -> None:
         """Variables after a branch: from `then` where the condition holds, from `otherwise` elsewhere."""
         if condition is True:
             self.frame.env = then
             return
+        self.spend(len(then) / 4, span)
         merged: dict[str, Value] = {}
         for name in [*then, *(name for name in otherwise if name not in then)]:
             one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
@@ -147,7 +166,7 @@ class Elaborator(Chooser):
             return
         name, dtype = statement.name.text, statement.type.dtype
         if dtype.text not in DTYPES:
-            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, suggest(dtype.text, DTYPES))
+            self.error("A0212", f"there is no element type `{dtype}`", dtype.span, about_dtype(dtype.text, DTYPES))
         if name in self.graph.inputs:
             self.error("A0202", f"the input `{name}` is defined twice", statement.name.span)
             return
@@ -174,9 +193,7 @@ class Elaborator(Chooser):
             self.graph.outputs[name] = node
 
     def _require(self, tree: ast.Expr) -> None:
-        if self.frame.block is not None:
-            self.error("A0208", "`require` stands in a net", tree.span)
-        elif isinstance(tree, ast.Logical) and tree.word == "and":
+        if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
         elif any(_mentions(tree, cost) for cost in self._costs()):
@@ -289,11 +306,13 @@ def elaborate(
 
     Raises ArchError with everything that is wrong with the text.
     """
+    limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits or Limits())))
+    with bounded(limits.work):
+        module = loader.load(text, path, folder)
+        return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -308,8 +327,9 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
         loader = Loader(Path.cwd(), anywhere=True)
-        module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-        graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
+        with bounded():
+            module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
+            graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
     except ArchError as error:
         raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
@@ -334,8 +354,9 @@ def check_library(
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
+    with bounded():
+        module = loader.load(text, path, folder)
+        context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
     context.problems.raise_any()
     return list(module.nets)
 
@@ -351,6 +372,8 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
                 context.problems.add(found)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(module.tree.span) from None
     return context
 
 
@@ -370,11 +393,15 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(definition.name.span) from None
+    except Excluded:
+        context.problems.raise_any()
+        raise ArchError(contradiction(context.graph.constraints, together)) from None
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
-    for _, value in context.frame.returned:
-        context.error("A0208", f"a net has outputs, and returns nothing, got {kind(value)}", definition.name.span)
-    if not any(isinstance(statement, ast.Output) for statement in definition.body):
+    said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
+    if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
         context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
         context.error(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from archir.syntax import ast
 from archir.syntax.parse import MOST_BYTES, parse
 
 MOST_IMPORTS = 64
+_SMALL = 2**16
 
 
 @dataclass(eq=False)
@@ -30,6 +32,10 @@ class Module:
     imported: dict[str, Module | Library] = field(default_factory=dict)
     nets: dict[str, ast.Definition] = field(default_factory=dict)
     imports: list[Module] = field(default_factory=list)
+    library: bool = False
+    """Whether it is one of archir's own, which its users do not mend."""
+    incomplete: bool = False
+    """Whether an import failed: what is not known may be its."""
 
     def lookup(self, name: str) -> Value | None:
         """What a name means at the top level of the file."""
@@ -40,6 +46,18 @@ class Module:
         """What an import of the file makes known."""
         yield from self.names
         yield from (const.name.text for const in self.constants() if const.name.text not in self.names)
+
+    @cached_property
+    def beside(self) -> dict[str, str]:
+        """The texts of the files in its folder but for itself, by name: the first ones, as far as they are small."""
+        if self.folder is None:
+            return {}
+        try:
+            paths = sorted(path for path in self.folder.glob("*.arch") if path.name != Path(self.path).name)
+            small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
+            return {path.name: path.read_text("utf-8") for path in small}
+        except (OSError, ValueError):
+            return {}
 
     def definitions(self) -> list[ast.Definition]:
         """All blocks, cells and nets."""
@@ -77,6 +95,7 @@ class Loader:
                     self._import(module, item, folder)
                 except ArchError as error:
                     self.problems += error.diagnostics
+                    module.incomplete = True
         return module
 
     def _define(self, module: Module, item: ast.Definition) -> None:
@@ -128,9 +147,12 @@ class Loader:
         library = files("archir") / "std"
         known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
-            raise fail("A0804", f"there is no library `{item.path}`", item.span, suggest(item.path, known))
+            hint = suggest(item.path, known) or f"there are {', '.join(known)}"
+            raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
         name = f"{'/'.join(rest)}.arch"
-        return self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+        module = self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+        module.library = True
+        return module
 
     def _once(self, key: str, text: str, path: str, folder: Path | None, span: Span) -> Module:
         if key in self._open:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archir.build.context import Context, Scope
+from archir.build.context import A_NODE, Context, Scope
 from archir.build.values import POISON, UNBOUND, Tensor, kind
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
 from archir.errors import RuleError, Span
@@ -38,7 +38,7 @@ class Network(Context):
             type_ = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        return Tensor(self.append(Node(op, span, scope), operands, type_))
+        return Tensor(self.append(Node(op, self.frame.place(span), scope), operands, type_))
 
     def _infer(self, op: Op, types: tuple[TensorType, ...]) -> TensorType:
         """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
@@ -57,6 +57,7 @@ class Network(Context):
         """A new node of a type that is known."""
         number = self.graph.add(node, *operands)
         self.types[number] = type_
+        self.budget.left -= A_NODE  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
@@ -94,7 +95,7 @@ class Network(Context):
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
             type_ = self._common_type(op, distinct, choice)
-            self._selected[value] = self.append(Node(op, span, choice.path), tuple(distinct), type_)
+            self._selected[value] = self.append(Node(op, self.frame.place(span), choice.path), tuple(distinct), type_)
         return self._selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:

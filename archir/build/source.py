@@ -9,18 +9,19 @@ from typing import Any
 
 from archir.errors import RuleError, require
 from archir.ir.graph import Graph, NodeId
+from archir.ir.names import require_names
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.syntax.format import canonical
-
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def to_source(graph: Graph) -> str:
     """A net that elaborates to the same graph: an assignment for each node, named after where it stood.
 
-    Weights get other names than in the space, since scopes are gone. RuleError if choices are left.
+    Weights get other names than in the space, since scopes are gone. Raises RuleError if choices are left, ArchError
+    (A0908) for names that no file can have.
     """
+    require_names(graph)
     names = _Names()
     known: dict[NodeId, str] = {}
     lines = []
@@ -40,9 +41,8 @@ def to_source(graph: Graph) -> str:
         known[number] = names.new(_named(graph[number].scope, op), reserved)
         lines.append(f"{known[number]} = {call}")
     lines += [f"output {label} = {known[number]}" for number, label in outputs.items()]
-    name = graph.name if _WORD.fullmatch(graph.name) else "network"
     body = "\n".join(f"    {line}" for line in lines)
-    return canonical(f"net {name} {{\n{body}\n}}\n", name)
+    return canonical(f"net {graph.name} {{\n{body}\n}}\n", graph.name)
 
 
 class _Names:
@@ -81,8 +81,8 @@ def _text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{escaped}"'
+            require(not set('"\\\n') & {*value}, f"{value!r} cannot be written as a string")
+            return f'"{value}"'
         case tuple():
             return f"[{', '.join(map(_text, value))}]"
         case int() | float():

@@ -8,11 +8,17 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Items, kind, show
+from archir.build.values import MOST_BITS, Block, Items, Operation, kind, show
 from archir.cases import Value
 from archir.errors import RuleError, require
+from archir.work import spend
 
 Number = int | Fraction | float
+
+MOST_TEXT = 10_000
+"""Characters of a string that is made."""
+MOST_RANGE = 2**62
+"""Items of a range, which is not written out."""
 
 
 def is_number(value: Value) -> bool:
@@ -32,6 +38,8 @@ def settle(value: Number) -> Number:
         if isinstance(value, int)
         else max(value.numerator.bit_length(), value.denominator.bit_length())
     )
+    if digits > 256:
+        spend(digits / 64)
     require(digits <= MOST_BITS, f"a number of more than {MOST_BITS} bits", code="A0604")
     return value
 
@@ -41,19 +49,25 @@ def binary(op: str, a: Value, b: Value) -> Value:
     if op == "+" and isinstance(a, Items) and isinstance(b, Items):
         return Items((*a, *b))
     if op == "+" and isinstance(a, str) and isinstance(b, str):
-        require(len(a) + len(b) <= 10_000, "a string of more than 10000 characters", code="A0603")
-        return a + b
+        return text(a + b)
     if not (is_number(a) and is_number(b)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     if op in ("/", "//", "%"):
         require(b != 0, "division by zero", code="A0303")
     if op == "**":
         return _power(a, b)
     if op == "/" and isinstance(a, int) and isinstance(b, int):
         return settle(Fraction(a, b))
+    return settle(_finite(_ARITHMETIC[op], a, b))
+
+
+def _finite(rule: Callable[..., Any], *numbers: Any) -> Any:
+    """What a rule of arithmetic gives; where that is no finite number, a refusal."""
     try:
-        return settle(_ARITHMETIC[op](a, b))
-    except OverflowError:
+        return rule(*numbers)
+    except ZeroDivisionError:
+        raise RuleError("division by zero", code="A0303") from None
+    except (OverflowError, ValueError):
         raise RuleError("this is not a finite number", code="A0302") from None
 
 
@@ -75,12 +89,16 @@ def _power(a: Any, b: Any) -> Value:
             size * abs(b) <= MOST_BITS or abs(a) == 1 or a == 0, f"a number of more than {MOST_BITS} bits", code="A0604"
         )
         return settle(Fraction(a) ** b) if b < 0 else settle(a**b)
-    try:
-        result = float(a) ** float(b)
-    except (OverflowError, ValueError):
-        raise RuleError("this is not a finite number", code="A0302") from None
+    result = _finite(lambda x, y: float(x) ** float(y), a, b)
     require(not isinstance(result, complex), "the root of a negative number", code="A0302")
     return settle(result)
+
+
+def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
+    """The refusal of two values that an operator does not work on."""
+    applied = next((x.name for x in (a, b) if isinstance(x, (Operation, Block))), None)
+    hint = f"to apply it, write `x |> {applied}`" if applied is not None else None
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", hint, code)
 
 
 def sign(op: str, a: Value) -> Value:
@@ -91,29 +109,17 @@ def sign(op: str, a: Value) -> Value:
 
 
 def compare(op: str, a: Value, b: Value) -> bool:
-    """`a op b` for plain values."""
-    if op in ("in", "not in"):
-        if not isinstance(b, (Items, range, str)):
-            raise RuleError(f"`{op}` needs a list on the right, got {kind(b)}", code="A0301")
-        if isinstance(b, str):
-            require(isinstance(a, str), f"`{op}` a string needs a string on the left, got {kind(a)}", code="A0301")
-            return (a in b) is (op == "in")
-        found = (type(a) is int and a in b) if isinstance(b, range) else any(equal(a, item) for item in b)
-        return found is (op == "in")
-    if op in ("==", "!="):
-        return equal(a, b) is (op == "==")
+    """Which of two plain values is larger."""
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
-        raise RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", code="A0301")
+        raise unfit(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
-def equal(a: Value, b: Value) -> bool:
-    """Equality: numbers by value, everything else by type and value."""
-    if is_number(a) and is_number(b):
-        return bool(a == b)
-    if isinstance(a, Items) and isinstance(b, Items):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and bool(a == b)
+def text(value: str) -> str:
+    """A string, of bounded length."""
+    require(len(value) <= MOST_TEXT, f"a string of more than {MOST_TEXT} characters", code="A0603")
+    spend(len(value) / 8)
+    return value
 
 
 def truth(value: Value) -> bool:
@@ -133,11 +139,25 @@ def integer(value: Value, what: str = "this") -> int:
     raise RuleError(f"{what} must be an integer, got {show(value) if is_number(value) else kind(value)}", hint, "A0305")
 
 
+def interval(start: Value, stop: Value) -> range:
+    """The integers from `start` up to `stop`, without it."""
+    found = range(integer(start, "the start of a range"), integer(stop, "the end of a range"))
+    if found and found[-1] - found[0] >= MOST_RANGE:
+        raise RuleError(f"a range of more than {MOST_RANGE} items", code="A0603")
+    return found
+
+
+def decimal(value: Value) -> float:
+    """A number as a float. RuleError if it is too large for one."""
+    return float(_finite(float, value))
+
+
 def sequence(value: Value) -> Items | range:
     """A list or range."""
     if isinstance(value, (Items, range)):
         return value
-    raise RuleError(f"expected a list or a range, got {kind(value)}", code="A0306")
+    hint = "to count, write `0..n`" if isinstance(value, int) else None
+    raise RuleError(f"expected a list or a range, got {kind(value)}", hint, "A0306")
 
 
 def index(items: Value, position: Value) -> Value:
@@ -172,11 +192,13 @@ def _listed(value: Value) -> Items:
 def _root(value: Value) -> Value:
     require(_number("sqrt", value) >= 0, "the root of a negative number", code="A0302")
     exact = math.isqrt(value) if isinstance(value, int) else None
-    return exact if exact is not None and exact**2 == value else math.sqrt(value)
+    return exact if exact is not None and exact**2 == value else _finite(math.sqrt, value)
 
 
 def _log2(value: Value) -> Value:
     require(_number("log2", value) > 0, "the logarithm of a number that is not positive", code="A0302")
+    if isinstance(value, Fraction):  # each part may be larger than floats are
+        return math.log2(value.numerator) - math.log2(value.denominator)
     return math.log2(value)
 
 
@@ -184,8 +206,8 @@ def _rounded(value: Value, to: Value) -> Value:
     """Round to a multiple, never below 90% of the value (MobileNet's rule)."""
     value, to = _number("round_to", value), integer(to, "the divisor")
     require(to >= 1, "the divisor must be at least 1", code="A0301")
-    nearest = max(to, int(value + Fraction(to, 2)) // to * to)
-    return nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest
+    nearest = max(to, int(Fraction(value) + Fraction(to, 2)) // to * to)
+    return settle(nearest + to if nearest < Fraction(9, 10) * Fraction(value) else nearest)
 
 
 FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
@@ -202,9 +224,11 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "reversed": (1, 1, lambda items: Items(reversed(_listed(items)))),
     "sorted": (1, 1, lambda items: Items(sorted(_number("sorted", item) for item in _listed(items)))),
     "list": (1, 1, _listed),
-    "str": (1, 1, lambda value: value if isinstance(value, str) else show(value)),
+    "str": (1, 1, lambda value: value if isinstance(value, str) else text(show(value))),
 }
 """Static functions: least and most arguments, and the rule."""
+DEEP = {"sorted", "str"}
+"""Those that look at what is inside of lists."""
 
 
 def _either(name: str, pick: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:

@@ -10,6 +10,12 @@ import click
 
 from archir import __version__
 from archir.errors import ArchError, Interrupted, fail, suggest
+from archir.visible import visible
+
+FAULT = 70
+"""The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
+TRACEBACK = "--traceback"
+MOST_TEXT = 300
 
 _COMMANDS = {
     "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
@@ -72,21 +78,54 @@ class Commands(click.Group):
                     raise
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
                 raise fail("A1206", f"{where}{error.strerror}") from error
+        except click.UsageError as error:
+            if (text := visible(error.format_message())) == error.format_message():
+                raise
+            raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
             from archir.cli.output import complain
 
             complain(error, as_json)
             ctx.exit(1)
         except Interrupted as stop:
-            click.echo(f"{stop}; go on with --resume", err=True)
+            from archir.cli.output import say
+
+            say(f"{stop}; go on with --resume", err=True)
             ctx.exit(130)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if ctx.params["traceback"] or (isinstance(error, OSError) and error.errno == EPIPE):
+                raise
+            from archir.cli.output import say
+
+            say(_apology(error), err=True)
+            ctx.exit(FAULT)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Arguments; --traceback may stand anywhere."""
+        before = args[: args.index("--")] if "--" in args else args
+        if TRACEBACK in before:
+            args.remove(TRACEBACK)
+            args.insert(0, TRACEBACK)
+        return super().parse_args(ctx, args)
+
+
+def _apology(error: Exception) -> str:
+    """What is said of a failure that is no fault of the user's, in one line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+    short = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."
+    return f"archir failed: {short}. This is a bug: please report it, with what {TRACEBACK} prints"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="archir")
-def main() -> None:
+@click.option(TRACEBACK, is_flag=True, help="Show where archir itself failed, in full; it may stand anywhere.")
+def main(traceback: bool) -> None:
     """Search spaces of neural architectures as programs: check, count, sample, train, export.
 
     FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.
-    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 130 stopped, and can go on.
+    Exit codes: 0 success, 1 something is wrong with an input, 2 wrong usage, 70 archir itself failed, 130 stopped, and
+    can go on.
     """

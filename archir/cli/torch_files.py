@@ -11,8 +11,8 @@ import click
 
 from archir import api, backends
 from archir.cli import runs
-from archir.cli.output import emit
-from archir.files import drafts
+from archir.cli.output import emit, say
+from archir.files import drafts, sha256
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
@@ -57,11 +57,13 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
         text = f"wrote {' and '.join(map(str, files))}"
     else:
         report = package(graph, output, module, form, trained.metadata, as_trained)
-        said, text = asdict(report), f"wrote {output}: {report}; `archir verify {output}` looks at it again"
+        digest = sha256(output)
+        said = {**asdict(report), "sha256": digest}
+        text = f"wrote {output}: {report}\nsha256: {digest}; `archir verify {output}` looks at it again"
     if as_json:
         emit(said)
     else:
-        click.echo(text)
+        say(text)
 
 
 def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:

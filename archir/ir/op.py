@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.cases import Value, at, lift, support, varies
-from archir.errors import RuleError
+from archir.errors import RuleError, total
 from archir.types import TensorType
 
 OPS: dict[str, type[Op]] = {}
@@ -65,6 +65,9 @@ class Weight:
         return prod(self.shape)
 
 
+_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "narrowed", "expand"}
+
+
 @dataclass(frozen=True)
 class Op:
     """An operation. A subclass's fields are its attributes; its snake_case name is its name in `.arch` files.
@@ -89,6 +92,8 @@ class Op:
 
     def __init_subclass__(cls, abstract: bool = False) -> None:
         super().__init_subclass__()
+        for name in _RULES & vars(cls).keys():
+            setattr(cls, name, total(getattr(cls, name)))
         if abstract:
             return
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from math import inf, isfinite, nan
 from typing import Any
@@ -18,6 +19,7 @@ from archir.errors import RuleError, suggest
 from archir.ir.attributes import misfits, new_op
 from archir.ir.cursor import Cursor
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
+from archir.ir.names import is_name, is_scope
 from archir.ir.printer import enclosing
 from archir.ir.structure import Input
 from archir.ir.values import MOST_NESTING, Definition, Writer, is_condition, new_case, new_choice
@@ -103,7 +105,7 @@ class _Reader:
             raise schema.wrong(f"this archir reads schema {SCHEMA}", "was this written by another version?")
         optional = {"name": graph.name, "choices": [], "values": [], "constraints": [], "blocks": {}, "parameters": {}}
         parts = data.fields("schema", "nodes", "outputs", **optional)
-        graph.name = parts["name"].text()
+        graph.name = _name(parts["name"])
         conditions = [self._choice(item) for item in parts["choices"].items()]
         for item in parts["values"].items():
             self._values.append(self._value(item))
@@ -112,20 +114,20 @@ class _Reader:
         graph.constraints = [self._constraint(item) for item in parts["constraints"].items()]
         for item in parts["nodes"].items():
             self._node(item)
-        graph.outputs = {name: self._operand(item) for name, item in parts["outputs"].entries().items()}
-        graph.blocks = {scope: item.text() for scope, item in parts["blocks"].entries().items()}
-        graph.parameters = {name: self._value(item) for name, item in parts["parameters"].entries().items()}
+        graph.outputs = {name: self._operand(item) for name, item in _named(parts["outputs"], is_name)}
+        graph.blocks = {scope: _name(item) for scope, item in _named(parts["blocks"], is_scope)}
+        graph.parameters = {name: self._value(item) for name, item in _named(parts["parameters"], is_name)}
         return graph
 
     def _choice(self, item: Cursor) -> Cursor:
         """Declare a choice; where its condition is."""
         parts = item.fields("path", "alternatives", take=None, tags=[], active=True)
-        path = parts["path"].text()
+        path = _scope(parts["path"])
         if path in self._choices:
             raise parts["path"].wrong(f"two choices are named `{path}`")
         take = None if parts["take"].value is None else parts["take"].integer()
         labels = [_label(label) for label in parts["alternatives"].items()]
-        tags = [tag.text() for tag in parts["tags"].items()]
+        tags = [_name(tag) for tag in parts["tags"].items()]
         with item.checked():
             self._choices[path] = new_choice(path, labels, len(self._choices), take, tags)
         return parts["active"]
@@ -143,7 +145,8 @@ class _Reader:
 
     def _node(self, item: Cursor) -> None:
         parts = item.fields("op", operands=[], scope="", attributes={})
-        name, scope = parts["op"].text(), parts["scope"].text()
+        name = parts["op"].text()
+        scope = _scope(parts["scope"]) if parts["scope"].value != "" else ""
         operands = [self._operand(operand) for operand in parts["operands"].items()]
         attributes = {attribute: self._value(value) for attribute, value in parts["attributes"].entries().items()}
         with item.checked():
@@ -151,6 +154,8 @@ class _Reader:
             for wrong in misfits(op, len(operands), self.graph.decisions):
                 raise RuleError(wrong)
         if isinstance(op, Input):
+            if not is_name(op.label):
+                raise item.wrong(f"{op.label[:100]!r} is no name of an input")
             if op.label in self._inputs:
                 raise item.wrong(f"there are two inputs `{op.label}`")
             self._inputs.add(op.label)
@@ -198,7 +203,7 @@ class _Reader:
                 bounds = [bound.integer() for bound in parts["range"].items()]
                 if len(bounds) == 2:
                     return range(*bounds)
-            case ["definition"] if (name := parts["definition"].text()).isidentifier() and name.isascii():
+            case ["definition"] if is_name(name := parts["definition"].text()):
                 return Definition(name)
             case ["float"]:
                 return _SPECIAL[parts["float"].one_of(*_SPECIAL)]
@@ -216,3 +221,23 @@ class _Reader:
 
 def _label(item: Cursor) -> Label:
     return item.text() if isinstance(item.value, str) else item.integer()
+
+
+def _name(item: Cursor) -> str:
+    if not is_name(item.text()):
+        raise item.wrong(f"{item.text()[:100]!r} is no name")
+    return item.text()
+
+
+def _scope(item: Cursor) -> str:
+    if not is_scope(item.text()):
+        raise item.wrong(f"{item.text()[:100]!r} is no scope", "scopes are such as `stage[0].layer[1].conv`")
+    return item.text()
+
+
+def _named(item: Cursor, right: Callable[[str], bool]) -> Iterator[tuple[str, Cursor]]:
+    """The entries of an object whose keys are names or scopes."""
+    for name, part in item.entries().items():
+        if not right(name):
+            raise item.wrong(f"{name[:100]!r} is no {'name' if right is is_name else 'scope'}")
+        yield name, part

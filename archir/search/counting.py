@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.cases import Choice, Value, fix, if_else, lift, support
-from archir.errors import fail
+from archir.errors import RuleError, fail
 from archir.ir.graph import Decision
+from archir.work import bounded
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,11 @@ def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
 
 def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
     """Count the architectures that satisfy all constraints (conditions on choices)."""
+    with bounded():
+        return _compiled(order, constraints)
+
+
+def _compiled(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
     factors: list[Value] = [lift(int, condition) for condition in constraints if condition is not True]
     distributions: dict[str, Value] = {}
     size = 1
@@ -113,10 +119,13 @@ def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> 
         choice = decision.choice
         related = [factor for factor in factors if choice in support(factor)]
         factors = [factor for factor in factors if not any(factor is one for one in related)]
-        product = reduce(_times, related, 1)
-        weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
-        distributions[choice.path] = lift(Distribution.of, *weights)
-        total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
+        try:
+            product = reduce(_times, related, 1)
+            weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
+            distributions[choice.path] = lift(Distribution.of, *weights)
+            total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
+        except RuleError as error:
+            raise error.at(choice.span) from None
         if isinstance(total, int):
             size *= total
         else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
@@ -14,9 +13,11 @@ from lark.exceptions import UnexpectedEOF, VisitError
 from lark.tree import Meta
 from lark.visitors import Transformer_NonRecursive
 
-from archir.errors import ArchError, Diagnostic, Source, Span, fail, suggest
+from archir.errors import ArchError, Source, Span, fail
 from archir.syntax import ast
 from archir.syntax.layout import Layout, NestingError
+from archir.syntax.unexpected import unexpected_character, unexpected_token
+from archir.work import WorkError, current
 from archir_grammar import parser
 
 T = TypeVar("T", bound=ast.Tree)
@@ -27,76 +28,17 @@ MOST_DIGITS = 400
 SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
 """What letters behind a number multiply it by; times are nanoseconds."""
 
-_WORDS = {
-    "_NL": "the end of the line",
-    "$END": "the end of the file",
-    "NAME": "a name",
-    "INT": "a number",
-    "FLOAT": "a number",
-    "STRING": "a string",
-    "TAG": "a tag",
-    "SIGN": "`+`",
-    "FACTOR": "`*`",
-}
-_GROUPS: list[tuple[str, set[str], set[str]]] = [
-    (
-        "an expression",
-        {"NAME", "INT", "STRING", "LPAR", "LSQB"},
-        {
-            "NAME",
-            "INT",
-            "FLOAT",
-            "STRING",
-            "LPAR",
-            "LSQB",
-            "SIGN",
-            "NOT",
-            "TRUE",
-            "FALSE",
-            "NONE",
-            "CHOOSE",
-            "MATCH",
-            "OWN",
-        },
-    ),
-    (
-        "an operator",
-        {"SIGN", "FACTOR", "PIPE"},
-        {
-            "SIGN",
-            "FACTOR",
-            "POWER",
-            "PIPE",
-            "AND",
-            "OR",
-            "NOT",
-            "IN",
-            "IF",
-            "LPAR",
-            "LSQB",
-            "DOT",
-            "LESSTHAN",
-            "MORETHAN",
-            "__ANON_0",
-            "__ANON_1",
-            "__ANON_2",
-            "__ANON_3",
-            "__ANON_4",
-        },
-    ),
-    (
-        "a statement",
-        {"NAME", "FOR", "RETURN", "REPEAT"},
-        {"NAME", "FOR", "IF", "INPUT", "OUTPUT", "REPEAT", "REQUIRE", "RETURN"},
-    ),
-    ("a definition", {"BLOCK", "NET"}, {"BLOCK", "CELL", "CONST", "IMPORT", "NET", "OWN"}),
-]
-"""What is expected, in a word: the terminals that are all accepted then, and all those that the word covers."""
-
 
 def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
-    """The syntax tree of a file's text. Raises ArchError (A01xx)."""
-    source = Source(name, text)
+    """The syntax tree of a file's text. Raises ArchError (A01xx). Within a budget of work, a text is read once."""
+    known = current().known
+    if ("parse", name, text) not in known:
+        known["parse", name, text] = _parsed(Source(name, text), text, most_bytes)
+    file: ast.File = known["parse", name, text]
+    return file
+
+
+def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
     if len(text.encode("utf-8", "replace")) > most_bytes:
         raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
     collecting = gc.isenabled()
@@ -105,13 +47,15 @@ def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast
         file: ast.File = _Builder(source).transform(_parser().parse(text))
         return file
     except UnexpectedCharacters as error:
-        raise ArchError(_unexpected_character(source, error)) from None
+        raise ArchError(unexpected_character(source, error, _spellings())) from None
     except UnexpectedToken as error:
-        raise ArchError(_unexpected_token(source, error)) from None
+        raise ArchError(unexpected_token(source, error, _spellings())) from None
     except UnexpectedEOF:
         raise fail("A0102", "the file ends too early", Span(source, len(text), len(text))) from None
     except NestingError as error:
         raise ArchError(error.diagnostic(source)) from None
+    except WorkError as error:
+        raise error.at(Span(source, 0, 1)) from None
     except VisitError as error:
         raise error.orig_exc from None
     finally:
@@ -129,75 +73,6 @@ def _parser() -> Lark:
     return parser(Layout())
 
 
-def _unexpected_character(source: Source, error: UnexpectedCharacters) -> Diagnostic:
-    start = error.pos_in_stream or 0
-    char = source.text[start]
-    span = Span(source, start, start + 1)
-    if char == '"':
-        return Diagnostic(
-            "A0103", "this string does not end on its line", span, "strings have no escapes and no newlines"
-        )
-    hints = {
-        "'": 'strings are written "like this"',
-        "&": "write `and`",
-        "|": "write `or`, or `|>` for a pipe",
-        "!": "write `not`, or `!=`",
-        ";": "statements end with the line",
-        "\r": "lines end with \\n or \\r\\n",
-    }
-    shown = f"`{char}`" if char.isprintable() else f"character U+{ord(char):04X}"
-    return Diagnostic("A0101", f"unexpected {shown}", span, hints.get(char))
-
-
-def _unexpected_token(source: Source, error: UnexpectedToken) -> Diagnostic:
-    token = error.token
-    accepted = error.accepts or error.expected
-    hint = None
-    if token.type == "$END":
-        end = len(source.text.rstrip())
-        span = Span(source, max(0, end - 1), end)
-        message = "the file ends too early"
-    else:
-        start = token.start_pos or 0
-        shown = "end of the line" if token.type == "_NL" else f"`{token}`"
-        width = 1 if token.type == "_NL" else len(token)
-        span = Span(source, start, start + width)
-        message = f"unexpected {shown}"
-        hint = _syntax_hint(token, accepted)
-        if source.text[:start].rstrip().endswith("else"):
-            hint = "`else` stands on the line of the closing brace: `} else {`"
-        before = re.search(r"[a-z]+$", source.text[:start].rstrip())
-        if hint is None and "NAME" in accepted and before is not None and before[0] in _spellings().values():
-            hint = f"`{before[0]}` is a keyword"
-    return Diagnostic("A0102", f"{message}: expected {_expectation(accepted)}", span, hint)
-
-
-def _syntax_hint(token: Token, accepted: set[str]) -> str | None:
-    if token.type == "EQUAL" and {"SIGN", "FACTOR"} <= accepted:
-        return "comparison is `==`"
-    if token.type == "COLON":
-        return "bodies stand in braces: `{ ... }`"
-    if token.type == "NAME":
-        near = {"def": "block", "class": "block", "func": "block", "fn": "block", "while": "repeat", "elif": "else"}
-        word = near.get(str(token))
-        keywords = [t.lower() for t in accepted if t.isalpha() and t not in _WORDS]
-        return f"did you mean `{word}`?" if word else suggest(str(token), keywords)
-    if token.type.isalpha() and str(token).isidentifier() and "NAME" in accepted:
-        return f"`{token}` is a keyword"
-    return None
-
-
-def _expectation(accepted: set[str]) -> str:
-    names = set(accepted)
-    words = []
-    for word, needed, covered in _GROUPS:
-        if names >= needed:
-            words.append(word)
-            names -= covered
-    words += sorted({_WORDS.get(name) or f"`{_spelling(name)}`" for name in names}, key=lambda w: (w[0] == "`", w))
-    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words) or "something else"
-
-
 _VALUES = {"true", "false", "none"}
 """Words that the grammar would take for names where no value can stand."""
 
@@ -205,10 +80,6 @@ _VALUES = {"true", "false", "none"}
 @cache
 def _spellings() -> dict[str, str]:
     return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
-
-
-def _spelling(terminal: str) -> str:
-    return _spellings().get(terminal, terminal.lower())
 
 
 def _depth(*children: Any) -> int:

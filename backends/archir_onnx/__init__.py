@@ -32,7 +32,7 @@ from archir_onnx.form import AXES, Form, form_of
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
 from archir_onnx.model import build, supports
-from archir_onnx.sessions import run, session
+from archir_onnx.sessions import PROVIDERS, lacking, present, run, session, trouble
 from archir_onnx.speed import OnnxRuns
 from archir_onnx.verify import TOLERANCES, Report, check, verify
 
@@ -167,6 +167,15 @@ class OnnxBackend:
         rows = [("onnxruntime is built for", ", ".join(name.removesuffix("ExecutionProvider") for name in found), "")]
         if "CPUExecutionProvider" not in found:
             rows.append(("onnxruntime CPU", "missing", "reinstall: pip install --force-reinstall onnxruntime-gpu"))
+        for device, provider in PROVIDERS.items():
+            if provider in present():
+                wrong = trouble(provider)
+                cure = (
+                    "; pip install 'onnxruntime-gpu[cuda,cudnn]' brings libraries" if wrong and device == "cuda" else ""
+                )
+                rows.append((f"onnxruntime {device}", "refuses" if wrong else "works", wrong + cure))
+            elif provider in found:
+                rows.append((f"onnxruntime {device}", f"not here: {lacking(provider)}", ""))
         return rows
 
 

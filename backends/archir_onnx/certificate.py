@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archir import __version__, certificates
-from archir.certificates import SEED, Verified
+from archir.certificates import MOST_ELEMENTS, SEED, Verified
 from archir.errors import fail
 from archir_onnx import external
 from archir_onnx.sessions import run, session
@@ -77,6 +78,8 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     sizes = known["computed"].get("sizes")
     if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
         raise fail("A0917", f"the certificate of {path} is one of something else")
+    if sum(prod(shape) for shape in _shapes(model, sizes).values()) > MOST_ELEMENTS:
+        raise fail("A0917", f"the certificate of {path} asks for inputs of more than {MOST_ELEMENTS:,} numbers")
     inputs = _probe(model, sizes)
     differences = {
         provider: certificates.compare(path, provider, run(session(path, (provider,)), inputs), known)
@@ -88,11 +91,20 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
 def _probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     """The numbers that are computed with, by a seed: normal ones, pixels, zeros and ones of other integers."""
     rng = np.random.default_rng(SEED)
-    found = {}
+    found, shapes = {}, _shapes(model, sizes)
     for one in model.graph.input:
-        kind = one.type.tensor_type
-        shape = [sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in kind.shape.dim]
-        dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
+        shape = shapes[one.name]
+        dtype = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
         numbers = rng.integers(0, 256 if dtype == np.uint8 else 2, shape)
         found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
     return found
+
+
+def _shapes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
+    """The shapes of the inputs, with these sizes of open axes."""
+    return {
+        one.name: [
+            sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in one.type.tensor_type.shape.dim
+        ]
+        for one in model.graph.input
+    }

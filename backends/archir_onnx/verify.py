@@ -12,10 +12,11 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.comparison import Difference, random_input
-from archir.errors import ArchError, fail
+from archir.errors import ArchError, fail, listed
 from archir.types import TensorType
 from archir_onnx.edges import pictures, seen
 from archir_onnx.form import PLAIN, Form
+from archir_onnx.opsets import narrow
 from archir_onnx.sessions import CPU, NO_KERNEL, present, run, session
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -50,19 +51,29 @@ class Report:
         devices = " and ".join(provider.removesuffix("ExecutionProvider") for provider in self.providers)
         batches = ", ".join(map(str, self.batches))
         more = f", on {self.real} real images" if self.real else ""
+        left_out = f"; {self.note}" if self.note else ""
         more += f", at {' and '.join(f'{height} x {width}' for height, width in self.sizes)}" * bool(self.sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
-            f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}"
+            f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}{left_out}"
         )
 
 
 def check(model: onnx.ModelProto | Path) -> None:
-    """The checker, with full shape inference. Raises ArchError (A0915)."""
+    """The checker, with full shape inference. Raises ArchError (A0915, and A0911 where a newer opset is needed)."""
     try:
         onnx.checker.check_model(model if isinstance(model, onnx.ModelProto) else str(model), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, UnicodeDecodeError) as error:
+        proto = model if isinstance(model, onnx.ModelProto) else onnx.load(model, load_external_data=False)
+        opset, operators = narrow(proto) if _in_bfloat16(proto) else (0, [])
+        if operators:
+            text = f"models in bfloat16 with {listed(operators, 4)} need opset {opset}"
+            raise fail("A0911", text, None, f"--opset {opset}") from None
         raise fail("A0915", f"the ONNX checker refuses the model: {error}") from None
+
+
+def _in_bfloat16(model: onnx.ModelProto) -> bool:
+    return any(tensor.data_type == onnx.TensorProto.BFLOAT16 for tensor in model.graph.initializer)
 
 
 def verify(
@@ -102,23 +113,29 @@ def verify(
     if not sessions:
         return Report(float("nan"), float("nan"), (), (), nodes, tolerance=tolerance, note=refusal)
     ran = tuple(running.get_providers()[0] for running in sessions)
-    return Report(worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, _real(real, form), tuple(sizes))
+    return Report(
+        worst.absolute, worst.relative, batches, ran, nodes, (), tolerance, _real(real, form), tuple(sizes), refusal
+    )
 
 
 def _sessions(path: Path, form: Form, providers: Sequence[str] | None) -> tuple[list[Any], str]:
     """Sessions on the providers; where none was named, on those here that take the model, and why not on others."""
     if providers is not None:
         return [session(path, (name,)) for name in providers], ""
-    found, refusal = [], ""
+    found: list[Any] = []
+    refusals: list[str] = []
     for name in present():
         try:
             found.append(session(path, (name,)))
         except ArchError as error:
             if name == CPU and form.precision == "float32":
                 raise
-            refusal = refusal or f"{name.removesuffix('ExecutionProvider')} has no kernels for {form.precision} models"
-            refusal = refusal if NO_KERNEL in str(error) else str(error)
-    return found, refusal
+            device, said = name.removesuffix("ExecutionProvider"), error.diagnostics[0].message
+            narrow = NO_KERNEL in said and form.precision != "float32"
+            refusals.append(
+                f"{device} has no kernels for {form.precision} models" if narrow else f"not on {device}: {said}"
+            )
+    return found, "; ".join(refusals)
 
 
 def _asked(

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from torch import nn
 
 from archir import __version__
@@ -23,14 +22,17 @@ from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.search.architecture import Architecture
+from archir.settings import parsed
 from archir_torch import module as modules
 from archir_torch import package, weights
 from archir_torch.bench import TorchBench, bench
 from archir_torch.certificate import certify, look
 from archir_torch.data import Split, about, load, minibatch
+from archir_torch.devices import device_of
 from archir_torch.emit import emit, emit_block
 from archir_torch.engine import distributed
 from archir_torch.engine.loop import Watch
+from archir_torch.inputs import image_size
 from archir_torch.module import Network
 from archir_torch.proxies import PROXIES
 from archir_torch.speed import TorchRuns
@@ -99,9 +101,12 @@ class TorchBackend:
             certify(draft, report, reference, inputs, facts)
         return replace(report, files=(path,))
 
-    def look(self, path: Path, devices: Sequence[str] = ("cpu",)) -> Verified:
-        """Compare a package with its certificate. Raises ArchError (A0913 to A0918)."""
-        return look(path, devices)
+    def look(self, path: Path, devices: Sequence[str] = ("cpu",), *, trust: str | None = None) -> Verified:
+        """Compare a package with its certificate. It is loaded, which runs code in it, only if `trust` is its SHA-256.
+
+        Raises ArchError (A0913 to A0920).
+        """
+        return look(path, devices, trust)
 
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""
@@ -130,9 +135,9 @@ class TorchBackend:
         by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the folder,
         which all of them see. Raises ArchError (A11xx).
         """
-        chosen = _settings(settings or {})
-        device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        loaded = load(data, _image_size(graph), seed=chosen.seed)
+        chosen = parsed(Settings, settings or {})
+        device = device_of(device)
+        loaded = load(data, image_size(graph), seed=chosen.seed)
         _check_classes(graph, len(loaded.classes), data)
         module = self.lower(graph, seed=chosen.seed)
         with distributed.joined(device) as own:
@@ -161,7 +166,7 @@ class TorchBackend:
 
         return run.execute(
             recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},
-            device=device or ("cuda" if torch.cuda.is_available() else "cpu"), watch=watch, executor=executor,
+            device=device_of(device), watch=watch, executor=executor,
         )  # fmt: skip
 
     def images(self, source: str, size: Sequence[int], *, training: int = 256, seed: int = 0) -> Images:
@@ -193,6 +198,7 @@ class TorchBackend:
         The seed draws weights and minibatch: the same images for all networks whose inputs are as large. Raises
         ArchError (A1110) if there is no such proxy; the function does as `archir_torch.data.minibatch` and proxies do.
         """
+        device = device_of(device)
         for name in names:
             if name not in PROXIES:
                 hint = suggest(name, PROXIES) or f"proxies are {', '.join(self.proxies)}"
@@ -200,7 +206,7 @@ class TorchBackend:
         batches: dict[tuple[int, ...], Split] = {}
 
         def scores(graph: Graph) -> dict[str, float]:
-            size = _image_size(graph)
+            size = image_size(graph)
             if size not in batches:
                 drawn = minibatch(data, size, batch, seed=seed)
                 batches[size] = Split(drawn.images.to(device), drawn.labels.to(device))
@@ -249,24 +255,6 @@ class TorchBackend:
             return {name: tensor.detach().cpu().numpy() for name, tensor in outputs.items()}
 
         return run
-
-
-def _settings(given: Mapping[str, Any]) -> Settings:
-    try:
-        return Settings.model_validate(dict(given))
-    except ValidationError as error:
-        lines = [f"`{'.'.join(map(str, one['loc']))}`: {one['msg'].lower()}" for one in error.errors()]
-        raise fail("A1109", f"these settings cannot be: {'; '.join(lines)}") from None
-
-
-def _image_size(graph: Graph) -> tuple[int, ...]:
-    kinds = [infer(graph)[number] for number in graph.inputs.values()]
-    if len(kinds) != 1 or kinds[0].rank != 3:
-        raise fail(
-            "A1103",
-            f"`{graph.name}` must take one image [C, H, W], it takes {', '.join(map(str, kinds))}",
-        )
-    return kinds[0].shape
 
 
 def _check_classes(graph: Graph, classes: int, source: str) -> None:

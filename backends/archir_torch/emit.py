@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from archir.errors import ArchError, fail, listed
 from archir.ir.graph import Graph, Node, NodeId, rebuild
+from archir.ir.names import require_names
 from archir.ir.typing import Types, infer
 from archir.ops.activation import Identity
 from archir.ops.calibration import AsGate, AsKernel
@@ -33,7 +34,7 @@ _IMPORTS = {
 
 
 def emit(graph: Graph) -> str:
-    """The Python source of a graph without choices. Raises ArchError for what cannot be lowered (A0901, A0904).
+    """The Python source of a graph without choices. Raises ArchError for what cannot be lowered (A0901, A0904, A0908).
 
     The last class is the network; `load` gives it the weights of a safetensors file, and the file can be run.
     """
@@ -81,7 +82,11 @@ def needed(name: str, texts: Mapping[str, str]) -> list[str]:
 
 
 def prepared(graph: Graph) -> tuple[Graph, Types]:
-    """A graph as it is written, without what does nothing or stands for other operations; its types."""
+    """A graph as it is written, without what does nothing or stands for other operations; its types.
+
+    All that is written of it are names that were looked at, and constants.
+    """
+    require_names(graph)
     problems = supports(graph)
     if problems:
         raise ArchError(*problems)

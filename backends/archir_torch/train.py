@@ -9,39 +9,39 @@ from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
+from archir.settings import Count, NonNegative, Positive, Seed
+from archir.settings import Settings as Checked
 from archir_torch import checkpoint
 from archir_torch.data import Data, Split
 from archir_torch.engine import distributed, loop
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
 from archir_torch.engine.norms import synchronise
-from archir_torch.engine.settings import Augment, Optimizer
+from archir_torch.engine.settings import MOST_LR, Augment, Momentum, Optimizer
 from archir_torch.engine.state import State
 
 
-class Settings(BaseModel):
+class Settings(Checked):
     """How a network is trained; learning rates fall from `lr` along a cosine, after a linear warm-up."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    epochs: int = Field(20, ge=1)
-    batch: int = Field(64, ge=1)
+    epochs: Count = 20
+    batch: Count = 64
     optimizer: Literal["adamw", "sgd"] = "adamw"
-    lr: float = Field(2e-3, gt=0)
-    momentum: float = Field(0.9, ge=0, lt=1)
-    weight_decay: float = Field(0.01, ge=0)
+    lr: float = Field(2e-3, gt=0, le=MOST_LR)
+    momentum: Momentum = 0.9
+    weight_decay: NonNegative = 0.01
     schedule: Literal["cosine", "constant"] = "cosine"
-    warmup_epochs: float = Field(1, ge=0)
+    warmup_epochs: NonNegative = 1
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    clip: float | None = Field(5.0, gt=0)
+    clip: Positive | None = 5.0
     precision: Literal["auto", "float32", "bf16"] = "auto"
     augment: bool = True
     flip: bool = False
-    seed: int = 0
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)

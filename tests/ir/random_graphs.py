@@ -27,14 +27,16 @@ labels = st.one_of(st.integers(-3, 40), st.sampled_from(["conv3", "skip", "true"
 
 
 @st.composite
-def choices(draw: Any, most: int = 4) -> dict[str, Decision]:
+def choices(draw: Any, most: int = 4, odd: bool = True) -> dict[str, Decision]:
     """Choices, each active under a condition on earlier ones."""
     decisions: dict[str, Decision] = {}
     for i in range(draw(st.integers(1, most))):
         alternatives = tuple(draw(st.lists(labels, min_size=1, max_size=3, unique_by=str)))
         take = draw(st.none() | st.integers(1, len(alternatives)))
-        tags = draw(st.frozensets(st.sampled_from(["op", "stage", "a b"]), max_size=2))
-        path = draw(st.sampled_from([f"layer[{i}].op", f"c{i}", f"odd name {i}", f"case.{i}"]))
+        tags = draw(st.frozensets(st.sampled_from(["op", "stage", "a b" if odd else "a_b"]), max_size=2))
+        path = draw(
+            st.sampled_from([f"layer[{i}].op", f"c{i}", f"odd name {i}" if odd else f"even[{i}][0].x", f"case.c{i}"])
+        )
         active = draw(conditions([decision.choice for decision in decisions.values()]))
         decisions[path] = Decision(Choice(path, alternatives, i, take, tags), active)
     return decisions
@@ -89,10 +91,10 @@ def operations(draw: Any, decisions: dict[str, Decision]) -> tuple[Op, int]:
 
 
 @st.composite
-def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4) -> Graph:
-    """A graph that verifies."""
-    graph = Graph(draw(st.sampled_from(["tiny", "a net", "case"])))
-    graph.decisions = draw(choices(most_choices))
+def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4, odd: bool = True) -> Graph:
+    """A graph that verifies; `odd` ones may have names that no file gives."""
+    graph = Graph(draw(st.sampled_from(["tiny", "a net" if odd else "a_net", "case"])))
+    graph.decisions = draw(choices(most_choices, odd))
     types = {}
     for i, dims in enumerate(draw(st.lists(st.sampled_from([(8,), (2, 4), (2, 2, 2)]), min_size=1, max_size=2))):
         op: Op = Input(f"x{i}", dims)
@@ -108,13 +110,14 @@ def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4) -> Graph:
         except RuleError:
             continue
         if isinstance(op, Linear | Dropout):
-            scopes = [f"block.layer[{i}]", f"odd {i}", f"net.{i}"]
+            scopes = [f"block.layer[{i}]", f"odd {i}" if odd else f"even[{i}]", f"net.n{i}"]
             same = [graph[n].scope for n in graph if graph[n].op == op and graph.operands(n) == tuple(operands)]
             scope = draw(st.sampled_from(same or scopes))
         else:
             scope = draw(st.sampled_from(["", "block.relu", "block", "net.a"]))
         types[graph.add(Node(op, scope=scope), *operands)] = type_
-    for name in draw(st.lists(st.sampled_from(["y", "aux", "an output"]), min_size=1, max_size=2, unique=True)):
+    outputs = ["y", "aux", "an output" if odd else "an_output"]
+    for name in draw(st.lists(st.sampled_from(outputs), min_size=1, max_size=2, unique=True)):
         graph.outputs[name] = draw(st.sampled_from(sorted(types, reverse=True)))
     graph.blocks = {"block": "residual", "net": "stem", "block.layer[1]": "layer"}
     needed = needs(graph)
@@ -123,9 +126,9 @@ def graphs(draw: Any, most_nodes: int = 14, most_choices: int = 4) -> Graph:
 
 
 @st.composite
-def annotated(draw: Any) -> Graph:
+def annotated(draw: Any, odd: bool = True) -> Graph:
     """A graph with constraints and parameters."""
-    graph = draw(graphs())
+    graph = draw(graphs(odd=odd))
     known = [decision.choice for decision in graph.decisions.values()]
     texts = st.sampled_from(["", "depth <= 3", 'a "quoted"\nline', "\u2028\x00é"])
     for word in draw(st.lists(st.sampled_from(["where", "require"]), max_size=2)):
@@ -136,7 +139,7 @@ def annotated(draw: Any) -> Graph:
         relation = draw(st.sampled_from(["<", "<=", ">", ">=", "==", "!="]))
         bound = Constraint(draw(conditions(known)), "require", draw(texts), cost=cost, relation=relation, limit=limit)
         graph.constraints.append(bound)
-    names = st.sampled_from(["channels", "form", "π", "a b"])
+    names = st.sampled_from(["channels", "form", *(["π", "a b"] if odd else [])])
     graph.parameters = draw(st.dictionaries(names, varied(known, parameters), max_size=3))
     return graph
 

@@ -24,12 +24,16 @@ def test_what_toml_says_is_taken() -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "message"),
     [
-        (Optimizer, {"lr": "0.1"}, "`lr`: input should be a valid number"),
+        (Optimizer, {"lr": "0.1"}, "`lr` is '0.1': it should be a valid number"),
         (Optimizer, {"momentm": 0.9}, "there is no `momentm`\n  hint: did you mean `momentum`"),
-        (Optimizer, {"kind": "rmsprop"}, "`kind`: input should be 'sgd', 'adam' or 'adamw'"),
-        (Training, {"epochs": 0, "batch": 1.5}, "`epochs`: .*greater than or equal to 1; `batch`: .*valid integer"),
-        (Training, {"ema": 1.0}, "`ema`: input should be less than 1"),
-        (Augment, {"cutout": -1}, "`cutout`: input should be greater than or equal to 0"),
+        (Optimizer, {"kind": "rmsprop"}, "`kind` is 'rmsprop': it should be 'sgd', 'adam' or 'adamw'"),
+        (
+            Training,
+            {"epochs": 0, "batch": 1.5},
+            r"`epochs` is 0: .*or equal to 1\n.*`batch` is 1.5: .*valid integer",
+        ),
+        (Training, {"ema": 1.0}, "`ema` is 1.0: it should be less than 1"),
+        (Augment, {"cutout": -1}, "`cutout` is -1: it should be greater than or equal to 0"),
     ],
 )
 def test_what_cannot_be_is_said(kind: Any, given: dict[str, Any], message: str) -> None:

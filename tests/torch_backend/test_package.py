@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import random
+import re
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +21,7 @@ import archir
 from archir import certificates
 from archir.cli import main
 from archir.errors import ArchError
+from archir.files import sha256
 from archir_torch import BACKEND as TORCH
 from archir_torch import package
 from archir_torch.package import Form
@@ -71,7 +77,7 @@ def test_a_package_of_aotinductor(tmp_path: Path) -> None:
     """One network through the compiler, which takes its time; where there is none, that is what is said."""
     path = tmp_path / "small.pt2"
     assert written(path, "aot").relative <= 1e-4
-    assert TORCH.look(path).differences["torch CPU"] <= 1e-4
+    assert TORCH.look(path, trust=sha256(path)).differences["torch CPU"] <= 1e-4
     assert sorted(one.name for one in tmp_path.iterdir()) == ["small.pt2", "small.pt2.json"]
 
 
@@ -94,9 +100,10 @@ def test_a_module_stays_in_its_mode(tmp_path: Path) -> None:
 
 
 def test_what_was_not_changed_is_as_certified(exported: Path) -> None:
-    found = TORCH.look(exported)
+    found = TORCH.look(exported, trust=sha256(exported).upper())
     assert found.files == ("small.pt2",)
     assert found.differences["torch CPU"] <= 1e-5
+    assert TORCH.look(exported).differences == {}
     assert found.certificate["model"]["form"] == "exported"
 
 
@@ -127,20 +134,142 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
 
     monkeypatch.setattr("archir_torch.certificate.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*computes something else"):
-        TORCH.look(exported)
+        TORCH.look(exported, trust=sha256(exported))
     monkeypatch.setattr("archir_torch.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
         written(exported)
 
 
-@pytest.mark.parametrize("changes", [{"form": "x"}, {"inputs": None}, {"inputs": {"image": {"shape": "x"}}}])
-def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
-    content = json.loads(certificates.beside(exported).read_text())
+def resealed(path: Path, **changes: Any) -> None:
+    """A certificate that fits its package, and says something else of the model: anybody can make one."""
+    content = json.loads(certificates.beside(path).read_text())
     content.pop("sha256")
+    content["files"] = {path.name: certificates.facts(path)}
     content["model"] |= changes
-    certificates.write(exported, content)
+    certificates.write(path, content)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"form": "x"}, {"form": []}, {"inputs": None}, {"inputs": {}}, {"inputs": {"image": {"shape": "x"}}},
+        {"inputs": {"image": {"shape": [1, 8, 10**8], "dtype": "f32"}}},
+        {"inputs": {"image": {"shape": [1, 8, True], "dtype": "f32"}}},
+        {"inputs": {"image": {"shape": [1, 8, 8], "dtype": "f8"}}},
+    ],
+)  # fmt: skip
+def test_certificates_of_something_else(exported: Path, changes: dict[str, Any]) -> None:
+    resealed(exported, **changes)
     with pytest.raises(ArchError, match="A0917"):
         TORCH.look(exported)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"form": "aot"},
+        {"metadata": {"net": "other"}},
+        {"inputs": {"image": {"shape": [1, 8, 9], "dtype": "f32"}}},
+        {"inputs": {"image": {"shape": [1, 8, 8], "dtype": "f16"}}},
+    ],
+)
+def test_certificates_of_other_packages(exported: Path, changes: dict[str, Any]) -> None:
+    resealed(exported, **changes)
+    with pytest.raises(ArchError, match="A0919"):
+        TORCH.look(exported)
+
+
+class Runs:
+    """Unpickled, it writes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+def rezipped(path: Path, change: Callable[[dict[str, bytes]], Any], method: int = zipfile.ZIP_STORED) -> None:
+    """A package with other parts, and a certificate that fits it."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    change(parts)
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    resealed(path)
+
+
+def test_a_forged_package_runs_nothing(exported: Path) -> None:
+    """Pickles where torch unpickles without asking, and where it would evaluate text, behind a seal that fits."""
+    mark = exported.with_name("mark")
+    evil = io.BytesIO()
+    torch.save(Runs(mark), evil)
+    expression = json.dumps(f"__import__('pathlib').Path({str(mark)!r}).touch()")
+
+    def symbolic(parts: dict[str, bytes]) -> None:
+        text = parts["small/models/model.json"].decode()
+        found = re.sub(r'"expr_str": "[^"]*"', lambda _: f'"expr_str": {expression}', text)
+        assert found != text
+        parts["small/models/model.json"] = found.encode()
+
+    def sample(parts: dict[str, bytes]) -> None:
+        parts["small/data/sample_inputs/model.pt"] = evil.getvalue()
+
+    def weight(parts: dict[str, bytes]) -> None:
+        name = "small/data/weights/model_weights_config.json"
+        parts[name] = parts[name].replace(b'"use_pickle": false', b'"use_pickle": true')
+        parts["small/data/weights/weight_0"] = evil.getvalue()
+
+    def constant(parts: dict[str, bytes]) -> None:
+        entry = {"path_name": "constant_0", "is_param": False, "use_pickle": True, "tensor_meta": None}
+        parts["small/data/constants/model_constants_config.json"] = json.dumps({"config": {"c": entry}}).encode()
+        parts["small/data/constants/constant_0"] = evil.getvalue()
+
+    whole = exported.read_bytes()
+    for forged in (symbolic, sample, weight, constant):
+        exported.write_bytes(whole)
+        rezipped(exported, forged)
+        done = CliRunner().invoke(main, ["verify", str(exported)])
+        assert "not loaded" in done.output or "A0919" in done.stderr
+        assert not mark.exists()
+        refused = CliRunner().invoke(main, ["verify", str(exported), "--trust", hashlib.sha256(whole).hexdigest()])
+        assert refused.exit_code == 1
+        assert not mark.exists()
+    exported.write_bytes(whole)
+    rezipped(exported, weight)
+    assert "pickled" in CliRunner().invoke(main, ["verify", str(exported)]).stderr
+
+
+def test_what_is_no_package(exported: Path) -> None:
+    whole = exported.read_bytes()
+    changes: list[Callable[[dict[str, bytes]], Any]] = [
+        dict.clear,
+        lambda parts: parts.update({"../out": b""}),
+        lambda parts: parts.update({"small/../../out": b""}),
+        lambda parts: parts.update({"other/part": b""}),
+        lambda parts: parts.update({"small/a\\b": b""}),
+        lambda parts: parts.update({"small/\x1b[2J": b""}),
+        lambda parts: parts.update({"small/models/model.json": b"[" * 100_000}),
+        lambda parts: parts.update({"small/models/model.json": b"{}"}),
+        lambda parts: parts.update({"small/extra/archir.json": b"[]"}),
+        lambda parts: parts.update({"small/data/weights/weight_0": b""}),
+        lambda parts: parts.pop("small/extra/archir.json"),
+    ]
+    for change in changes:
+        exported.write_bytes(whole)
+        rezipped(exported, change)
+        with pytest.raises(ArchError, match="A0919"):
+            TORCH.look(exported)
+    exported.write_bytes(whole)
+    rezipped(exported, lambda parts: None, zipfile.ZIP_DEFLATED)
+    with pytest.raises(ArchError, match=r"A0919.*is packed"):
+        TORCH.look(exported)
+    for data in (b"", b"PK\5\6" + b"\xff" * 18, whole[:-10], random.Random(0).randbytes(5000)):
+        exported.write_bytes(data)
+        resealed(exported)
+        with pytest.raises(ArchError, match="A0919"):
+            TORCH.look(exported)
 
 
 def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,7 +317,12 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "a graph of torch.export; largest difference to torch" in done.output
     done = CliRunner().invoke(main, ["verify", "net.pt2"])
     assert "net: small\n" in done.output
+    assert "not loaded" in done.output
+    done = CliRunner().invoke(main, ["verify", "net.pt2", "--trust", sha256(Path("net.pt2"))])
     assert "torch CPU: largest relative difference" in done.output
+    assert "A0920" in CliRunner().invoke(main, ["verify", "net.pt2", "--trust", "0" * 64]).stderr
+    assert CliRunner().invoke(main, ["verify", "net.pt2", "--trust", "0" * 63]).exit_code == 2
+    assert CliRunner().invoke(main, ["verify", "net.onnx", "--trust", "0" * 64]).exit_code == 2
     assert CliRunner().invoke(main, ["verify", "net.pt2", "--on", "cuda"]).exit_code == 1
     assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported", "-o", "net.zip"]).exit_code == 2
     assert CliRunner().invoke(main, ["compile", "small.arch", "--to", "exported"]).exit_code == 2

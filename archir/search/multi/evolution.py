@@ -13,7 +13,7 @@ from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
 from archir.search.multi.variation import crossed, mutated
 from archir.search.space import Space
-from archir.settings import Settings
+from archir.settings import Amount, Count, Settings
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "regularised": {
@@ -39,24 +39,24 @@ class EvolutionOptions(Settings):
 
     objective: str = "accuracy:max"
     preset: Literal["regularised", "spos", "ofa"] = "regularised"
-    population: int = Field(ge=1)
+    population: Count
     """Drawn at first."""
     survival: Literal["young", "best"]
     """Who may have children: the last that were tried, or the best."""
-    parents: int = Field(ge=1)
+    parents: Count
     """How many of them."""
-    tournament: int = Field(ge=1)
+    tournament: Count
     """A parent is the best of so many, drawn with repetition."""
-    mutations: int = Field(ge=0)
+    mutations: Amount
     """Children of one parent in a generation."""
-    crossovers: int = Field(ge=0)
+    crossovers: Amount
     """Children of two. What of both cannot be found is drawn."""
     probability: Annotated[float, Field(gt=0, le=1)] | None
     """With which each choice is drawn anew in a mutation; without one, a single choice is changed."""
-    generations: int | None = Field(default=None, ge=1)
+    generations: Count | None = None
     """With the first one. The search ends after so many, or so many `trials`."""
-    trials: int | None = Field(default=None, ge=1)
-    tries: int = Field(default=10, ge=1)
+    trials: Count | None = None
+    tries: Count = 10
     """How often mutation and crossover are tried per child wanted, before they give up."""
 
     @model_validator(mode="before")

@@ -5,22 +5,20 @@ from __future__ import annotations
 from math import ceil
 from typing import Annotated
 
-from pydantic import Field
-
 from archir.errors import fail
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Search
 from archir.search.space import MOST_LISTED, Space
-from archir.settings import Many, Settings
+from archir.settings import Count, Many, Settings
 
 
 class ExhaustiveOptions(Settings):
     """How many architectures a space may have, and how many are asked at a time."""
 
     objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
-    most: int = Field(default=MOST_LISTED, ge=1)
-    batch: int = Field(default=16, ge=1)
+    most: Count = MOST_LISTED
+    batch: Count = 16
 
 
 @strategy("exhaustive", ExhaustiveOptions)

@@ -14,18 +14,18 @@ from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
 from archir.search.space import Space
-from archir.settings import Settings
+from archir.settings import MOST, Count, Settings
 
 
 class HalvingOptions(Settings):
     """How many begin, and how many rungs there are."""
 
     objective: str = "accuracy:max"
-    population: int = Field(default=27, ge=1)
+    population: Count = 27
     """Drawn for the first rung."""
-    eta: int = Field(default=3, ge=2)
+    eta: int = Field(default=3, ge=2, le=MOST)
     """One in so many goes on to the next rung, with so many times the budget."""
-    rungs: int = Field(default=4, ge=1)
+    rungs: int = Field(default=4, ge=1, le=64)
     """The last one has the full budget."""
     brackets: bool = False
     """Whether, after this one, others follow that have a rung less each, and for about the same budget fewer

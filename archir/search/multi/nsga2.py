@@ -15,23 +15,23 @@ from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
 from archir.search.multi.variation import crossed, mutated
 from archir.search.space import Space
-from archir.settings import Many, Settings
+from archir.settings import MOST, Count, Many, Settings
 
 
 class Nsga2Options(Settings):
     """Sizes and probabilities; those of the paper where it has some (section IV)."""
 
     objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max", "macs:min")
-    population: int = Field(default=100, ge=2)
+    population: int = Field(default=100, ge=2, le=MOST)
     """How many survive, and how many children they have in a generation."""
     crossover: float = Field(default=0.9, ge=0, le=1)
     """The part of the children that have two parents."""
     probability: Annotated[float, Field(gt=0, le=1)] | None = None
     """With which each choice of a child is drawn anew; by default, one of its choices is on average."""
-    generations: int | None = Field(default=250, ge=1)
+    generations: Count | None = 250
     """With the first one. The search ends after so many, or so many `trials`."""
-    trials: int | None = Field(default=None, ge=1)
-    tries: int = Field(default=10, ge=1)
+    trials: Count | None = None
+    tries: Count = 10
     """How often a child is tried, before one is drawn instead."""
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from math import ceil
 from typing import Annotated
 
-from pydantic import Field
-
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Search
 from archir.search.space import Space
-from archir.settings import Many, Settings
+from archir.settings import Count, Many, Settings
 
 
 class RandomOptions(Settings):
     """How many are drawn, and how many of them at a time."""
 
     objectives: Annotated[tuple[str, ...], Many] = ("accuracy:max",)
-    trials: int = Field(default=100, ge=1)
-    batch: int = Field(default=16, ge=1)
+    trials: Count = 100
+    batch: Count = 16
 
 
 @strategy("random", RandomOptions)

@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.settings import Many, Settings, parsed
+from archir.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings, parsed
 
 __all__ = ["Augment", "Many", "Optimizer", "Settings", "Training", "parsed"]
+
+MOST_LR = 1000.0
+Momentum = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Optimizer(Settings):
@@ -19,45 +22,45 @@ class Optimizer(Settings):
     """
 
     kind: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float = Field(default=0.025, gt=0)
-    momentum: float = Field(default=0.9, ge=0, lt=1)
+    lr: float = Field(default=0.025, gt=0, le=MOST_LR)
+    momentum: Momentum = 0.9
     nesterov: bool = False
-    betas: Annotated[tuple[float, float], Many] = (0.9, 0.999)
-    weight_decay: float = Field(default=0.0, ge=0)
+    betas: Annotated[tuple[Momentum, Momentum], Many] = (0.9, 0.999)
+    weight_decay: NonNegative = 0.0
     decay_norms: bool = False
     """Whether norms, biases and other vectors decay as well."""
-    clip: float | None = Field(default=None, gt=0)
+    clip: Positive | None = None
     """The largest norm of all gradients together."""
     schedule: Literal["cosine", "linear", "step", "constant"] = "cosine"
     schedule_by: Literal["step", "epoch"] = "step"
-    lr_min: float = Field(default=0.0, ge=0)
-    warmup_epochs: float = Field(default=0.0, ge=0)
-    milestones: Annotated[tuple[float, ...], Many] = ()
-    gamma: float = Field(default=0.1, gt=0)
+    lr_min: float = Field(default=0.0, ge=0, le=MOST_LR)
+    warmup_epochs: NonNegative = 0.0
+    milestones: Annotated[tuple[NonNegative, ...], Many] = ()
+    gamma: Positive = 0.1
 
 
 class Augment(Settings):
     """What is done to the images of a batch; 0 and false leave it out. Zeros, the mean colour, come in from outside."""
 
-    shift: int = Field(default=0, ge=0)
+    shift: Amount = 0
     """Pixels by which an image is shifted at most, up or down and left or right: a crop of the padded image."""
     flip: bool = False
     """Half of the images are mirrored, left to right."""
-    cutout: int = Field(default=0, ge=0)
+    cutout: Amount = 0
     """Side in pixels of a square of zeros (DeVries and Taylor 2017)."""
-    mixup: float = Field(default=0.0, ge=0)
+    mixup: NonNegative = 0.0
     """The alpha of mixup (Zhang et al. 2018)."""
-    cutmix: float = Field(default=0.0, ge=0)
+    cutmix: NonNegative = 0.0
     """The alpha of CutMix (Yun et al. 2019). With both, each batch has one of the two, drawn evenly."""
 
 
 class Training(Settings):
     """How long and how something is trained."""
 
-    epochs: int = Field(default=20, ge=1)
-    batch: int = Field(default=64, ge=1)
+    epochs: Count = 20
+    batch: Count = 64
     """Images in a step of one process."""
-    accumulate: int = Field(default=1, ge=1)
+    accumulate: Count = 1
     """Parts in which a process takes its batch, one after the other, to save memory."""
     precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
     """`auto` is bf16 on a GPU that has it, and float32 elsewhere."""
@@ -70,6 +73,6 @@ class Training(Settings):
     """Whether the statistics of batch norms are those of the batches of all processes together."""
     sharding: Literal["none", "full"] = "none"
     """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
-    checkpoint_minutes: float | None = Field(default=None, ge=0)
+    checkpoint_minutes: NonNegative | None = None
     """Checkpoints are written after each epoch, and after so many minutes inside one."""
-    seed: int = 0
+    seed: Seed = 0

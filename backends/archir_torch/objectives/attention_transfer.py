@@ -19,6 +19,7 @@ from archir.build.files import read
 from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
+from archir.settings import NonNegative
 from archir_torch.data import Data
 from archir_torch.engine.settings import Settings
 from archir_torch.module import Network, lower
@@ -37,7 +38,7 @@ class TransferSettings(Settings):
     parameters: dict[str, Any] = Field(default_factory=dict)
     stages: tuple[str, ...] = Field(("stage1", "stage2", "stage3"), min_length=1, strict=False)
     teacher_stages: tuple[str, ...] | None = Field(None, strict=False)
-    weight: float = Field(1e3, ge=0)
+    weight: NonNegative = 1e3
     form: Literal["squares", "eq6"] = "squares"
 
     @model_validator(mode="after")

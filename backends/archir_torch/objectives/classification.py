@@ -11,6 +11,7 @@ from torch import Tensor
 
 from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
+from archir.settings import NonNegative
 from archir_torch.data import Data
 from archir_torch.engine.settings import Settings
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
@@ -23,7 +24,7 @@ class ClassificationSettings(Settings):
     """`label_smoothing` is the part of probability that all classes share; `auxiliary` the weight of that output."""
 
     label_smoothing: float = Field(0.0, ge=0, lt=1)
-    auxiliary: float = Field(0.0, ge=0)
+    auxiliary: NonNegative = 0.0
 
 
 class Classification(Objective):

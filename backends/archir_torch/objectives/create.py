@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from archir.errors import fail, listed, suggest
+from archir.errors import ArchError, fail, listed, suggest
+from archir.settings import Where
 from archir_torch.engine.settings import parsed
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.objectives.classification import Classification
@@ -27,11 +29,30 @@ def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None
 
     Raises ArchError: A1901 (there is no such objective), A1109 (settings it cannot have).
     """
+    kind = _named(name)
+    return kind(parsed(kind.model, settings), folder)
+
+
+def check(given: Mapping[str, Any], whose: str, where: Where) -> None:
+    """Raise what `create` would of the `kind` and the settings of an objective, and where they are written."""
+    settings = {key: value for key, value in given.items() if key not in ("kind", "phase")}
+    try:
+        model = _named(str(given.get("kind", "classification"))).model
+    except ArchError as error:
+        raise ArchError(*(replace(one, span=where(("kind",))) for one in error.diagnostics)) from None
+    parsed(model, settings | (dict.fromkeys(_TEACHER, "") if "phase" in given else {}), whose, where)
+
+
+_TEACHER = ("teacher", "weights")
+"""What an objective is told of the network that an earlier phase trained."""
+
+
+def _named(name: str) -> type[Objective]:
     kind = _imported(name) if ":" in name else OBJECTIVES.get(name)
     if kind is None:
         hint = suggest(name, OBJECTIVES) or f"objectives are {listed(list(OBJECTIVES))}, or MODULE:CLASS"
         raise fail("A1901", f"there is no objective `{name}`", None, hint)
-    return kind(parsed(kind.model, settings), folder)
+    return kind
 
 
 def _imported(name: str) -> type[Objective]:

@@ -8,15 +8,17 @@ space = "darts.arch:darts"          # beside the recipe
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field
 
-from archir.errors import Source, Span, fail, suggest
+from archir import toml
+from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.settings import MOST, MOST_THREADS, Amount, Seed
+from archir.toml import Document
 from archir_torch.engine.settings import Augment, Many, Optimizer, Settings, Training, parsed
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
@@ -26,12 +28,12 @@ class DataSettings(Settings):
     """Which images. `source` is what `archir_torch.data.load` takes."""
 
     source: str = "digits"
-    limit: int | None = Field(default=None, ge=2)
+    limit: int | None = Field(default=None, ge=2, le=10**12)
     """At most so many images of the training part, and of the held-out part."""
-    classes: int | None = Field(default=None, ge=2)
+    classes: int | None = Field(default=None, ge=2, le=MOST)
     """So many classes, drawn by the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """The part of the training images that weights see in a search; architecture parameters see the others."""
+    """The part of the training images that weights see in a search; what chooses sees the others."""
     augment: Augment = Augment()
 
 
@@ -53,7 +55,7 @@ class SkipLimit(Settings):
     2019, DARTS+, section 3.2). A cell is what comes before the first point of a choice's path."""
 
     labels: Annotated[tuple[str, ...], Many] = ("skip_connect",)
-    most: int = Field(default=2, ge=0)
+    most: Amount = 2
     stop: bool = False
     """Whether the search stops as soon as more would be derived."""
 
@@ -93,93 +95,92 @@ class Phase(Settings):
     options: dict[str, Any] = Field(default_factory=dict)
 
 
+def _some(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+    if not phases:
+        raise ValueError("a search has at least one phase")
+    return phases
+
+
 class Recipe(Settings):
     """A search."""
 
     space: str
     """The file of the space, from the folder of the recipe, and maybe `:net`."""
     title: str = ""
-    seed: int = 0
+    seed: Seed = 0
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()
-    phase: Annotated[tuple[Phase, ...], Field(strict=False, min_length=1)]
-    threads: int | None = Field(default=None, ge=1)
+    phase: Annotated[tuple[Phase, ...], Many, AfterValidator(_some)]
+    threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
     """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
     same to the bit for the same number."""
     export: bool = True
     """Whether the last network that was trained is written as ONNX, and verified."""
-    opset: int | None = None
+    opset: int | None = Field(default=None, ge=1, le=MOST)
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Recipe:
-        known: list[str] = []
-        for phase in self.phase:
-            for what, name in phase.start:
-                if name is not None and name not in known:
-                    problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
-                    raise ValueError(f"{problem}{f'; {hint}' if (hint := suggest(name, known)) else ''}")
-            if phase.name in known:
-                raise ValueError(f"two phases are named `{phase.name}`")
-            known.append(phase.name)
-        return self
+    def data_of(self, phase: Phase) -> DataSettings:
+        """The images of a phase: what its own settings leave out is as the recipe's say."""
+        own = phase.data
+        if own is None:
+            return self.data
+        return self.data.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
-def read(path: Path) -> tuple[Recipe, str]:
-    """The recipe of a file, and its text. Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be)."""
+@dataclass(frozen=True)
+class Written:
+    """A recipe, and the text that it is written in."""
+
+    recipe: Recipe
+    document: Document
+
+
+def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
+    """The recipe of a file, some of whose settings are replaced (see `archir.toml.overridden`).
+
+    Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
+    """
     try:
         text = path.read_text("utf-8")
     except (OSError, ValueError) as error:
         raise fail("A2201", f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(text, str(path)), text
+    return parse(text, str(path), overrides)
 
 
-def parse(text: str, name: str = "<recipe>") -> Recipe:
-    """The recipe of a text. Raises ArchError (A2201, A1109)."""
-    try:
-        given = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise fail("A2201", f"this is no TOML: {_message(error)}", _place(text, name, error)) from None
-    return made(given)
+def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None = None) -> Written:
+    """The recipe of a text. Raises ArchError (A2201, A1109) with everything that is wrong, and where."""
+    document = toml.read(text, name, "A2201")
+    found = _made(document)  # an override mends no recipe
+    if overrides:
+        document = toml.overridden(document, overrides, "A1109")
+        found = _made(document)
+    return Written(found, document)
 
 
-def made(given: Mapping[str, Any]) -> Recipe:
-    """The recipe of what TOML says. Raises ArchError (A1109) with everything that is wrong, by the phases' names."""
-    phases = given.get("phase")
-    for phase in phases if isinstance(phases, list) else []:
-        if isinstance(phase, dict):
-            parsed(Phase, phase, f"phase `{phase.get('name', '?')}`: ")
-    return parsed(Recipe, given)
+def _made(document: Document) -> Recipe:
+    def whose(path: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
+        match path:
+            case ("phase", int(number), _, *_):
+                return f"phase `{document.data['phase'][number].get('name', number + 1)}`: ", path[2:]
+        return "", path
+
+    recipe = parsed(Recipe, document.data, whose, document.span)
+    _check_order(recipe, document)
+    return recipe
 
 
-def with_overrides(given: Mapping[str, Any], overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Settings with some of them replaced: `data.source`, or `search.training.epochs` for the phase `search`."""
-    changed = dict(given)
-    for key, value in overrides.items():
-        target: Any = changed
-        *parents, last = key.split(".")
-        phases = {phase["name"]: phase for phase in changed.get("phase", [])}
-        for position, part in enumerate(parents):
-            target = phases[part] if position == 0 and part in phases else target.setdefault(part, {})
-        target[last] = _value(value)
-    return changed
-
-
-def _value(text: str) -> Any:
-    """A value as TOML has them; text that is none is a string."""
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
-
-
-def _message(error: tomllib.TOMLDecodeError) -> str:
-    return re.sub(r" \(at .*\)$", "", str(error))
-
-
-def _place(text: str, name: str, error: tomllib.TOMLDecodeError) -> Span | None:
-    found = re.search(r"\(at line (\d+), column (\d+)\)$", str(error))
-    if found is None:
-        return None
-    line, column = map(int, found.groups())
-    start = sum(len(part) for part in text.splitlines(keepends=True)[: line - 1]) + column - 1
-    return Span(Source(name, text), start, min(len(text), start + 1))
+def _check_order(recipe: Recipe, document: Document) -> None:
+    """Raise ArchError (A1109) for phases of one name, and for those that start from what is no earlier one."""
+    problems = []
+    known: list[str] = []
+    for number, phase in enumerate(recipe.phase):
+        for what, name in phase.start:
+            if name is not None and name not in known:
+                problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
+                span = document.span(("phase", number, "start", what))
+                problems.append(Diagnostic("A1109", problem, span, suggest(name, known)))
+        if phase.name in known:
+            span = document.span(("phase", number, "name"))
+            problems.append(Diagnostic("A1109", f"two phases are named `{phase.name}`", span))
+        known.append(phase.name)
+    if problems:
+        raise ArchError(*problems)

@@ -14,9 +14,9 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
+from archir import backends
+from archir.errors import ArchError, Interrupted, fail
 from archir.ir.serial import from_json, to_json
-from archir.ir.typing import infer
 from archir.runs import Run, Trial, environment
 from archir.runs.phase import Phase as PhaseRecord
 from archir.search.space import Space
@@ -26,12 +26,14 @@ from archir_torch.engine import distributed, loop
 from archir_torch.engine.loop import Row, Watch
 from archir_torch.engine.settings import parsed
 from archir_torch.engine.signals import interruptions
+from archir_torch.inputs import image_size
 from archir_torch.keeper import PhaseKeeper
-from archir_torch.search import results
+from archir_torch.objectives.create import check as check_objective
+from archir_torch.search import division, results
 from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
-from archir_torch.search.recipe import DataSettings, Phase, Recipe, parse, read, with_overrides
-from archir_torch.search.recipe import made as made_recipe
+from archir_torch.search.opened import opened
+from archir_torch.search.recipe import DataSettings, Phase, Recipe, Written, parse, read
 from archir_torch.search.spaces import files_of, load_space
 from archir_torch.strategies.trials import TrialOptions
 
@@ -57,29 +59,58 @@ def begin(
     path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None
 ) -> Search:  # fmt: skip
     """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
-    recipe, text = read(path)
-    recipe = _overridden(text, overrides)
-    files: dict[str, str] = {}
+    written = read(path, overrides)
+    recipe, blamed = written.recipe, written.document.blamed
+    with blamed("opset"):
+        if problems := backends.get("onnx").problems(**({} if recipe.opset is None else {"opset": recipe.opset})):
+            raise ArchError(*problems)
     spaces: dict[str, Space] = {}
-    for phase in recipe.phase:
-        kind = kind_of(phase)
-        options = parsed(kind.options, phase.options)
-        files |= files_of(phase.space or recipe.space, path.parent)
-        space = space_of(recipe, phase, path.parent, spaces)
-        if isinstance(options, TrialOptions):
-            options.workers(executor)
-            if options.where:
-                space.where(options.where).prove()
+    files: dict[str, str] = {}
+    for number, phase in enumerate(recipe.phase):
+        with blamed("phase", number, "space") if phase.space else blamed("space"):
+            files |= files_of(phase.space or recipe.space, path.parent)
+            space = space_of(recipe, phase, path.parent, spaces)
+        _check(written, number, space, executor)
+    _check_executor(recipe, executor)
+    division.check(written)
     first = recipe.phase[0]
-    loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent, spaces))
+    with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
+        loaded = _loaded({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
     inputs = {
-        RECIPE: text,
+        RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
         **{f"{SPACE}/{name}": content for name, content in files.items()},
     }
     facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
+
+
+def _check(written: Written, number: int, space: Space, executor: str | None) -> None:
+    """Raise ArchError for what a phase names and is not there."""
+    phase, document = written.recipe.phase[number], written.document
+    whose = f"phase `{phase.name}`: "
+    with document.blamed("phase", number, "strategy"):
+        kind = kind_of(phase)
+    options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
+    check_objective(phase.objective, whose, document.at("phase", number, "objective"))
+    for position, also in enumerate(phase.also):
+        check_objective(also, whose, document.at("phase", number, "also", position))
+    for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
+        with document.blamed("phase", number, key):
+            opened(space, patterns)
+    if isinstance(options, TrialOptions):
+        with document.blamed("phase", number, "options", "executor"):
+            options.workers(executor)
+        if options.where:
+            with document.blamed("phase", number, "options", "where"):
+                space.where(options.where).prove()
+
+
+def _check_executor(recipe: Recipe, executor: str | None) -> None:
+    """Raise ArchError (A2601) for an executor that nothing would use."""
+    if executor is not None and not any(issubclass(kind_of(phase).options, TrialOptions) for phase in recipe.phase):
+        raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
@@ -91,19 +122,11 @@ def _of(run: Run, device: str) -> Search:
     """The search of a run, which is closed if it has none."""
     try:
         overrides = json.loads(run.content(OVERRIDES))
-        return Search(_overridden(run.content(RECIPE).decode(), overrides), run, run.folder / SPACE, device)
+        recipe = parse(run.content(RECIPE).decode(), RECIPE, overrides).recipe
+        return Search(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()
         raise
-
-
-def _overridden(text: str, overrides: Mapping[str, str]) -> Recipe:
-    if not overrides:
-        return parse(text)
-    import tomllib
-
-    parse(text)
-    return made_recipe(with_overrides(tomllib.loads(text), overrides))
 
 
 def space_of(recipe: Recipe, phase: Phase, folder: Path, known: dict[str, Space] | None = None) -> Space:
@@ -207,7 +230,7 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
 
 
 def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome]) -> Job:
-    settings = phase.data or found.recipe.data
+    settings = found.recipe.data_of(phase)
     phase = phase.model_copy(update={"data": settings})
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
@@ -216,11 +239,14 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")
+    data = _data(found, phase.name, settings, space)
+    if phase.name in division.before_searches(found.recipe):
+        data = replace(data, train=data.halves()[0])
     architecture = earlier["architecture"].architecture if "architecture" in earlier else None
     return Job(
         phase=phase,
         space=space,
-        data=_data(found, phase.name, settings, space),
+        data=data,
         seed=seed,
         device=found.device,
         folder=found.folder,
@@ -278,13 +304,13 @@ def _taught(found: Search, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _loaded(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
     """The images of settings, as large as a space's input, beside or instead of those at hand."""
-    (number,) = space.graph.inputs.values()
-    shape = infer(space.graph)[number].shape
-    key = settings.source, shape, settings.limit, settings.classes
+    shape = image_size(space.graph)
+    key = settings.source, shape, settings.limit, settings.classes, settings.weights
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
-            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes
+            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
+            weights=settings.weights,
         )  # fmt: skip
     return loaded
 

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from archir_torch.layers import Argument
@@ -97,7 +98,9 @@ class _Emptied(ast.NodeTransformer):
 
 def literal(value: Any) -> str:
     """A constant as it is written."""
-    return tidy(repr(value))
+    if isinstance(value, tuple):
+        return f"({', '.join(map(literal, value))}{',' * (len(value) == 1)})"
+    return f'float("{value!r}")' if isinstance(value, float) and not isfinite(value) else tidy(repr(value))
 
 
 def tidy(text: str) -> str:

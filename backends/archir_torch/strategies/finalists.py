@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from archir.errors import fail
 from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
+from archir.settings import Count
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.scoring import Scorer
 from archir_torch.strategies.trials import TrialOptions, Trials
@@ -16,7 +15,7 @@ class FinalistsOptions(TrialOptions):
     """How many, and by what."""
 
     scorer: Scorer = Scorer(kind="training")
-    count: int = Field(default=5, ge=1)
+    count: Count = 5
     objective: str = "accuracy:max"
     """By which the earlier phase's trials are ranked, and the finalists."""
 

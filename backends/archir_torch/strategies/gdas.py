@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from archir.settings import Positive
 from archir_torch.engine.settings import Many
 from archir_torch.search.alphas import Sampling
 from archir_torch.search.job import strategy
@@ -13,7 +14,7 @@ from archir_torch.strategies.relaxed import Options, Relaxed
 class GdasOptions(Options):
     """The temperature falls from 10 to 0.1 (section 4.1)."""
 
-    temperature: Annotated[tuple[float, float], Many] = (10.0, 0.1)
+    temperature: Annotated[tuple[Positive, Positive], Many] = (10.0, 0.1)
 
 
 @strategy("gdas", GdasOptions)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from archir.passes.relax import Edges
+from archir.settings import Count, NonNegative
 from archir_torch.search.job import strategy
 from archir_torch.strategies.relaxed import Options, Relaxed
 
@@ -13,8 +12,8 @@ class PartialOptions(Options):
     """A quarter of the channels; architecture parameters wait for 15 epochs (section 4.2)."""
 
     edges: Edges = "weighted"
-    partial: int = Field(default=4, ge=1)
-    hold: float = Field(default=15.0, ge=0)
+    partial: Count = 4
+    hold: NonNegative = 15.0
 
 
 @strategy("pc_darts", PartialOptions)

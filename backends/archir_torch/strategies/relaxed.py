@@ -11,11 +11,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from archir.errors import fail
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.partial import partial
 from archir.passes.relax import Edges, relax
 from archir.search.architecture import Architecture
+from archir.settings import Count, Finite, NonNegative, Positive
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Batch, Feed
@@ -33,7 +35,7 @@ from archir_torch.search.job import Job, Outcome
 from archir_torch.search.limits import crowded, derived
 from archir_torch.search.opened import settle
 from archir_torch.search.recipe import Derive
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, validated
 from archir_torch.search.unrolled import unrolled_gradient
 from archir_torch.tuning import Plan, planned, tuned
 
@@ -41,8 +43,8 @@ from archir_torch.tuning import Plan, planned, tuned
 class Entropy(Settings):
     """A weight of the choices' mean entropy in the loss of architecture parameters, changing linearly by epochs."""
 
-    first: float = 0.0
-    last: float
+    first: Finite = 0.0
+    last: Finite
 
 
 class Penalty(Settings):
@@ -53,17 +55,17 @@ class Penalty(Settings):
     """
 
     cost: str = "macs"
-    weight: float = Field(default=0.1, ge=0)
-    target: float | None = Field(default=None, gt=0)
+    weight: NonNegative = 0.1
+    target: float | None = Field(default=None, gt=0, le=1e30)
 
 
 class Curvature(Settings):
     """When the dominant eigenvalue of the validation loss stops a search (see `archir_torch.search.curvature`)."""
 
-    window: int = Field(default=5, ge=1)
-    back: int = Field(default=5, ge=1)
+    window: Count = 5
+    back: Count = 5
     drop: float = Field(default=0.75, gt=0, lt=1)
-    iterations: int = Field(default=20, ge=1)
+    iterations: Count = 20
 
 
 class Options(Settings):
@@ -73,11 +75,11 @@ class Options(Settings):
     """Second order: the gradient of architecture parameters goes through a step of the weights."""
     edges: Edges = "all"
     init: Init = "normal"
-    hold: float = Field(default=0.0, ge=0)
+    hold: NonNegative = 0.0
     """Epochs in which weights alone are trained."""
-    temperature: Annotated[tuple[float, float], Many] = (1.0, 1.0)
+    temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 1.0)
     """Of the noise, at the start and at the end; it changes linearly, epoch by epoch."""
-    partial: int = Field(default=1, ge=1)
+    partial: Count = 1
     """Mixtures see one in so many channels; the others go past them (Xu et al. 2020, PC-DARTS, section 3.2)."""
     tune: bool = False
     """Whether the fastest way to run the network is measured when the phase begins; the run keeps what was found.
@@ -106,6 +108,11 @@ class Relaxed:
         self.alphas = Alphas(
             job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
         ).to(job.device)
+        if not self.alphas.choices:
+            hint = 'what a choice takes is added up as it is: options.edges = "weighted" has a parameter for each'
+            several = any(choice.take is not None for choice in job.space.choices)
+            text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
+            raise fail("A2215", text, None, hint if several else "train a net without choices with `train`")
         if job.alphas is not None:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
@@ -144,7 +151,7 @@ class Relaxed:
         rank, size = distributed.world()
         settings = job.phase.data
         assert settings is not None
-        first, second = job.data.halves(settings.weights, seed=job.seed)
+        first, self.validation = job.data.halves()
         augment = job.phase.augment or settings.augment
 
         def feed(split: object, what: str) -> Feed:
@@ -153,8 +160,7 @@ class Relaxed:
                 rank=rank, world=size, classes=len(job.data.classes),
             )  # fmt: skip
 
-        self.feed, self.other = feed(first, "weights"), feed(second, "alphas")
-        self.held_out = second
+        self.feed, self.other = feed(first, "weights"), feed(self.validation, "alphas")
 
     # a step
 
@@ -166,14 +172,13 @@ class Relaxed:
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)
         if index >= self.options.hold * self.steps:
-            validation = self._choose(index, batch)
-            measured["validation_loss"] = validation
+            measured["alphas_loss"] = self._choose(index, batch)
         drawn = self._detached(self._draw(index, "weights"))
         update = self.weights.update(lambda part: self._loss(part, drawn, index), index, batch)
         return {"loss": update.loss, **measured}
 
     def _choose(self, index: int, batch: Batch) -> Tensor:
-        """A step of the architecture parameters; the validation loss."""
+        """A step of the architecture parameters; their loss."""
         other = self.other.batch(index)
         if self.options.order == 2:
             return self._choose_unrolled(index, batch, other)
@@ -251,7 +256,7 @@ class Relaxed:
         """The mixture's measures on the half of the images that architecture parameters see."""
         with self.weights.evaluating():
             drawn = self.alphas.draw()
-            found = self.task.measured(self._call(drawn), self.held_out, epoch)
+            found = validated(self.task.measured(self._call(drawn), self.validation, epoch))
         found["entropy"] = float(self.alphas.entropy().detach())
         if self.expected is not None and self.options.penalty is not None:
             with torch.no_grad():

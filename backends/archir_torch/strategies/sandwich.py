@@ -14,6 +14,7 @@ from pydantic import Field
 
 from archir.search.architecture import Architecture
 from archir.search.paths import sandwich
+from archir.settings import Amount
 from archir_torch.engine.settings import Many
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.opened import opened
@@ -23,7 +24,7 @@ from archir_torch.strategies.supernet import Supernet, SupernetOptions
 class SandwichOptions(SupernetOptions):
     """What `sandwich` can be told, too."""
 
-    drawn: int = Field(default=2, ge=0)
+    drawn: Amount = 2
     """Architectures that are drawn uniformly, beside the largest and the smallest."""
     first: Annotated[tuple[str, ...], Many] = ()
     """Choices that are drawn before all others, once for a step: patterns of paths, or tags."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from archir.settings import Positive
 from archir_torch.engine.settings import Many
 from archir_torch.search.alphas import Sampling
 from archir_torch.search.job import strategy
@@ -13,7 +14,7 @@ from archir_torch.strategies.relaxed import Options, Relaxed
 class SnasOptions(Options):
     """The temperature falls, so that the points end near the corners."""
 
-    temperature: Annotated[tuple[float, float], Many] = (1.0, 0.03)
+    temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 0.03)
 
 
 @strategy("snas", SnasOptions)

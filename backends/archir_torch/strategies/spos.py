@@ -6,10 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from archir.search.architecture import Architecture
 from archir.search.paths import single
+from archir.settings import Count
 from archir_torch.search.job import Job, strategy
 from archir_torch.strategies.supernet import Supernet, SupernetOptions
 
@@ -19,7 +18,7 @@ class SposOptions(SupernetOptions):
 
     uniform: Literal["choices", "architectures"] = "choices"
     """What is uniform: each choice, from the first to the last, or all architectures together."""
-    drawn: int = Field(default=1, ge=1)
+    drawn: Count = 1
     """Paths of a step, whose gradients are added up."""
 
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
 from archir.search.architecture import Architecture
 from archir.search.partial import largest, smallest
+from archir.settings import Amount, Count
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch, Feed
 from archir_torch.engine.learner import Learner
@@ -25,7 +25,7 @@ from archir_torch.recalibration import recalibrate
 from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.opened import settle
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, validated
 from archir_torch.strategies.relaxed import take_over
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 
@@ -35,9 +35,9 @@ class SupernetOptions(Settings):
 
     sharing: Sharing = "heads"
     """Which channels a smaller attention has: the first ones of each head, or (`leading`) of all together."""
-    evaluate_every: int = Field(default=1, ge=1)
+    evaluate_every: Count = 1
     """Epochs from one look at the largest and the smallest architecture to the next."""
-    recalibrate: int = Field(default=4, ge=0)
+    recalibrate: Amount = 4
     """Batches on which statistics of norms are measured before such a look."""
 
 
@@ -72,7 +72,7 @@ class Supernet(ABC):
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None
-        first, self.held_out = job.data.halves(settings.weights, seed=job.seed)
+        first, self.validation = job.data.halves()
         self.feed = Feed(
             first, training.batch, seed=mixed(job.seed, "train"), augment=phase.augment or settings.augment,
             device=job.device, rank=rank, world=size, classes=len(job.data.classes),
@@ -137,7 +137,7 @@ class Supernet(ABC):
             for name, path in (("", largest(self.space)), ("smallest_", smallest(self.space))):
                 network = extract(self.network, path)
                 recalibrate(network, self._calibration())
-                measured = self.task.measured(network, self.held_out, epoch)
+                measured = validated(self.task.measured(network, self.validation, epoch))
                 found |= {f"{name}{key}": value for key, value in measured.items()}
         return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
 from archir.passes.expose import expose
 from archir.search.architecture import Architecture
+from archir.settings import Count
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Feed
@@ -21,18 +21,18 @@ from archir_torch.engine.sharding import shard
 from archir_torch.engine.state import State
 from archir_torch.module import lower
 from archir_torch.search.job import Job, Outcome, strategy
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, tested
 from archir_torch.strategies.relaxed import take_over
 
 
 class TrainOptions(Settings):
     """What `train` can be told."""
 
-    evaluate_every: int = Field(default=1, ge=1)
+    evaluate_every: Count = 1
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions, divides=True)
+@strategy("train", TrainOptions, divides=True, whole=True)
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -92,7 +92,7 @@ class Train:
         if (epoch + 1) % self.options.evaluate_every and epoch + 1 < self.epochs:
             return {}
         with self.learner.evaluating():
-            return self.task.measured(self.network, self.job.data.held_out, epoch)
+            return tested(self.task.measured(self.network, self.job.data.held_out, epoch))
 
     def state(self) -> State:
         """That of the learner."""

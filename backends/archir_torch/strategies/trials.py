@@ -24,6 +24,7 @@ from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
 from archir.search.space import Space
+from archir.settings import MOST_THREADS, Amount, Positive
 from archir_torch.engine import distributed
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Settings
@@ -44,13 +45,13 @@ class TrialOptions(Settings):
     """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
     executor: str = "local"
     """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
-    limit: float | None = Field(default=None, gt=0)
+    limit: Positive | None = None
     """Seconds that the scoring of a candidate may take."""
-    retries: int = Field(default=2, ge=0)
+    retries: Amount = 2
     """How often a candidate is tried again whose worker died."""
-    cores: float = Field(default=1.0, ge=0)
+    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
     """Cores of each worker, which are its threads."""
-    gpus: float = Field(default=0.0, ge=0)
+    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
     """GPUs of each worker, on Ray; it may be a part of one."""
 
     def workers(self, instead: str | None = None) -> Executor:
@@ -175,7 +176,7 @@ class Trials:
         best = self.search.best()
         if best is not None:
             scores = self.tried[best.id] or {}
-            found |= {name.removeprefix("held_out_"): value for name, value in scores.items()}
+            found |= {f"{self.options.scorer.prefix}{name}": value for name, value in scores.items()}
         if self.options.scorer.kind == "predictor" and epoch == 0:
             scorer = self.options.scorer
             rank = agreement(self.job.space, self.job.earlier, scorer.score, self.job.seed)

@@ -1,0 +1,150 @@
+"""Places in TOML: every key of every document is where it is said to be."""
+
+from __future__ import annotations
+
+import tomllib
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir.errors import ArchError
+from archir.toml import Document, overridden, read
+from tests.conftest import EXAMPLES
+
+RECIPES = sorted(EXAMPLES.rglob("*.toml"))
+
+
+def shown(text: str) -> dict[str, str]:
+    return {".".join(map(str, path)): span.text for path, span in read(text, "x.toml", "A2201").places.items()}
+
+
+def at(value: Any, path: tuple[str | int, ...]) -> Any:
+    for part in path:
+        value = value[part]
+    return value
+
+
+def assert_places_hold(document: Document) -> None:
+    """The text of each place says the value that is at its path."""
+    for path, span in document.places.items():
+        if span.text.startswith("["):
+            continue  # a header, or a list in a list
+        wanted = at(document.data, path)
+        if isinstance(path[-1], int):
+            assert tomllib.loads(f"x = {span.text}")["x"] == wanted
+            continue
+        found: Any = tomllib.loads(span.text)
+        while found != wanted:  # a dotted key
+            (found,) = found.values()
+    known = {path[:length] for path in document.places for length in range(len(path) + 1)}
+    assert known >= set(paths(document.data))
+
+
+def paths(value: Any, base: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path for key, item in items for path in ((*base, key), *paths(item, (*base, key)))]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_recipes(path: Path) -> None:
+    assert_places_hold(read(path.read_text("utf-8"), path.name, "A2201"))
+
+
+def test_all_that_toml_can_write() -> None:
+    text = '''# a comment = 1
+a.b."c d" = [1, [2, 3] , { x = 1, y.z = "}" },
+  # ] a comment in a list
+  """ "quoted" # no comment """, 'C:\\' ]
+'k'.m = """a
+[no.header]
+b = \\"""  and "" x"""" # a comment
+e = ''
+[[p]]
+n = 0xF
+'''
+    text += "[p.q]\nz = -1.5e3  # no date\n[[p.r]]\nw = inf\n[[p.r]]\r\nw = 2\r\n[[p]]\n[p.q]\nz = true\n[s.t]"
+    document = read(text, "x.toml", "A2201")
+    assert_places_hold(document)
+    first, second = document.data["p"]
+    assert first == {"n": 15, "q": {"z": -1500.0}, "r": [{"w": inf}, {"w": 2}]}
+    assert second == {"q": {"z": True}}
+    found = shown(text)
+    assert found["a.b.c d.2.y.z"] == 'y.z = "}"'
+    assert (found["p.0.q.z"], found["p.1.q.z"]) == ("z = -1.5e3", "z = true")
+    assert (found["p.0.r.0.w"], found["p.0.r.1.w"]) == ("w = inf", "w = 2")
+    assert (found["e"], found["s.t"]) == ("e = ''", "[s.t]")
+
+
+KEYS = st.sampled_from(["a", "b", "c-d", '"e.f"', "'g'", "a.b", ' "x" . y '])
+VALUES = st.recursive(
+    st.sampled_from(["1", "-2.5", "true", '"a # b"', "'[x]'", '"""\n]"""', "'''it's'''", '"\\""']),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda items: "[ " + ", # ]\n ".join(items) + " ]"),
+        inner.map("{{ k = {0}, l.m = {0} }}".format),
+    ),
+    max_leaves=6,
+)
+LINES = st.one_of(
+    st.tuples(KEYS, VALUES).map(lambda pair: f"{pair[0]} = {pair[1]}"),
+    KEYS.map(lambda key: f"[ {key} ] # table"),
+    KEYS.map(lambda key: f"[[{key}]]"),
+    st.just("# comment = 1"),
+)
+
+
+@given(st.lists(LINES, max_size=8))
+def test_random_documents(lines: list[str]) -> None:
+    try:
+        document = read("\n".join(lines), "x.toml", "A2201")
+    except ArchError:
+        return
+    assert_places_hold(document)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a = 1 2", "x.toml:1:7: error[A2201]: this is no TOML"),
+        ("a = 1\nb = [1,", "x.toml:2:7: error[A2201]: this is no TOML"),
+        (f"a = 1\nb = {'9' * 5000}", "x.toml:2:5: error[A2201]: this number is too long"),
+        (f"b = 0x{'9' * 5000}", "x.toml:1:1: error[A2201]: this number is too long"),
+        ('a = "\\u0000"', "x.toml:1:1: error[A2201]: this text has control characters: '\\x00'"),
+        ('t = { "\\u001b[31m" = 1 }', "x.toml:1:1: error[A2201]: this key has control characters: '\\x1b[31m'"),
+        ("a = 1979-05-27", "x.toml:1:1: error[A2201]: a date is nothing that can be set"),
+        (f"a = {'[' * 60}{']' * 60}", "x.toml nests tables and lists deeper than 40 levels"),
+        (f"a = {'[' * 9000}{']' * 9000}", "x.toml nests tables and lists deeper than 40 levels"),
+        (f"{'a.' * 9000}b = 1", "x.toml nests tables and lists deeper than 40 levels"),
+        (f"a = '{'x' * 2**20}'", "x.toml is longer than 1,048,576 characters"),
+    ],
+    ids=range(11),
+)
+def test_what_is_none_is_refused_where_it_is(text: str, said: str) -> None:
+    with pytest.raises(ArchError) as caught:
+        read(text, "x.toml", "A2201")
+    assert said in str(caught.value)
+
+
+def test_settings_that_replace_others() -> None:
+    document = read('a = 1\n[[phase]]\nname = "one"\n[[phase]]\nname = "two"\nb.c = 2\n', "x.toml", "A2201")
+    found = overridden(document, {"a": "[1, 2]", "two.b.c": "text", "two.d.e": "'1'", "f": "1\ng = 2"}, "A1109")
+    assert found.data["phase"] == [{"name": "one"}, {"name": "two", "b": {"c": "text"}, "d": {"e": "1"}}]
+    assert (found.data["a"], found.data["f"]) == ([1, 2], "1\ng = 2")
+    assert str(found.span(("phase", 1, "b", "c"))) == "--set:1:1"
+    assert str(found.span(("phase", 1, "name"))) == "x.toml:5:1"
+    assert document.data["phase"][1] == {"name": "two", "b": {"c": 2}}
+
+
+@pytest.mark.parametrize(("key", "value", "said"), [
+    ("a.b", "1", "--set:1:1: error[A1109]: `a` is no table\n    a.b=1\n    ^^^"),
+    ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is no table"),
+    ("a", '"\\u0007"', "--set:1:1: error[A1109]: this text has control characters"),
+])  # fmt: skip
+def test_settings_that_cannot_replace_others(key: str, value: str, said: str) -> None:
+    document = read("a = 1\nphase = []\n", "x.toml", "A2201")
+    with pytest.raises(ArchError) as caught:
+        overridden(document, {key: value}, "A1109")
+    assert said in str(caught.value)

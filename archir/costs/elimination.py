@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import inf, isinf
 
-from archir.cases import Case, Choice, EntangledError, Value, at, case, either, lift, support, varies, when
+from archir.cases import Case, Choice, EntangledError, Value, at, case, either, leaves, lift, support, varies, when
 from archir.ir.graph import Decision
+from archir.work import current
 
 MOST_CASES = 4_000
 """Cases of one sum."""
-MOST_WORK = 2_000_000
-"""Cases of all sums; beyond them, sums are small."""
+MOST_WORK = 1_000_000
+"""Cases of all sums; beyond them, nothing more is added up."""
+SHARE = 1 / 20
+"""Of the work that is left, what sums may take."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class _Elimination:
         self, terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], most: int
     ) -> None:
         self.most, self.work = most, 0
+        self.until = current().left * (1 - SHARE)
         self.exact = True
         self.order = order
         self.constant: float = 0
@@ -66,6 +70,8 @@ class _Elimination:
             self.buckets[choice] = self._summed(self.pending.pop(choice, []))
             self.exact = self.exact and len(self.buckets[choice]) <= 1
             for value in self.buckets[choice]:
+                if current().left < self.until:
+                    self.exact, value = False, min(leaves(value))
                 self._file(_without(value, choice))
         if isinf(self.constant):
             return None
@@ -94,7 +100,8 @@ class _Elimination:
     def _sum(self, one: Value, other: Value) -> Value | None:
         """The sum of two values; None if it is too large."""
         memo: dict[tuple[int, int, float], Value] = {}
-        most = self.most if self.work < MOST_WORK else self.most // 16
+        if self.work > MOST_WORK or current().left < self.until:
+            return None
 
         def walk(one: Value, other: Value) -> Value:
             if type(one) is not Case and type(other) is not Case:
@@ -107,7 +114,7 @@ class _Elimination:
                 one, other = other, one
             name = (id(one), id(other), 0) if type(other) is Case else (id(one), 0, other)
             if name not in memo:
-                if len(memo) > most:
+                if len(memo) > self.most or current().left < self.until:
                     raise EntangledError
                 choice = min((v.choice for v in (one, other) if type(v) is Case), key=lambda choice: choice.order)
                 ones = one.branches if type(one) is Case and one.choice is choice else repeat(one)

@@ -36,7 +36,10 @@ class Ends:
 
         `terms` add up to the cost; if not `exact`, to at most (sign 1) or at least (-1) the cost.
         """
-        values = [lift(lambda leaf, by=times * sign: leaf * by, value) for value, times in terms.items()]
+        values = [
+            value if times * sign == 1 else lift(lambda leaf, by=times * sign: leaf * by, value)
+            for value, times in terms.items()
+        ]
         proved = least(values, self.conditions, self.order)
         if proved is None:
             return None

@@ -9,9 +9,12 @@ from weakref import WeakKeyDictionary
 from archir.cases import Choice, EntangledError, Value, both, either, hull, size, support, when
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
+from archir.work import current
 
 MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
+SHARE = 1 / 4
+"""Of the work that is left, what telling them may take."""
 
 
 class Needs(dict[NodeId, Value]):
@@ -44,6 +47,7 @@ class _Needing:
         self.found = Needs()
         self.sizes: dict[Value, int] = {}
         self.told = 0
+        self.until = current().left * (1 - SHARE)
 
     def result(self) -> Needs:
         for output in self.graph.outputs.values():
@@ -63,7 +67,8 @@ class _Needing:
         if known is True:
             return
         reads = True if outcomes is None else when(self.graph.decisions[path].choice, outcomes)
-        if operand not in loose and number not in loose and self.told < MOST_TOLD + A_NODE * len(self.graph):
+        exact = operand not in loose and number not in loose and current().left >= self.until
+        if exact and self.told < MOST_TOLD + A_NODE * len(self.graph):
             try:
                 self._note(operand, either(known, both(needed, reads)))
                 return

@@ -254,6 +254,16 @@ def test_an_architecture_of_another_space_is_refused_naming_every_difference() -
         space.architecture({"op": "conv"})
 
 
+def test_an_architecture_of_quite_another_space_is_one_error() -> None:
+    space = PROGRAMS["conditional"]
+    with pytest.raises(ArchError) as caught:
+        space.architecture({f"layer[{i}].op": "conv" for i in range(19)} | {"op": "con"})
+    assert str(caught.value) == (
+        "error[A1002]: this is no architecture of `small`: it has no `layer[0].op`, `layer[1].op`, `layer[2].op` and "
+        "16 more; `op` cannot be what is given"
+    )
+
+
 def test_an_architecture_that_breaks_a_requirement_is_refused() -> None:
     with pytest.raises(ArchError, match=r"A1008.*breaks `require a != 2`"):
         PROGRAMS["require"].architecture({"a": 2, "b": 1})

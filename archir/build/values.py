@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import assigned
-from archir.cases import Value, leaves, varies
+from archir.cases import Value, leaves, varies, worded
 from archir.errors import RuleError
 from archir.ir.op import Op
 
@@ -122,7 +122,7 @@ def kind(value: Value) -> str:
 
 
 def show(value: Value) -> str:
-    """A plain value as the language writes it."""
+    """A value as the language writes it; one that depends on choices as what it may be."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -135,4 +135,6 @@ def show(value: Value) -> str:
         return f"{value.start}..{value.stop}"
     if isinstance(value, (Block, Operation, Builtin)):
         return value.name
+    if varies(value):
+        return worded(value, show)
     return kind(value) if isinstance(value, (Tensor, Library, Mark)) else str(value)

@@ -14,7 +14,7 @@ from archir.errors import ArchError
 from tests.language.test_hints import IN_A_NET, ITEMS, STATEMENTS
 
 INSIDE = re.compile(
-    r"\w+\(node=|case\(|Items|Fraction\(|<archir|0x[0-9a-f]{5,}|<[a-z_]+ |object at|Case\b|UNBOUND|\bNone\b"
+    r"\w+\(node=|case\(|Items|Fraction\(|<archir|0x[0-9a-f]{5,}|<[a-z_]+ |object at|Case\b|UNBOUND|(?<!`)\bNone\b"
 )
 
 AROUND = """import std.gates as gates

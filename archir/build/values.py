@@ -121,6 +121,12 @@ def kind(value: Value) -> str:
     return names.get(type(value), "nothing")
 
 
+def not_applied(*values: Value) -> str | None:
+    """A hint where an operation or a block stands for its result."""
+    name = next((value.name for value in values if isinstance(value, (Operation, Block))), None)
+    return f"to apply it, write `x |> {name}`" if name is not None else None
+
+
 def show(value: Value) -> str:
     """A value as the language writes it; one that depends on choices as what it may be."""
     if isinstance(value, bool):

@@ -9,7 +9,7 @@ draws them uniformly and builds `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, islice, repeat
@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
+from archir.work import WorkError, spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -142,6 +143,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
         return first
     name = (id(choice), *map(key, branches))
     found = _interned.get(name)
+    spend(len(branches))
     if found is None:
         depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
         if depth > MOST_CHOICES:
@@ -199,28 +201,33 @@ def describe(assignment: Mapping[Choice, int]) -> str:
     return ", ".join(parts)
 
 
-def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Value:
+class Excluded(Exception):  # noqa: N818  (no error: what runs here never happens)
+    """The conditions that are given leave no combination under which this could happen."""
+
+
+def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given: Sequence[Value] = ()) -> Value:
     """`rule` applied to every combination of plain values that `under` lets happen.
 
     The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError, or anything
-    else by mistake.
+    result is small; so do those that it refuses and the conditions `given` rule out. Raises CaseError with the smallest
+    failing combination if the rule raises RuleError, or anything else by mistake, for another; and Excluded if no
+    combination is left.
     """
-    if under is True and not any(type(value) is Case for value in values):
+    if under is True and not given and not any(type(value) is Case for value in values):
         try:
             return rule(*values)
         except FAULTS as error:
             raise unforeseen(error) from error
     try:
-        return _lifted(rule, values, under)
+        return _lifted(rule, values, under, given)
     except EntangledError:
         weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
         if weaker is under:
             raise
-        return _lifted(rule, values, weaker)
+        return _lifted(rule, values, weaker, given)
 
 
-def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value) -> Value:
+def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     failed = False
     memo: dict[Hashable, Value] = {}
     joined: dict[Hashable, Value] = {}
@@ -231,8 +238,11 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
             return NEVER
         tops = [value.choice for value in values if type(value) is Case]
         if not tops:
+            spend(1)
             try:
                 return rule(*values)
+            except WorkError:
+                raise
             except RuleError as error:
                 failed = True
                 return _Failure(error)
@@ -244,6 +254,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(3)
         if type(care) is Case:
             tops.append(care.choice)
         top = min(tops, key=_order)
@@ -255,9 +266,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
         return result
 
     result = walk(values, under)
-    if failed:
-        raise _smallest_failure(result, under)
-    return result
+    return result if not failed else _excused(result, under, given)
 
 
 def _order(choice: Choice) -> int:
@@ -282,6 +291,7 @@ def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) ->
     if name not in memo:
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(2 + len(branches) / 2)
         top = min(tops, key=_order)
         if top is choice:
             parts = [_branch(branch, choice, i) for i, branch in enumerate(branches)]
@@ -292,12 +302,40 @@ def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) ->
     return memo[name]
 
 
-def _smallest_failure(result: Value, under: Value) -> CaseError:
+def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
+    """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
     failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
-    found = smallest(failing, lambda leaf: leaf is True)
+    left = narrowed(failing, given)
+    if left is False:
+        fine = both(under, negate(failing))
+        if fine is False:
+            raise Excluded
+        return lift(lambda leaf: leaf, result, under=fine)
+    found = smallest(left, lambda leaf: leaf is True)
     assert found is not None, "a rule failed at a combination that is reachable"
     leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
-    return CaseError(leaf.error, found)
+    raise CaseError(leaf.error, found)
+
+
+def narrowed(condition: Value, given: Sequence[Value]) -> Value:
+    """A condition and all that is given and has to do with it: False if together they never hold.
+
+    What is given is left out once this gets too large to be told.
+    """
+    left = [one for one in given if one is not True]
+    try:
+        if condition is True:
+            return reduce(both, left, True)
+        while left and condition is not False:
+            about = set(support(condition))
+            near = [one for one in left if one is False or not about.isdisjoint(support(one))]
+            if not near:
+                break
+            condition = reduce(both, near, condition)
+            left = [one for one in left if not any(one is other for other in near)]
+    except RuleError:
+        pass
+    return condition
 
 
 def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int] | None:
@@ -422,6 +460,7 @@ def leaves(value: Value) -> Iterator[Value]:
         name = key(one)
         if name in seen:
             continue
+        spend(1)
         seen.add(name)
         if type(one) is Case:
             stack.extend(reversed(one.branches))
@@ -460,6 +499,7 @@ def support(*values: Value) -> list[Choice]:
             seen.add(id(one))
             found[one.choice] = None
             stack.extend(branch for branch in one.branches if type(branch) is Case)
+    spend(len(seen))
     return sorted(found, key=_order)
 
 

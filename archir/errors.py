@@ -9,6 +9,8 @@ from functools import cached_property, wraps
 from heapq import nsmallest
 from typing import Any, Literal, TypeVar, cast
 
+from archir.visible import one_line, visible
+
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
 Piece = tuple[str, str]
@@ -118,16 +120,16 @@ class Diagnostic:
     def pieces(self) -> Iterator[Piece]:
         """The rendered text in styled pieces."""
         if self.span is not None and self.span is not NOWHERE:
-            yield "place", f"{self.span}: "
+            yield "place", one_line(f"{self.span}: ")
         yield self.severity, f"{self.severity}[{self.code}]"
-        yield "message", f": {self.message}\n"
+        yield "message", f": {visible(self.message)}\n"
         yield from _pictured(self.span)
         for note in self.notes:
             place = f"{note.span}: " if note.span is not None else ""
-            yield "note", f"  {place}{note.text}\n"
+            yield "note", visible(f"  {place}{note.text}\n")
             yield from _pictured(note.span)
         if self.hint:
-            yield "hint", f"  hint: {self.hint}\n"
+            yield "hint", visible(f"  hint: {self.hint}\n")
 
     def __str__(self) -> str:
         return "".join(text for _, text in self.pieces()).rstrip("\n")
@@ -222,7 +224,11 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """`did you mean ...?` for the known name nearest to `name`, if one is near."""
-    if len(name) > _LONGEST_NAME:
+    from archir.work import current  # which refuses as rules do
+
+    work = current()
+    work.hints -= 1
+    if len(name) > _LONGEST_NAME or work.hints < 0:
         return None
     alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
     near = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)

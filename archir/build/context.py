@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from archir import work
 from archir.build.files import Module
 from archir.build.values import POISON, Block
-from archir.cases import CaseError, Value, both, lift
+from archir.cases import CaseError, Excluded, Value, both, lift, narrowed
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.graph import Constraint, Graph
+from archir.work import MOST_WORK, WorkError
 
 MOST_CALLS = 64
 """Depth of calls."""
 MOST_DIAGNOSTICS = 50
-_STEPS_PER_NODE = 40
-"""Generous: the examples take a dozen."""
+A_STEP, A_NODE = 2, 15
+"""Units of work."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Limits:
     """What an expansion may take before it is refused."""
 
     nodes: int = 200_000
-    steps: int = 200_000
-    """Steps of elaboration beyond what the nodes made so far account for."""
+    work: int = MOST_WORK
+    """Units of `archir.work`, where there is no budget yet."""
 
 
 class Problems:
@@ -149,18 +151,28 @@ class Context:
         self.scope = Scope()
         self.path: Value = True
         """The condition under which the code at hand runs."""
-        self.cell_path: Value = True
-        """The same, given that the innermost cell around it runs."""
-        self.steps = 0
+        self.given: list[Value] = []
+        """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
+        alone."""
+        self._stated: set[Constraint] = set()
+        self.budget = work.current()
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem; the value to go on with."""
+        """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
+        if self.given and narrowed(self.path, self.given) is False:
+            raise Excluded
+        return self.complain(code, message, span, hint, *notes)
+
+    def complain(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem, whatever is required."""
         place, chain = self.frame.head(span)
         self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
 
     def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
         """Report a rule's refusal at a place, with the choices that lead to it."""
+        if isinstance(error, WorkError):
+            self.stop(error.code, error.message, span, error.hint)
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
             notes = (Note(f"when {error.combination}", _place(error, span)),)
@@ -168,18 +180,21 @@ class Context:
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         """Report that a limit was passed, and give up."""
-        self.error(code, message, span, hint)
+        self.complain(code, message, span, hint)
         raise LimitError
 
     def step(self, span: Span) -> None:
         """Count a step of elaboration."""
-        self.steps += 1
-        if self.steps > self.limits.steps + _STEPS_PER_NODE * len(self.graph):
-            self.too_many_steps(span)
+        self.budget.left -= A_STEP
+        if self.budget.left < 0:
+            self.refuse(WorkError(), span)
 
-    def too_many_steps(self, span: Span) -> None:
-        """Stop: elaboration takes too long."""
-        self.stop("A0602", "elaboration takes too many steps", span, "raise the limit with --limit NODES")
+    def spend(self, amount: float, span: Span) -> None:
+        """Count work; stop at a place if there is none left."""
+        try:
+            self.budget.spend(amount)
+        except WorkError as error:
+            self.refuse(error, span)
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
         """`rule` on values that may depend on choices; refusals are reported at `span`."""
@@ -187,24 +202,32 @@ class Context:
             if value is POISON:
                 return POISON
         try:
-            return lift(rule, *values, under=self.path)
+            return lift(rule, *values, under=self.path, given=self.given)
         except RuleError as error:
             return self.refuse(error, span)
 
     def constrain(self, constraint: Constraint) -> None:
         """Add a constraint; a cell states its own in every call."""
-        if constraint not in self.graph.constraints:
+        if constraint not in self._stated:
+            self._stated.add(constraint)
             self.graph.constraints.append(constraint)
+            if constraint.cost is None and constraint.condition is not True:
+                self.given.append(constraint.condition)
 
     @contextmanager
     def under(self, condition: Value) -> Iterator[bool]:
-        """Code that runs only where `condition` holds too; yields whether it can run at all."""
-        before = self.path, self.cell_path
-        self.path, self.cell_path = both(self.path, condition), both(self.cell_path, condition)
+        """Code that runs only where `condition` holds too; yields whether it can run at all.
+
+        Code that turns out to run under no combination that the requirements allow is left where it is.
+        """
+        before = self.path
+        self.path = both(before, condition)
         try:
             yield self.path is not False
+        except Excluded:
+            pass
         finally:
-            self.path, self.cell_path = before
+            self.path = before
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
 from archir.build.values import POISON, UNBOUND, Items
-from archir.cases import Value, both, if_else, negate, restrict, same, varies
+from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
+from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
+from archir.work import WorkError, bounded
 
 _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -37,15 +40,11 @@ class Elaborator(Chooser):
     def execute(self, body: ast.Body) -> None:
         """Run statements, each under the condition that nothing was returned before."""
         before = len(self.frame.returned)
-        path = self.path, self.cell_path
+        path = self.path
         try:
             for statement in body:
                 self.step(statement.span)
-                for condition, _ in self.frame.returned[before:]:
-                    self.path, self.cell_path = (
-                        both(self.path, negate(condition)),
-                        both(self.cell_path, negate(condition)),
-                    )
+                self.path = both(self.path, self.unreturned(before))
                 before = len(self.frame.returned)
                 if self.path is False:
                     return
@@ -54,7 +53,11 @@ class Elaborator(Chooser):
                 except RuleError as error:
                     self.refuse(error, statement.span)
         finally:
-            self.path, self.cell_path = path
+            self.path = path
+
+    def unreturned(self, since: int) -> Value:
+        """The condition under which the call at hand has not returned by any `return` after the first `since`."""
+        return reduce(both, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
 
     def _run(self, statement: ast.Statement) -> None:
         match statement:
@@ -102,16 +105,21 @@ class Elaborator(Chooser):
         least = self.bounds.body(body, self.frame.module, {})
         if not varies(items) and len(self.graph) + least * len(items) > self.limits.nodes:
             self.too_many_nodes(span)
-        outer = self.scope.loops
+        outer, returned = self.scope.loops, len(self.frame.returned)
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
+                self.spend(len(self.frame.env) / 32, span)
                 before = dict(self.frame.env)
                 self.scope.loops = (*outer, position)
-                if targets and not self.bind(targets, item):
-                    return
-                self.execute(body)
-                self._merge(exists, self.frame.env, before, span)
+                still = self.unreturned(returned)
+                with self.under(both(exists, still)) as possible:
+                    if not possible or (targets and not self.bind(targets, item())):
+                        return
+                    self.execute(body)
+                    self._merge(exists, self.frame.env, before, span)
+                    continue
+                self.frame.env = before
         finally:
             self.scope.loops = outer
 
@@ -123,19 +131,24 @@ class Elaborator(Chooser):
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return
-        before = dict(self.frame.env)
-        with self.under(condition):
-            self.execute(statement.then)
-        then, self.frame.env = self.frame.env, before
-        with self.under(negate(condition)):
-            self.execute(statement.otherwise)
-        self._merge(condition, then, self.frame.env, statement.span)
+        self.spend(len(self.frame.env) / 32, statement.span)
+        before = self.frame.env
+        ends: dict[bool, dict[str, Value]] = {}
+        for holds, body in ((True, statement.then), (False, statement.otherwise)):
+            self.frame.env = dict(before)
+            with self.under(condition if holds else negate(condition)):
+                self.execute(body)
+                ends[holds] = self.frame.env
+        self.frame.env = before if len(ends) == 2 else self.only(ends.values())
+        if len(ends) == 2:
+            self._merge(condition, ends[True], ends[False], statement.span)
 
     def _merge(self, condition: Value, then: dict[str, Value], otherwise: dict[str, Value], span: Span) -> None:
         """Variables after a branch: from `then` where the condition holds, from `otherwise` elsewhere."""
         if condition is True:
             self.frame.env = then
             return
+        self.spend(len(then) / 4, span)
         merged: dict[str, Value] = {}
         for name in [*then, *(name for name in otherwise if name not in then)]:
             one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
@@ -180,9 +193,7 @@ class Elaborator(Chooser):
             self.graph.outputs[name] = node
 
     def _require(self, tree: ast.Expr) -> None:
-        if self.frame.block is not None:
-            self.error("A0208", "`require` stands in a net", tree.span)
-        elif isinstance(tree, ast.Logical) and tree.word == "and":
+        if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
         elif any(_mentions(tree, cost) for cost in self._costs()):
@@ -295,11 +306,13 @@ def elaborate(
 
     Raises ArchError with everything that is wrong with the text.
     """
+    limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits or Limits())))
+    with bounded(limits.work):
+        module = loader.load(text, path, folder)
+        return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -314,8 +327,9 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
         loader = Loader(Path.cwd(), anywhere=True)
-        module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-        graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
+        with bounded():
+            module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
+            graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
     except ArchError as error:
         raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
@@ -343,8 +357,9 @@ def survey(
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
+    with bounded():
+        module = loader.load(text, path, folder)
+        context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
     try:
         context.problems.raise_any()
     except ArchError as error:
@@ -363,6 +378,8 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
                 context.problems.add(found)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(module.tree.span) from None
     return context
 
 
@@ -382,6 +399,11 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(definition.name.span) from None
+    except Excluded:
+        context.problems.raise_any()
+        raise ArchError(contradiction(context.graph.constraints, together)) from None
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))

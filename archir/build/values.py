@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import assigned
-from archir.cases import Value, leaves, varies, worded
+from archir.cases import Value, leaves, lift, varies, worded
 from archir.errors import RuleError
 from archir.ir.op import Op
+from archir.work import spend
 
 if TYPE_CHECKING:
     from archir.build.files import Module
@@ -28,10 +29,18 @@ class Items(tuple[Value, ...]):
     def __new__(cls, items: Any = ()) -> Items:
         """RuleError if there are more items than memory should hold."""
         made = super().__new__(cls, items)
+        spend(1 + len(made) / 8)
         made.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in made)
         if made.size > MOST_ITEMS:
             raise RuleError(f"a list of more than {MOST_ITEMS} items", code="A0603")
         return made
+
+
+def flat(value: Value) -> Value:
+    """A value in which what depends on choices does so as a whole: no list of it has items that do."""
+    if not isinstance(value, Items) or not any(isinstance(item, Items) or varies(item) for item in value):
+        return value
+    return lift(lambda *items: Items(items), *(lift(flat, item) for item in value))
 
 
 @dataclass(frozen=True, slots=True)

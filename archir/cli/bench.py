@@ -10,7 +10,7 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.cli.options import json_option, net_options, picked, space_of
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 from archir.cli.progress import tracked
 from archir.cli.speed import show
 from archir.files import require_writable
@@ -120,7 +120,7 @@ def bench_command(
                 space, output, device=device, batch=batch[0], threads=threads, resume=resume, watch=tracked
             )
         except KeyboardInterrupt:
-            click.echo(f"stopped; {output} holds what was measured: go on with --resume", err=True)
+            say(f"stopped; {output} holds what was measured: go on with --resume", err=True)
             raise click.Abort from None
         _made(output, made, as_json)
     elif check is not None:
@@ -142,10 +142,10 @@ def _made(path: Path, made: LatencyTable, as_json: bool) -> None:
     rows = [(key, f"{one.median / 1000:,.1f}", f"{one.spread / 1000:,.1f}") for key, one in dearest[:_SHOWN]]
     table("", ["dearest operations", "us", "spread"], rows, right=(1, 2))
     on = f"{made.device}, {made.threads} thread{'s' * (made.threads > 1)}, batch {made.batch}"
-    click.echo(f"{path}: {len(dearest):,} operations on {on}; a call costs {made.overhead.median / 1000:.1f} us")
+    say(f"{path}: {len(dearest):,} operations on {on}; a call costs {made.overhead.median / 1000:.1f} us")
     noisy = sum(entry.spread > _NOISY * (entry.median + made.overhead.median) for entry in made.entries.values())
     if noisy:
-        click.echo(f"{noisy:,} of them spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
+        say(f"{noisy:,} of them spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
 
 
 def _validated(path: Path, space: Space, count: int, seed: int, calibrate: bool, as_json: bool) -> None:
@@ -169,7 +169,7 @@ def _validated(path: Path, space: Space, count: int, seed: int, calibrate: bool,
     table("", ["", ""], _rows(found), right=(1,))
     if made.correction is not None and calibrate:
         line = made.correction
-        click.echo(f"wrote {path}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
+        say(f"wrote {path}: latency is {line.scale:.3f} x sum {line.offset / 1000:+,.1f} us")
 
 
 def _rows(found: Validation) -> list[tuple[str, str]]:

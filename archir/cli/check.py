@@ -10,7 +10,7 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.cli.options import file_argument, json_option, net_options
-from archir.cli.output import big, complain, emit
+from archir.cli.output import big, complain, emit, say
 from archir.errors import ArchError, Diagnostic
 
 
@@ -45,8 +45,8 @@ def check_command(
             complain(ArchError(*warnings))
         for graph in graphs:
             size = f"{big(len(graph))} nodes, {len(graph.decisions)} choices"
-            click.echo(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
+            say(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
         if not graphs:
-            click.echo(f"{file}: no nets; its names are fine")
+            say(f"{file}: no nets; its names are fine")
     if strict and warnings:
         click.get_current_context().exit(1)

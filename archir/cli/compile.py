@@ -12,7 +12,7 @@ from archir import api, backends
 from archir.build.context import Limits
 from archir.cli import torch_files
 from archir.cli.options import arch_options, file_argument, net_options, picked
-from archir.cli.output import big
+from archir.cli.output import big, say, write
 from archir.files import write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
@@ -81,9 +81,12 @@ def compile_command(
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
     module = api.compile(graph, seed=init_seed)
     if weights is not None:
+        from archir.runs.hashes import require_as_written
+
+        require_as_written(weights)
         backends.get("torch").load(module, weights)
     if as_text:
-        click.echo(f"wrote {' and '.join(map(str, torch_files.write_python(graph, output, module, block)))}")
+        say(f"wrote {' and '.join(map(str, torch_files.write_python(graph, output, module, block)))}")
         return
     if block is not None:
         raise click.UsageError(f"--block is for --to torch, ir and json, not {target}")
@@ -92,12 +95,12 @@ def compile_command(
         report = torch_files.package(graph, output, module, target, metadata)
     else:
         report = api.export(graph, output, module, metadata=metadata, certified=True)
-    click.echo(f"wrote {output}: {report}")
+    say(f"wrote {output}: {report}")
 
 
 def _write(text: str, output: Path | None, what: str) -> None:
     if output is None:
-        click.echo(text, nl=False)
+        write(text)
     else:
         write_atomic(output, text.encode())
-        click.echo(f"wrote {output}: {what}")
+        say(f"wrote {output}: {what}")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from archir.cli.output import write
+
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -13,4 +15,4 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     """Print the script that completes archir's commands in SHELL: `eval "$(archir completion bash)"`."""
     script = get_completion_class(shell)
     assert script is not None
-    click.echo(script(ctx.find_root().command, {}, "archir", "_ARCHIR_COMPLETE").source())
+    write(script(ctx.find_root().command, {}, "archir", "_ARCHIR_COMPLETE").source() + "\n")

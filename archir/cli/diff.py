@@ -12,7 +12,7 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.cli.options import given_parameters, json_option, net_options, space_of
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 
 if TYPE_CHECKING:
     from archir.search.diff import Difference
@@ -50,7 +50,7 @@ def diff_command(
     else:
         _print(found, one, other, everything)
         if note or not found:
-            click.echo(note or "no differences")
+            say(note or "no differences")
     if found:
         click.get_current_context().exit(1)
 
@@ -86,7 +86,7 @@ def _print(found: list[Difference], one: str, other: str, everything: bool) -> N
             last = each.scope
         table("", ["scope", kind, one, other], cells)
         if len(shown) < len(rows):
-            click.echo(f"and {len(rows) - len(shown):,} more; --all prints them")
+            say(f"and {len(rows) - len(shown):,} more; --all prints them")
 
 
 def _cell(text: str | None) -> str:

@@ -13,7 +13,7 @@ import click
 
 from archir import __version__, backends
 from archir.cli.options import json_option
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 from archir.errors import ArchError
 
 _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "safetensors", "onnxruntime-gpu", "onnxruntime")
@@ -83,7 +83,7 @@ def doctor_command(as_json: bool) -> None:
     if any(finding.trouble for finding in found):
         sys.exit(1)
     if not as_json:
-        click.echo("nothing is wrong")
+        say("nothing is wrong")
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from archir.cli.output import say
 from archir.explain import codes, page, title
 
 
@@ -13,6 +14,6 @@ def explain_command(code: str | None) -> None:
     """Explain a diagnostic's CODE, with an example that gives it and one that does not; without CODE, list them."""
     if code is None:
         for known in codes():
-            click.echo(f"{known}  {title(known)}")
+            say(f"{known}  {title(known)}")
     else:
-        click.echo(page(code.upper()).rstrip("\n"))
+        say(page(code.upper()).rstrip("\n"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from archir.build.files import read
-from archir.cli.output import complain
+from archir.cli.output import complain, say, write
 from archir.errors import ArchError, Diagnostic, fail
 from archir.files import write_atomic
 from archir.syntax.format import canonical
@@ -60,14 +60,14 @@ def _format(file: str, check: bool, diff: bool) -> bool:
     before = sys.stdin.read() if standard else read(Path(file))
     after = canonical(before, name)
     if diff:
-        click.echo(_diff(before, after, name), nl=False)
+        write(_diff(before, after, name))
     elif standard and not check:
-        click.echo(after, nl=False)
+        write(after)
     elif before != after and check:
-        click.echo(f"{name}: would be reformatted")
+        say(f"{name}: would be reformatted")
     elif before != after:
         write_atomic(Path(file).resolve(), after.encode())
-        click.echo(f"{name}: reformatted")
+        say(f"{name}: reformatted")
     return before != after
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from archir.cli.options import json_option
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 from archir.errors import fail
 from archir.runs import Summary, summaries
 
@@ -23,7 +23,8 @@ def runs_command(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER: how far each came, and whether it is whole.
 
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
-    be a run itself. States: running, interrupted (`archir search --resume` goes on with it), finished, damaged.
+    be a run itself. Accuracies are the last ones on held-out images. States: running, interrupted (`archir search
+    --resume` goes on with it), finished, damaged.
     """
     if not folder.is_dir() and folder != _USUAL:
         raise fail("A1801", f"there is no folder {folder}")
@@ -32,12 +33,12 @@ def runs_command(folder: Path, as_json: bool) -> None:
         emit([asdict(one) for one in found])
         return
     if not found:
-        click.echo(f"no runs of `archir search` in {folder}", err=True)
+        say(f"no runs of `archir search` in {folder}", err=True)
         return
     table("", ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"], map(_cells, found), right=(3, 4))
     for one in found:
         if one.problem is not None:
-            click.echo(f"{one.name}: {one.problem}", err=True)
+            say(f"{one.name}: {one.problem}", err=True)
 
 
 def _cells(one: Summary) -> list[str]:

@@ -10,6 +10,7 @@ import click
 
 from archir import __version__
 from archir.errors import ArchError, Interrupted, fail, suggest
+from archir.visible import visible
 
 FAULT = 70
 """The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
@@ -77,20 +78,28 @@ class Commands(click.Group):
                     raise
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
                 raise fail("A1206", f"{where}{error.strerror}") from error
+        except click.UsageError as error:
+            if (text := visible(error.format_message())) == error.format_message():
+                raise
+            raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
             from archir.cli.output import complain
 
             complain(error, as_json)
             ctx.exit(1)
         except Interrupted as stop:
-            click.echo(f"{stop}; go on with --resume", err=True)
+            from archir.cli.output import say
+
+            say(f"{stop}; go on with --resume", err=True)
             ctx.exit(130)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if ctx.params["traceback"] or (isinstance(error, OSError) and error.errno == EPIPE):
                 raise
-            click.echo(_apology(error), err=True)
+            from archir.cli.output import say
+
+            say(_apology(error), err=True)
             ctx.exit(FAULT)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from archir import api, backends
 from archir.certificates import beside
 from archir.cli import runs
-from archir.cli.output import emit
+from archir.cli.output import emit, say
 from archir.errors import ArchError, fail
 
 PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
@@ -81,8 +81,8 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: 
     if as_json:
         emit({**asdict(report), "certificate": certificate})
     else:
-        click.echo(f"wrote {', '.join(map(str, report.files))}: {report}")
-        click.echo(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")
+        say(f"wrote {', '.join(map(str, report.files))}: {report}")
+        say(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")
 
 
 def _form(given: dict[str, Any]) -> dict[str, Any]:

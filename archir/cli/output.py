@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from archir.errors import ArchError, Diagnostic
+from archir.visible import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -41,6 +42,21 @@ def rendered(diagnostics: Iterable[Diagnostic], colour: bool) -> str:
         for one in diagnostics
     )
     return "".join(styled)
+
+
+def say(text: str, err: bool = False) -> None:
+    """Print a message. What is in it from outside commands no terminal."""
+    click.echo(visible(text), err=err)
+
+
+def write(text: str) -> None:
+    """Print what was asked for as it is, as a file would hold it; on a terminal, what does not print is shown."""
+    click.echo(visible(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
+
+
+def is_terminal() -> bool:
+    """Whether standard output is shown to somebody."""
+    return sys.stdout.isatty()
 
 
 def complain(error: ArchError, as_json: bool = False) -> None:
@@ -83,11 +99,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], rig
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=plain(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(columns):
-        made.add_column(name, justify="right" if position in right else "left", overflow="fold")
+        made.add_column(plain(name), justify="right" if position in right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*row)
+        made.add_row(*map(plain, row))
     console().print(made)
 
 

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
-
-from archir.cli.output import console
+from archir.cli.output import console, say
 
 T = TypeVar("T")
 
@@ -48,7 +46,7 @@ class TrainingProgress:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
+            TextColumn("epoch {task.fields[epoch]}", markup=False),
             BarColumn(),
             TextColumn("loss {task.fields[loss]}  held out {task.fields[accuracy]}"),
             TimeElapsedColumn(),
@@ -71,7 +69,7 @@ class TrainingProgress:
             self._bar.update(self._task, epoch=f"{min(number + 1, self._epochs)}/{self._epochs}", accuracy=accuracy)
         else:
             text = f"epoch {number}/{self._epochs}: loss {done.loss:.3f}, held out {accuracy}, {done.seconds:.1f} s"
-            click.echo(text, err=True)
+            say(text, err=True)
 
 
 class SearchProgress:
@@ -98,7 +96,7 @@ class SearchProgress:
         """A phase begins; before the first, the folder is shown."""
         self._end()
         if self._folder is not None:
-            click.echo(f"run: {self._folder}", err=True)
+            say(f"run: {self._folder}", err=True)
             self._folder = None
         self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
         if not sys.stderr.isatty():
@@ -106,9 +104,9 @@ class SearchProgress:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("{task.fields[phase]} epoch {task.fields[epoch]}"),
+            TextColumn("{task.fields[phase]} epoch {task.fields[epoch]}", markup=False),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]}  held out {task.fields[accuracy]}"),
+            TextColumn("loss {task.fields[loss]}  {task.fields[accuracy]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -127,14 +125,14 @@ class SearchProgress:
     def epoch(self, row: Mapping[str, Any]) -> None:
         """An epoch was done."""
         number = int(row["epoch"]) + 1
-        measures = {name: value for name, value in row.items() if name in ("loss", "accuracy")}
-        if "accuracy" in measures:
-            self._accuracy = f"{100 * measures['accuracy']:.1f}%"
+        for name, words in (("validation_accuracy", "validation"), ("accuracy", "held out")):
+            if name in row:
+                self._accuracy = f"{words} {100 * row[name]:.1f}%"
         if self._bar is not None:
             now = f"{min(number + 1, self._epochs)}/{self._epochs}"
             self._bar.update(self._task, epoch=now, accuracy=self._accuracy)
             return
-        parts = [f"loss {measures['loss']:.3f}"] if "loss" in measures else []
-        parts += [f"held out {self._accuracy}"] if "accuracy" in measures else []
+        parts = [f"loss {row['loss']:.3f}"] if "loss" in row else []
+        parts += [self._accuracy] if {"validation_accuracy", "accuracy"} & row.keys() else []
         parts.append(f"{float(row['seconds']):.1f} s")
-        click.echo(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)
+        say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

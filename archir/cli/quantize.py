@@ -10,7 +10,7 @@ import click
 
 from archir import api
 from archir.cli.options import SOURCES, json_option
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 
 _WORST = 10
 """Layers in int8 that are shown."""
@@ -31,7 +31,7 @@ _WORST = 10
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
     help="Training images that give the ranges of activations.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is held out, as in training.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the calibration images.")
 @json_option
 def quantize_command(
     model: Path, output: Path, data: str, mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
@@ -41,7 +41,8 @@ def quantize_command(
 
     Weights have one scale per channel. Ranges of activations come from training images (static), or are found while the
     model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss points
-    of held-out accuracy are lost, the layers that cost most go back to float.
+    of accuracy are lost, the layers that cost most go back to float; half of the held-out images decide that, and the
+    others say what was lost.
 
     Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
     """
@@ -55,14 +56,15 @@ def quantize_command(
     shown = [row for row in made.layers if row.why or row in worst]
     table("", ["layer", "weights", "as", "error", "dB", "alone"], map(_row, shown), right=(1, 3, 4, 5))
     if others := len(made.layers) - len(shown):
-        click.echo(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
-    click.echo(
+        say(f"{others} more layers are in int8, with smaller errors; all of them: {made.files[-1]}")
+    say(
         f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
     )
-    click.echo(
+    chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
+    say(
         f"held-out accuracy {100 * made.accuracy_before:.2f}% -> {100 * made.accuracy_after:.2f}%, "
-        f"of {made.held_out:,} images"
+        f"of {made.held_out:,} images{chosen}"
     )
 
 

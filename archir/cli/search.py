@@ -14,7 +14,7 @@ import click
 
 from archir import backends
 from archir.cli.options import SOURCES
-from archir.cli.output import console, emit
+from archir.cli.output import console, emit, say
 from archir.cli.progress import SearchProgress
 from archir.runs import Run
 
@@ -58,7 +58,7 @@ def search_command(
     leads = os.environ.get("RANK", "0") == "0"
     summary = None if resume is None or fall_back else _stored(resume)
     if summary is not None:
-        click.echo(f"{folder} is finished: nothing is left to do", err=True)
+        say(f"{folder} is finished: nothing is left to do", err=True)
     else:
         with SearchProgress(folder if leads else None) as watch:
             summary = backends.get("torch").search(
@@ -100,29 +100,27 @@ def _show(summary: Mapping[str, Any]) -> None:
     for name, row in summary["phases"].items():
         measures = [f"{key.replace('_', ' ')} {_text(key, value)}" for key, value in row.items() if key in _SHOWN]
         if measures:
-            click.echo(f"{name}: {', '.join(measures)}")
+            say(f"{name}: {', '.join(measures)}")
     for name, found in summary.get("fronts", {}).items():
         from archir.search.multi.front import table
         from archir.search.multi.objectives import objective
 
         console().print(table(found["front"], [objective(text) for text in found["objectives"]], f"front of `{name}`"))
-        click.echo(f"its architectures: {summary['folder']}/phases/{name}/front/")
+        say(f"its architectures: {summary['folder']}/phases/{name}/front/")
     if "architecture" in summary:
-        click.echo(f"architecture of `{summary['architecture']['phase']}`: {summary['folder']}/best.json")
+        say(f"architecture of `{summary['architecture']['phase']}`: {summary['folder']}/best.json")
     if "network" in summary:
         network = summary["network"]
-        click.echo(f"network: {network['params']:,} parameters, {network['macs']:,} multiply-accumulates")
+        say(f"network: {network['params']:,} parameters, {network['macs']:,} multiply-accumulates")
     if "onnx" in summary:
-        click.echo(
-            f"ONNX: {summary['folder']}/model.onnx, largest difference to torch {summary['onnx']['relative']:.1e}"
-        )
-    click.echo(f"report: {summary['folder']}/report.html")
+        say(f"ONNX: {summary['folder']}/model.onnx, largest difference to torch {summary['onnx']['relative']:.1e}")
+    say(f"report: {summary['folder']}/report.html")
 
 
-_SHOWN = ("epochs", "loss", "accuracy", "minutes")
+_SHOWN = ("epochs", "loss", "validation_accuracy", "accuracy", "minutes")
 
 
 def _text(key: str, value: Any) -> str:
-    if key == "accuracy":
+    if key.endswith("accuracy"):
         return f"{100 * value:.2f}%"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

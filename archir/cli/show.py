@@ -11,7 +11,7 @@ import click
 from archir import api, backends
 from archir.build.context import Limits
 from archir.cli.options import arch_options, file_argument, net_options, picked
-from archir.cli.output import emit
+from archir.cli.output import emit, say, write
 from archir.costs.means import means
 from archir.files import write_atomic
 from archir.ir.serial import to_json
@@ -19,6 +19,7 @@ from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
 from archir.pictures.heat import Heat
 from archir.search.space import Space
+from archir.visible import one_line
 
 HEATED = ("svg", "html")
 
@@ -88,10 +89,10 @@ def show_command(
             of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
             text = picture(graph, format, depth, block, of)
     if output is None:
-        click.echo(text, nl=False)
+        write(text)
     else:
         write_atomic(output, text.encode())
-        click.echo(f"wrote {output}: net {graph.name} as {format}")
+        say(f"wrote {output}: net {graph.name} as {format}")
 
 
 def _model(path: Path, as_json: bool) -> None:
@@ -102,7 +103,7 @@ def _model(path: Path, as_json: bool) -> None:
         return
     for name, value in found.items():
         if name == "metadata":
-            for key, text in value.items():
-                click.echo(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
+            for key, text in ((one_line(key), text) for key, text in value.items()):
+                say(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
         else:
-            click.echo(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            say(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")

@@ -21,7 +21,7 @@ from archir.cli.options import (
     space_of,
     where_option,
 )
-from archir.cli.output import big, emit, table
+from archir.cli.output import big, emit, say, table, write
 from archir.cli.progress import tracked
 from archir.errors import fail
 from archir.files import write_atomic
@@ -66,17 +66,17 @@ def count_command(
             | ({"unique": different} if unique else {})
         )
         return
-    click.echo(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
+    say(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
     if any(constraint.word == "require" and constraint.cost is None for constraint in space.graph.constraints):
-        click.echo(f"{big(space.satisfying)} of them satisfy the requirements on choices")
+        say(f"{big(space.satisfying)} of them satisfy the requirements on choices")
     if space.bounded:
         space.prove()
         bounds = " and ".join(c.text for c in space.graph.constraints if c.cost is not None)
         least, most = space.count()
         among = big(least) if least == most else f"between {big(least)} and {big(most)}"
-        click.echo(f"{among} of them have {bounds}")
+        say(f"{among} of them have {bounds}")
     if different is not None:
-        click.echo(f"{different:,} of them compute something different")
+        say(f"{different:,} of them compute something different")
     if list_choices:
         rows = [
             (
@@ -159,12 +159,12 @@ def sample_command(
     else:
         text = "".join(json.dumps(json.loads(one.to_json(space.graph.parameters))) + "\n" for one in found)
     for place, score in enumerate(scores, 1):
-        click.echo(f"{by} of number {place}: {score:.6g}", err=True)
+        say(f"{by} of number {place}: {score:.6g}", err=True)
     if output is not None:
         write_atomic(output, text.encode())
-        click.echo(f"wrote {output}")
+        say(f"wrote {output}")
     else:
-        click.echo(text, nl=False)
+        write(text)
 
 
 def _best(

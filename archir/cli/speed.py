@@ -5,9 +5,7 @@ from __future__ import annotations
 from math import floor, log10
 from pathlib import Path
 
-import click
-
-from archir.cli.output import emit, table
+from archir.cli.output import emit, say, table
 from archir.files import write_atomic
 from archir.speed.figures import PERCENTILES, Speed, Speeds
 from archir.speed.picture import picture
@@ -28,7 +26,7 @@ def show(speeds: Speeds, as_json: bool, file: Path | None) -> None:
     if file is not None:
         write_atomic(file, picture(speeds).encode())
         if not as_json:
-            click.echo(f"wrote {file}")
+            say(f"wrote {file}")
 
 
 def _print(speeds: Speeds) -> None:
@@ -41,18 +39,16 @@ def _print(speeds: Speeds) -> None:
         table(name, columns, rows, right=range(1, len(columns)))
     facts = ", ".join(f"{name} {value}" for name, value in speeds.machine.items())
     threads = speeds.found[0].threads
-    click.echo(
-        f"{'micro' if unit == _MICRO else 'milli'}seconds of a run, {threads} thread{'s' * (threads > 1)}; {facts}"
-    )
+    say(f"{'micro' if unit == _MICRO else 'milli'}seconds of a run, {threads} thread{'s' * (threads > 1)}; {facts}")
     missing = dict.fromkeys(one.subject.on for one in speeds.left_out if one.reason == NO_GPU)
     if missing:
-        click.echo(f"left out: {', '.join(missing)}: {NO_GPU}", err=True)
+        say(f"left out: {', '.join(missing)}: {NO_GPU}", err=True)
     for one in speeds.left_out:
         if one.reason != NO_GPU:
-            click.echo(f"left out: {one.subject}: {one.reason}", err=True)
+            say(f"left out: {one.subject}: {one.reason}", err=True)
     noisy = sum(one.latency.spread > _NOISY * one.latency.percentile(50) for one in speeds.found)
     if noisy:
-        click.echo(f"{noisy} of {len(speeds.found)} spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
+        say(f"{noisy} of {len(speeds.found)} spread by more than {_NOISY:.0%}: is the machine busy?", err=True)
 
 
 def _row(one: Speed, with_batch: bool, unit: float) -> list[str]:

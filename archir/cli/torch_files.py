@@ -11,7 +11,7 @@ import click
 
 from archir import api, backends
 from archir.cli import runs
-from archir.cli.output import emit
+from archir.cli.output import emit, say
 from archir.files import drafts, sha256
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
@@ -63,7 +63,7 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
     if as_json:
         emit(said)
     else:
-        click.echo(text)
+        say(text)
 
 
 def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:

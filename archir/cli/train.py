@@ -14,7 +14,7 @@ from archir import backends
 from archir.build.context import Limits
 from archir.cli import runs
 from archir.cli.options import SOURCES, arch_options, file_argument, net_options, picked
-from archir.cli.output import emit
+from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
 from archir.errors import ArchError
 from archir.passes.cost import cost
@@ -59,7 +59,7 @@ def train_command(
         runs.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
     total = cost(graph)
     if leads and not as_json:
-        click.echo(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
+        say(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
     torch = backends.get("torch")
     begin = time.perf_counter()
     try:
@@ -93,4 +93,4 @@ def train_command(
     if as_json:
         emit({**facts, "folder": str(output)})
     else:
-        click.echo(f"held-out accuracy {100 * result.accuracy:.2f}%; for ONNX: archir export {output} -o net.onnx")
+        say(f"held-out accuracy {100 * result.accuracy:.2f}%; for ONNX: archir export {output} -o net.onnx")

@@ -10,7 +10,8 @@ import click
 from archir import backends
 from archir.cli.onnx_files import PROVIDERS
 from archir.cli.options import json_option
-from archir.cli.output import emit
+from archir.cli.output import emit, say
+from archir.visible import one_line
 
 
 def _digest(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -53,12 +54,12 @@ def verify_command(model: Path, devices: tuple[str, ...], trust: str | None, as_
         emit({"files": found.files, "differences": found.differences, "certificate": found.certificate})
         return
     facts = found.certificate
-    names = ", ".join(found.files)
-    click.echo(f"{names}: as certified by archir {facts['versions']['archir']}")
+    names = one_line(", ".join(found.files))
+    say(f"{names}: as certified by archir {one_line(facts['versions']['archir'])}")
     for name, text in facts["model"]["metadata"].items():
         if text and name != "architecture":
-            click.echo(f"{name}: {text}")
+            say(one_line(f"{name}: {text}"))
     for provider, difference in found.differences.items():
-        click.echo(f"{provider.removesuffix('ExecutionProvider')}: largest relative difference {difference:.1e}")
+        say(f"{provider.removesuffix('ExecutionProvider')}: largest relative difference {difference:.1e}")
     if packaged and not trust:
-        click.echo("not loaded, which would run code in it: --trust SHA256 does, if that is the package's")
+        say("not loaded, which would run code in it: --trust SHA256 does, if that is the package's")

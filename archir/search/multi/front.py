@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from archir.build.locals import latency_file
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objective
+from archir.visible import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -57,13 +58,13 @@ def table(found: Sequence[Mapping[str, Any]], objectives: Sequence[Objective], t
 
     aims = [one.name for one in objectives]
     others = sorted({name for row in found for name in row["scores"]} - set(aims))
-    made = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    made = Table(title=plain(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     made.add_column("trial", justify="right")
     for name in [*aims, *others]:
-        made.add_column(heading(name), justify="right")
+        made.add_column(plain(heading(name)), justify="right")
     made.add_column("architecture")
     for row in found:
         scores = row["scores"]
         cells = [shown(name, scores[name]) if name in scores else "" for name in [*aims, *others]]
-        made.add_row(str(row["id"]), *cells, row["hash"])
+        made.add_row(str(row["id"]), *map(plain, cells), plain(row["hash"]))
     return made

@@ -9,7 +9,7 @@ draws them uniformly and builds `select` nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
 from itertools import combinations, repeat
@@ -199,28 +199,33 @@ def describe(assignment: Mapping[Choice, int]) -> str:
     return ", ".join(parts)
 
 
-def lift(rule: Callable[..., Value], *values: Value, under: Value = True) -> Value:
+class Excluded(Exception):  # noqa: N818  (no error: what runs here never happens)
+    """The conditions that are given leave no combination under which this could happen."""
+
+
+def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given: Sequence[Value] = ()) -> Value:
     """`rule` applied to every combination of plain values that `under` lets happen.
 
     The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small. Raises CaseError with the smallest failing combination if the rule raises RuleError, or anything
-    else by mistake.
+    result is small; so do those that it refuses and the conditions `given` rule out. Raises CaseError with the smallest
+    failing combination if the rule raises RuleError, or anything else by mistake, for another; and Excluded if no
+    combination is left.
     """
-    if under is True and not any(type(value) is Case for value in values):
+    if under is True and not given and not any(type(value) is Case for value in values):
         try:
             return rule(*values)
         except FAULTS as error:
             raise unforeseen(error) from error
     try:
-        return _lifted(rule, values, under)
+        return _lifted(rule, values, under, given)
     except EntangledError:
         weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
         if weaker is under:
             raise
-        return _lifted(rule, values, weaker)
+        return _lifted(rule, values, weaker, given)
 
 
-def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value) -> Value:
+def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     failed = False
     memo: dict[Hashable, Value] = {}
     joined: dict[Hashable, Value] = {}
@@ -255,9 +260,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value)
         return result
 
     result = walk(values, under)
-    if failed:
-        raise _smallest_failure(result, under)
-    return result
+    return result if not failed else _excused(result, under, given)
 
 
 def _order(choice: Choice) -> int:
@@ -292,12 +295,40 @@ def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) ->
     return memo[name]
 
 
-def _smallest_failure(result: Value, under: Value) -> CaseError:
+def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
+    """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
     failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
-    found = smallest(failing, lambda leaf: leaf is True)
+    left = narrowed(failing, given)
+    if left is False:
+        fine = both(under, negate(failing))
+        if fine is False:
+            raise Excluded
+        return lift(lambda leaf: leaf, result, under=fine)
+    found = smallest(left, lambda leaf: leaf is True)
     assert found is not None, "a rule failed at a combination that is reachable"
     leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
-    return CaseError(leaf.error, found)
+    raise CaseError(leaf.error, found)
+
+
+def narrowed(condition: Value, given: Sequence[Value]) -> Value:
+    """A condition and all that is given and has to do with it: False if together they never hold.
+
+    What is given is left out once this gets too large to be told.
+    """
+    left = [one for one in given if one is not True]
+    try:
+        if condition is True:
+            return reduce(both, left, True)
+        while left and condition is not False:
+            about = set(support(condition))
+            near = [one for one in left if one is False or not about.isdisjoint(support(one))]
+            if not near:
+                break
+            condition = reduce(both, near, condition)
+            left = [one for one in left if not any(one is other for other in near)]
+    except RuleError:
+        pass
+    return condition
 
 
 def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int] | None:

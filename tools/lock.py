@@ -13,9 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-HEADER = f"""\
-# What development and CI install, with hashes, for all platforms and versions of Python: `python {Path(__file__).parent.name}/lock.py`
-# writes this from constraints.txt. Without torch: its CPU and CUDA builds differ, and constraints.txt pins its version.
+HEADER = """\
+# What development and CI install, with hashes, for all platforms and versions of Python; `make lock` writes it from
+# constraints.txt. Without torch: its CPU and CUDA builds differ, and constraints.txt pins its version.
 """
 OF_TORCH = re.compile(r"(torch|triton|nvidia-[a-z0-9-]+|cuda-[a-z0-9-]+)==")
 

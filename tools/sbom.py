@@ -1,6 +1,6 @@
 """Write a software bill of materials (CycloneDX 1.6, JSON) of what `pip install archir` brings: `sbom.py FILE`.
 
-It is that of this environment. Hashes are those of requirements.lock: one of them is that of the file that was installed.
+It is that of this environment. Hashes are those of requirements.lock: one of them is that of what was installed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def needed(found: Distribution) -> list[str]:
     environment: dict[str, str] = {**default_environment(), "extra": ""}  # type: ignore[dict-item]
     own = canonicalize_name(found.name) == OURS  # what was installed may be older than what is built
     requirements = map(Requirement, PROJECT["dependencies"] if own else found.requires or [])
-    return sorted({canonicalize_name(one.name) for one in requirements if not one.marker or one.marker.evaluate(environment)})
+    return sorted(
+        {canonicalize_name(one.name) for one in requirements if not one.marker or one.marker.evaluate(environment)}
+    )
 
 
 def closure(name: str) -> dict[str, Distribution]:
@@ -57,7 +59,9 @@ def hashes() -> dict[str, list[str]]:
 def licence(found: Distribution) -> str:
     """What a distribution says of its licence."""
     meta = found.metadata
-    classifiers = [text.rsplit(" :: ", 1)[1] for text in meta.get_all("Classifier") or [] if text.startswith("License ::")]
+    classifiers = [
+        text.rsplit(" :: ", 1)[1] for text in meta.get_all("Classifier") or [] if text.startswith("License ::")
+    ]
     said = meta.get("License-Expression") or " and ".join(classifiers) or meta.get("License") or "unknown"
     return str(said).strip().splitlines()[0]
 

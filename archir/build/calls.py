@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, Literal, get_args, get_origin
 
@@ -15,8 +15,8 @@ from archir.build.files import Module
 from archir.build.foreign import about_attribute
 from archir.build.network import is_tensor
 from archir.build.replay import Recording, copyable, likeness, replay, tensors
-from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, kind, show
-from archir.cases import Choice, Value, either, leaves, lift, same, varies
+from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, flat, kind, show
+from archir.cases import Choice, Value, both, either, hull, leaves, lift, same, varies
 from archir.errors import Note, RuleError, Span, require, suggest
 from archir.ir.op import Op, attribute_types
 from archir.ir.typing import MOST_ELEMENTS
@@ -40,7 +40,10 @@ class Cell:
     """What is known of a cell's choices: from its first call, and from the call in progress."""
 
     first: Span
+    path: Value = True
+    """The condition of the first call."""
     known: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
+    """Its choices, and the conditions under which they are there."""
     met: dict[str, Value] = field(default_factory=dict)
     complete: bool = False
     calls: dict[Hashable, Recording] = field(default_factory=dict)
@@ -142,15 +145,21 @@ class Caller(Evaluator):
 
     def _each_case(self, value: Value, then: Any, span: Span) -> Value:
         """`then` of each leaf, run where the value is that leaf."""
-        result: Value = UNBOUND
+        found: list[tuple[Value, Value]] = []
         for leaf in list(leaves(value)):
             condition = lift(lambda other, leaf=leaf: same(other, leaf), value)
             with self.under(condition) as possible:
                 if possible:
-                    made = then(leaf)
-                    if made is POISON:
-                        return POISON
-                    result = made if result is UNBOUND else self.merged(condition, made, result, span)
+                    found.append((condition, then(leaf)))
+        return self.cases(found, span)
+
+    def cases(self, found: list[tuple[Value, Value]], span: Span) -> Value:
+        """Values merged by the conditions that they were found under, of which the last is what the others leave."""
+        if any(value is POISON for _, value in found):
+            return POISON
+        result = self.only([value for _, value in found])
+        for condition, value in found[1:]:
+            result = self.merged(condition, value, result, span)
         return result
 
     def _one_tensor(self, argument: Given) -> Value:
@@ -188,6 +197,8 @@ class Caller(Evaluator):
             items = values[0] if len(values) == 1 else self.items(values, span)
             return self._fold(name, self.lift(span, static.sequence, items), span)
         least, most, rule = static.FUNCTIONS[name]
+        if name in static.DEEP:
+            values = [self.lift(span, flat, value) for value in values]
         if not least <= len(values) <= most:
             wanted = str(least) if least == most else f"{least} or more"
             return self.error("A0207", f"`{name}` takes {wanted} arguments, got {len(values)}", span)
@@ -211,11 +222,20 @@ class Caller(Evaluator):
     # operations
 
     def call_op(self, op: type[Op], given: list[Given], span: Span, here: bool) -> Value:
-        """A node of the operation."""
+        """A node of the operation; one for each of the lists of operands that there may be."""
+        variadic = op.operands[:1] and op.operands[0].startswith("*")
+        lists = [i for i, argument in enumerate(given) if argument.name is None and _is_list_somewhere(argument.value)]
+        if variadic and lists:
+            first = given[lists[0]]
+
+            def one(leaf: Value) -> Value:
+                known = [replace(first, value=leaf) if argument is first else argument for argument in given]
+                return self.call_op(op, known, span, here)
+
+            return self._each_case(first.value, one, span)
         operands: list[tuple[Value, Span]] = []
         attributes: dict[str, Value] = {}
         names = [f.name for f in fields(op)]
-        variadic = op.operands[:1] and op.operands[0].startswith("*")
         positional = iter(names)
         for argument in given:
             if (
@@ -271,9 +291,7 @@ class Caller(Evaluator):
         """An attribute's value in its declared type."""
         wanted = attribute_types(op)[name]
         what = f"`{name}` of `{op.name}`"
-        value = argument.value
-        if isinstance(value, Items) and any(varies(item) for item in value):
-            value = self.lift(argument.span, lambda *items: Items(items), *value)
+        value = self.lift(argument.span, flat, argument.value)
         return self.lift(argument.span, lambda leaf: convert(leaf, wanted, what), value)
 
     # blocks
@@ -281,8 +299,6 @@ class Caller(Evaluator):
     def call_block(self, block: Block, given: list[Given], span: Span, here: bool) -> Value:
         """A block expanded in place, in a scope of its own; a cell's choices are made once."""
         frame = self._entered(block, span)
-        if frame is None:
-            return POISON
         least = self.bounds.block(block)
         if len(self.graph) + least > self.limits.nodes:
             self.too_many_nodes(span)
@@ -296,17 +312,20 @@ class Caller(Evaluator):
             return self._in_cell(block, frame, Scope(scope.path, block.name), span)
         return self._in_frame(frame, scope, block.definition)
 
-    def _entered(self, block: Block, span: Span) -> Frame | None:
-        depth, frame = 0, self.frame
-        caller: Frame | None = frame
+    def _entered(self, block: Block, span: Span) -> Frame:
+        depth, again = 0, False
+        caller: Frame | None = self.frame
         while caller is not None:
-            if caller.block is not None and caller.block.definition is block.definition:
-                self.error("A0210", f"`{block.name}` calls itself", span, "blocks cannot be recursive: use `repeat`")
-                return None
+            again |= caller.block is not None and caller.block.definition is block.definition
             caller, depth = caller.caller, depth + 1
+        if again and block.definition.word == "cell":
+            self.stop("A0210", f"`{block.name}` calls itself", span, "a cell chooses once: a `block` may call itself")
+        if again and depth > MOST_CALLS:
+            hint = "it needs a case in which it does not, such as `return x if n == 0 else ...`"
+            self.stop("A0210", f"`{block.name}` calls itself more than {MOST_CALLS} levels deep", span, hint)
         if depth > MOST_CALLS:
             self.stop("A0602", f"calls nest deeper than {MOST_CALLS} levels", span)
-        return Frame(block.module, block=block, called=span, caller=frame, local=block.local)
+        return Frame(block.module, block=block, called=span, caller=self.frame, local=block.local)
 
     def bind_params(self, frame: Frame, block: Block, given: list[Given], span: Span) -> bool:
         """Put arguments and defaults into the callee's frame; whether they fit."""
@@ -349,12 +368,12 @@ class Caller(Evaluator):
             return replay(self, known, scope.path, tensors(frame.env))
         start, called, problems = len(self.graph), len(self.graph.blocks), len(self.problems)
         arguments = tensors(frame.env)
-        outer, self.cell, cell_path, self.cell_path = self.cell, cell, self.cell_path, True
+        outer, self.cell = self.cell, cell
         cell.met = {}
         try:
             result = self._in_frame(frame, scope, block.definition)
         finally:
-            self.cell, self.cell_path = outer, cell_path
+            self.cell = outer
         if result is not POISON or not cell.complete:
             self._compare_cell(block, cell, span)
         if question is not None and copyable(result) and len(self.problems) == problems:
@@ -364,12 +383,13 @@ class Caller(Evaluator):
 
     def _compare_cell(self, block: Block, cell: Cell, span: Span) -> None:
         if not cell.complete:
-            cell.complete = True
+            cell.complete, cell.path = True, self.path
             cell.known = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
             return
+        own = {choice for choice, _ in cell.known.values()}
         for path in [*cell.known, *cell.met]:
             known, met = cell.known.get(path), cell.met.get(path)
-            if known is None or met is None or not same(known[1], met):
+            if known is None or met is None or not _agree((cell.path, known[1]), (self.path, met), own):
                 self.cell_differs(block.name, path, cell, span)
                 return
 
@@ -406,6 +426,20 @@ class Caller(Evaluator):
             returns = either(returns, condition)
         missing = self.lift(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
         return POISON if missing is POISON else value
+
+
+def _is_list_somewhere(value: Value) -> bool:
+    return varies(value) and any(isinstance(leaf, Items) for leaf in leaves(value))
+
+
+def _agree(one: tuple[Value, Value], other: tuple[Value, Value], own: Container[Choice]) -> bool:
+    """Whether a choice is there alike in two calls of a cell, each with the condition of the call and of the choice:
+    where both are made, and seen from the cell's `own` choices alone."""
+    (path, active), (path_2, active_2) = one, other
+    if not same(both(active, path_2), both(active_2, path)):
+        return False
+    path, active, path_2, active_2 = (hull(condition, own) for condition in (path, active, path_2, active_2))
+    return same(both(active, path_2), both(active_2, path))
 
 
 def _returns(here: bool, name: str) -> bool:

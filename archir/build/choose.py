@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial, reduce
 from typing import Any
 
 from archir.build import static
 from archir.build.calls import Caller, Given
 from archir.build.context import Scope, join
-from archir.build.values import POISON, UNBOUND, show
-from archir.cases import MOST_OUTCOMES, Choice, Label, Value, case, either, lift, negate, subsets, when
+from archir.build.values import POISON, UNBOUND, Items, Library, Tensor, show
+from archir.cases import (
+    MOST_OUTCOMES,
+    Choice,
+    Label,
+    Value,
+    both,
+    case,
+    either,
+    key,
+    leaves,
+    lift,
+    negate,
+    restrict,
+    subsets,
+    varies,
+    when,
+)
 from archir.errors import Note, RuleError, Span
 from archir.ir.graph import Constraint, Decision
 from archir.syntax import ast
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """What may be picked: the condition under which it is there, how to get it where it is picked, and what it may be
+    called: by its value, by the variable that it comes from."""
+
+    exists: Value
+    value: Callable[[], Value]
+    label: Label | None = None
+    variable: str | None = None
 
 
 class Chooser(Caller):
@@ -24,33 +52,84 @@ class Chooser(Caller):
         label = self._label(tree)
         if label is None:
             return POISON
-        if not any(_decides(value) for value in tree.values):
-            return self._choose_settled(tree, label)
-        labels = [value.text if isinstance(value, ast.Name) else i for i, value in enumerate(tree.values)]
-        return self._choose_from(tree, label, labels, [lambda value=value: self.eval(value) for value in tree.values])
+        values = tree.values
+        if len(values) == 1 and isinstance(values[0], ast.Sequence):
+            values = values[0].items
+        elif len(values) == 1 and not (isinstance(values[0], ast.Comprehension) and self._decides(values[0].item)):
+            value = self.eval(values[0])
+            if any(isinstance(leaf, (Items, range)) for leaf in leaves(value)):
+                return self._choose_listed(tree, label, value)
+            return POISON if value is POISON else self._choose_from(tree, label, [_settled(value, values[0])])
+        elif len(values) == 1:
+            elements = self.elements(values[0])
+            if elements is None:
+                return POISON
+            return self._choose_from(tree, label, [Candidate(*element) for element in elements])
+        candidates = [self._candidate(value) for value in values]
+        return POISON if None in candidates else self._choose_from(tree, label, [one for one in candidates if one])
 
-    def _choose_settled(self, tree: ast.ChooseValue, label: str) -> Value:
-        values = [self.eval(value) for value in tree.values]
-        if any(value is POISON for value in values):
+    def _candidate(self, tree: ast.Expr) -> Candidate | None:
+        """An alternative; one that may make a choice or a node waits for its own to be taken. None after an error."""
+        if self._decides(tree):
+            return Candidate(True, partial(self.eval, tree))
+        value = self.eval(tree)
+        return None if value is POISON else _settled(value, tree)
+
+    def _choose_listed(self, tree: ast.ChooseValue, label: str, value: Value) -> Value:
+        """A choice among the items of a list, or of several lists that it may be: each item once, there where it is."""
+        lists = [leaf if isinstance(leaf, (Items, range)) else Items([leaf]) for leaf in leaves(value)]
+        longest = max(map(len, lists))
+        if longest > MOST_OUTCOMES:
+            return self._too_many(tree, longest)
+        if len(lists) == 1:
+            return self._choose_from(tree, label, [_settled(item) for item in lists[0]])
+        items = {key(item): item for one in lists for item in one}
+        candidates = []
+        for name, item in items.items():
+            exists = self.lift(tree.span, lambda leaf, name=name: _holds(leaf, name), value)
+            if exists is POISON:
+                return POISON
+            candidates.append(replace(_settled(item), exists=exists))
+        return self._choose_from(tree, label, candidates)
+
+    def _choose_from(self, tree: ast.ChooseValue, label: str, candidates: Sequence[Candidate]) -> Value:
+        if self._enough(tree, 1, candidates) is POISON:
             return POISON
-        if len(values) == 1:
-            items = self.lift(tree.values[0].span, lambda leaf: leaf, values[0])
-            if isinstance(items, (tuple, range)):
-                if len(items) > MOST_OUTCOMES:
-                    return self._too_many(tree, len(items))
-                values = list(items)
-        labels: list[Label] = [v if type(v) in (int, str) else show(v) for v in values]
-        return self._choose_from(tree, label, labels, [lambda value=value: value for value in values])
-
-    def _choose_from(self, tree: ast.Choose, label: str, labels: Sequence[Label], values: Sequence[Any]) -> Value:
-        choice = self.decide(tree, label, labels)
+        choice = self.decide(tree, label, _called(candidates))
         if choice is None:
             return POISON
-        found = []
-        for outcome, value in enumerate(values):
-            with self.under_choice(choice, [outcome]) as possible:
-                found.append(value() if possible else UNBOUND)
+        self._only_existing(tree, choice, candidates)
+        found: list[Value] = [UNBOUND] * len(candidates)
+        for outcome, candidate in enumerate(candidates):
+            with self.under_choice(choice, [outcome]), self.under(candidate.exists) as possible:
+                if possible:
+                    found[outcome] = candidate.value()
         return self._joined(choice, found, tree.span)
+
+    def _enough(self, tree: ast.Choose, take: int, candidates: Sequence[Candidate]) -> Value:
+        """POISON, with a complaint, if for some outcomes of other choices there are fewer candidates than are taken."""
+        count: Value = 0
+        for candidate in candidates:
+            count = self.lift(tree.span, lambda n, here: n + here, count, candidate.exists)
+
+        def check(have: int) -> int:
+            if have == 0 and isinstance(tree, ast.ChooseValue):
+                raise RuleError("a choice of nothing", code="A0501")
+            if not 1 <= take <= have:
+                raise RuleError(f"cannot take {take} of {have}", code="A0502")
+            return have
+
+        place = tree.take.span.to(tree.items.span) if isinstance(tree, ast.ChooseSubset) else tree.span
+        return self.lift(place, check, count)
+
+    def _only_existing(self, tree: ast.Choose, choice: Choice, candidates: Sequence[Candidate]) -> None:
+        """State that what is picked exists."""
+        if all(candidate.exists is True for candidate in candidates):
+            return
+        exist = [reduce(both, (candidates[i].exists for i in subset), True) for subset in choice.subsets]
+        holds = lift(lambda outcome: exist[outcome], case(choice, range(choice.outcomes)))
+        items = tree.items if isinstance(tree, ast.ChooseSubset) else tree
+        self.constrain(Constraint(either(negate(self.path), holds), "where", f"in {items.span.text}", items.span))
 
     def eval_choose_one(self, tree: ast.ChooseOne) -> Value:
         """`choose op { name: expr ... }`."""
@@ -68,13 +147,14 @@ class Chooser(Caller):
         choice = self.decide(tree, label, [name.text for name in names])
         if choice is None:
             return POISON
-        values = []
+        values: list[Value] = [UNBOUND] * len(names)
         component = choice.path.rsplit(".", 1)[-1]
         for outcome, alternative in enumerate(tree.alternatives):
             below = f"{component}.{alternative.name}"
             made = Scope(join(self.scope.path, below), join(self.scope.choices, below))
             with self.inside(made), self.under_choice(choice, [outcome]) as possible:
-                values.append(self._alternative(alternative.value, given) if possible else UNBOUND)
+                if possible:
+                    values[outcome] = self._alternative(alternative.value, given)
         return self._joined(choice, values, tree.span)
 
     def _alternative(self, tree: ast.Expr, given: Given | None) -> Value:
@@ -90,23 +170,30 @@ class Chooser(Caller):
         elements = self.elements(tree.items)
         if label is None or take is POISON or elements is None:
             return POISON
-        if not isinstance(take, int) or any(here is not True for here, _ in elements):
-            return self.error("A0506", "how many there are to choose from must not depend on a choice", tree.span)
-        if not 1 <= take <= len(elements):
-            return self.error("A0502", f"cannot take {take} of {len(elements)}", tree.take.span.to(tree.items.span))
+        if not isinstance(take, int):
+            return self.error("A0506", "how many are taken must not depend on a choice", tree.take.span)
+        labels = _labels(tree.items, len(elements))
+        candidates = [Candidate(*element) for element in elements]
+        if self._enough(tree, take, candidates) is POISON:
+            return POISON
         if subsets(len(elements), take) > MOST_OUTCOMES:
             return self._too_many(tree, subsets(len(elements), take))
-        choice = self.decide(tree, label, _labels(tree.items, len(elements)), take)
+        choice = self.decide(tree, label, labels, take)
         if choice is None:
             return POISON
-        values = []
-        for position, (_, element) in enumerate(elements):
-            with self.under_choice(choice, [o for o, s in enumerate(choice.subsets) if position in s]) as possible:
-                values.append(element() if possible else UNBOUND)
+        self._only_existing(tree, choice, candidates)
+        values: list[Value] = [UNBOUND] * len(candidates)
+        for position, candidate in enumerate(candidates):
+            picking = [o for o, subset in enumerate(choice.subsets) if position in subset]
+            with self.under_choice(choice, picking), self.under(candidate.exists) as possible:
+                if possible:
+                    values[position] = candidate.value()
         if any(value is POISON for value in values):
             return POISON
         values = [self.settled(value, {choice}, tree.span) for value in values]
-        outcome = case(choice, range(choice.outcomes))
+        known = [o for o, subset in enumerate(choice.subsets) if all(values[i] is not UNBOUND for i in subset)]
+        self.only(known)
+        outcome = restrict(case(choice, range(choice.outcomes)), when(choice, known))
         picked = [lift(lambda o, i=i: values[choice.subsets[o][i]], outcome) for i in range(take)]
         result = self.items(picked, tree.span)
         if tree.where is not None and result is not POISON:
@@ -128,11 +215,24 @@ class Chooser(Caller):
         if any(value is POISON for value in values):
             return POISON
         values = [self.settled(value, {choice}, span) for value in values]
-        known = [value for value in values if value is not UNBOUND]
-        values = [known[0] if value is UNBOUND else value for value in values]
+        usual = self.only([value for value in values if value is not UNBOUND])
+        values = [usual if value is UNBOUND else value for value in values]
         return lift(lambda outcome: values[outcome], case(choice, range(choice.outcomes)))
 
     # deciding
+
+    def _decides(self, tree: Any) -> bool:
+        """Whether evaluating an expression may make a choice or a node."""
+        if isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name):
+            name, known = tree.callee.text, self.frame.module.lookup(tree.callee.text) is not None
+            if name in static.FUNCTIONS and name not in self.frame.env and not known:
+                return self._decides(tree.arguments)
+        if isinstance(tree, (ast.Choose, ast.Call, ast.Pipe)):
+            return True
+        if isinstance(tree, tuple):
+            return any(self._decides(part) for part in tree)
+        parts = (getattr(tree, f.name) for f in fields(tree) if f.name != "span") if isinstance(tree, ast.Tree) else ()
+        return any(self._decides(part) for part in parts)
 
     def _label(self, tree: ast.Choose) -> str | None:
         name = tree.label or self.assigned
@@ -175,7 +275,7 @@ class Chooser(Caller):
             choice = known.choice
             self.graph.decisions[path] = replace(known, active=either(known.active, self.path))
         if self.cell is not None:
-            self.cell.met[path] = self.cell_path
+            self.cell.met[path] = self.path
         return choice
 
     def _differs(self, path: str, span: Span) -> None:
@@ -199,25 +299,25 @@ class Chooser(Caller):
         subject = self.eval(tree.subject)
         if subject is POISON:
             return POISON
-        result: Value = UNBOUND
+        found: list[tuple[Value, Value]] = []
         open_: Value = True
         for arm in tree.arms:
-            holds = self._matches(arm, subject)
+            holds: Value = False
+            with self.under(open_) as possible:
+                holds = self._matches(arm, subject) if possible else False
             if holds is POISON:
                 return POISON
-            taken = lift(lambda a, b: a and b, open_, holds)
+            taken = both(open_, holds)
             with self.under(taken) as possible:
                 if possible:
                     self.assigned = assigned
                     value = self.eval(arm.value) if given is None else self.feed(arm.value, given)
-                    if value is POISON:
-                        return POISON
-                    result = value if result is UNBOUND else self.merged(taken, value, result, tree.span)
-            open_ = lift(lambda a, b: a and not b, open_, holds)
+                    found.append((taken, value))
+            open_ = both(open_, negate(holds))
         self.assigned = None
         if self.lift(tree.subject.span, _covered, open_, subject) is POISON:
             return POISON
-        return result
+        return self.cases(found, tree.span)
 
     def _matches(self, arm: ast.Arm, subject: Value) -> Value:
         holds: Value = not arm.patterns
@@ -251,10 +351,32 @@ def _labels(tree: ast.Expr, count: int) -> list[Label]:
     return list(range(count))
 
 
-def _decides(tree: Any) -> bool:
-    """Whether evaluating an expression may make a choice or a node."""
-    if isinstance(tree, (ast.Choose, ast.Call, ast.Pipe)):
-        return True
-    if isinstance(tree, tuple):
-        return any(_decides(part) for part in tree)
-    return isinstance(tree, ast.Tree) and any(_decides(getattr(tree, f.name)) for f in fields(tree) if f.name != "span")
+def _settled(value: Value, tree: ast.Expr | None = None) -> Candidate:
+    """A candidate of a value that is known."""
+    label = value if type(value) in (int, str) else show(value) if _plain(value) else None
+    return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None)
+
+
+def _called(candidates: Sequence[Candidate]) -> list[Label]:
+    """Labels of candidates: by their values if all have one; if not, by variables and positions."""
+    labels = [candidate.label for candidate in candidates if candidate.label is not None]
+    if len(labels) == len(candidates):
+        return labels
+    names: list[Label] = [i if one.variable is None else one.variable for i, one in enumerate(candidates)]
+    return names if len(set(names)) == len(names) else list(range(len(candidates)))
+
+
+def _plain(value: Value) -> bool:
+    """Whether a value can be written."""
+    if isinstance(value, Items):
+        return all(_plain(item) for item in value)
+    return not isinstance(value, (Tensor, Library)) and not varies(value)
+
+
+def _holds(leaf: Value, name: Hashable) -> bool:
+    """Whether an item is in a list. RuleError if it is there twice."""
+    count = [key(item) for item in leaf].count(name) if isinstance(leaf, (Items, range)) else int(key(leaf) == name)
+    if count > 1:
+        twice = next(item for item in leaf if key(item) == name)
+        raise RuleError(f"the alternative `{show(twice)}` is there twice", code="A0503")
+    return count == 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from archir.build.files import Module
 from archir.build.values import POISON, Block
-from archir.cases import CaseError, Value, both, lift
+from archir.cases import CaseError, Excluded, Value, both, lift, narrowed
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.graph import Constraint, Graph
 
@@ -149,12 +149,19 @@ class Context:
         self.scope = Scope()
         self.path: Value = True
         """The condition under which the code at hand runs."""
-        self.cell_path: Value = True
-        """The same, given that the innermost cell around it runs."""
+        self.given: list[Value] = []
+        """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
+        alone."""
         self.steps = 0
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
-        """Report a problem; the value to go on with."""
+        """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
+        if self.given and narrowed(self.path, self.given) is False:
+            raise Excluded
+        return self.complain(code, message, span, hint, *notes)
+
+    def complain(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem, whatever is required."""
         place, chain = self.frame.head(span)
         self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
@@ -168,7 +175,7 @@ class Context:
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
         """Report that a limit was passed, and give up."""
-        self.error(code, message, span, hint)
+        self.complain(code, message, span, hint)
         raise LimitError
 
     def step(self, span: Span) -> None:
@@ -187,7 +194,7 @@ class Context:
             if value is POISON:
                 return POISON
         try:
-            return lift(rule, *values, under=self.path)
+            return lift(rule, *values, under=self.path, given=self.given)
         except RuleError as error:
             return self.refuse(error, span)
 
@@ -195,16 +202,23 @@ class Context:
         """Add a constraint; a cell states its own in every call."""
         if constraint not in self.graph.constraints:
             self.graph.constraints.append(constraint)
+            if constraint.cost is None and constraint.condition is not True:
+                self.given.append(constraint.condition)
 
     @contextmanager
     def under(self, condition: Value) -> Iterator[bool]:
-        """Code that runs only where `condition` holds too; yields whether it can run at all."""
-        before = self.path, self.cell_path
-        self.path, self.cell_path = both(self.path, condition), both(self.cell_path, condition)
+        """Code that runs only where `condition` holds too; yields whether it can run at all.
+
+        Code that turns out to run under no combination that the requirements allow is left where it is.
+        """
+        before = self.path
+        self.path = both(before, condition)
         try:
             yield self.path is not False
+        except Excluded:
+            pass
         finally:
-            self.path, self.cell_path = before
+            self.path = before
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:

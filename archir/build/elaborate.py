@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import reduce
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,9 @@ from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
 from archir.build.values import MOST_BITS, POISON, UNBOUND, Items
-from archir.cases import Value, both, if_else, negate, restrict, same, varies
+from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
+from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.ir.values import MOST_NESTING
@@ -39,15 +41,11 @@ class Elaborator(Chooser):
     def execute(self, body: ast.Body) -> None:
         """Run statements, each under the condition that nothing was returned before."""
         before = len(self.frame.returned)
-        path = self.path, self.cell_path
+        path = self.path
         try:
             for statement in body:
                 self.step(statement.span)
-                for condition, _ in self.frame.returned[before:]:
-                    self.path, self.cell_path = (
-                        both(self.path, negate(condition)),
-                        both(self.cell_path, negate(condition)),
-                    )
+                self.path = both(self.path, self.unreturned(before))
                 before = len(self.frame.returned)
                 if self.path is False:
                     return
@@ -56,7 +54,11 @@ class Elaborator(Chooser):
                 except RuleError as error:
                     self.refuse(error, statement.span)
         finally:
-            self.path, self.cell_path = path
+            self.path = path
+
+    def unreturned(self, since: int) -> Value:
+        """The condition under which the call at hand has not returned by any `return` after the first `since`."""
+        return reduce(both, (negate(condition) for condition, _ in self.frame.returned[since:]), True)
 
     def _run(self, statement: ast.Statement) -> None:
         match statement:
@@ -104,16 +106,20 @@ class Elaborator(Chooser):
         least = self.bounds.body(body, self.frame.module, {})
         if not varies(items) and len(self.graph) + least * len(items) > self.limits.nodes:
             self.too_many_nodes(span)
-        outer = self.scope.loops
+        outer, returned = self.scope.loops, len(self.frame.returned)
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
                 before = dict(self.frame.env)
                 self.scope.loops = (*outer, position)
-                if targets and not self.bind(targets, item):
-                    return
-                self.execute(body)
-                self._merge(exists, self.frame.env, before, span)
+                still = self.unreturned(returned)
+                with self.under(both(exists, still)) as possible:
+                    if not possible or (targets and not self.bind(targets, item())):
+                        return
+                    self.execute(body)
+                    self._merge(exists, self.frame.env, before, span)
+                    continue
+                self.frame.env = before
         finally:
             self.scope.loops = outer
 
@@ -125,13 +131,16 @@ class Elaborator(Chooser):
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return
-        before = dict(self.frame.env)
-        with self.under(condition):
-            self.execute(statement.then)
-        then, self.frame.env = self.frame.env, before
-        with self.under(negate(condition)):
-            self.execute(statement.otherwise)
-        self._merge(condition, then, self.frame.env, statement.span)
+        before = self.frame.env
+        ends: dict[bool, dict[str, Value]] = {}
+        for holds, body in ((True, statement.then), (False, statement.otherwise)):
+            self.frame.env = dict(before)
+            with self.under(condition if holds else negate(condition)):
+                self.execute(body)
+                ends[holds] = self.frame.env
+        self.frame.env = before if len(ends) == 2 else self.only(ends.values())
+        if len(ends) == 2:
+            self._merge(condition, ends[True], ends[False], statement.span)
 
     def _merge(self, condition: Value, then: dict[str, Value], otherwise: dict[str, Value], span: Span) -> None:
         """Variables after a branch: from `then` where the condition holds, from `otherwise` elsewhere."""
@@ -182,9 +191,7 @@ class Elaborator(Chooser):
             self.graph.outputs[name] = node
 
     def _require(self, tree: ast.Expr) -> None:
-        if self.frame.block is not None:
-            self.error("A0208", "`require` stands in a net", tree.span)
-        elif isinstance(tree, ast.Logical) and tree.word == "and":
+        if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
         elif any(_mentions(tree, cost) for cost in self._costs()):
@@ -378,6 +385,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
+    except Excluded:
+        context.problems.raise_any()
+        raise ArchError(contradiction(context.graph.constraints, together)) from None
     except RecursionError:
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 
-from archir.build import static
+from archir.build import equality, static
 from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Library, Operation, Tensor, kind
-from archir.cases import Value, if_else, leaves, restrict, varies
+from archir.cases import Excluded, Value, both, if_else, leaves, negate, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
 from archir.ops.activation import Scale, Shift
@@ -98,21 +98,24 @@ class Evaluator(Network):
         elements = self.elements(tree)
         if elements is None:
             return POISON
-        values, sure = [], []
-        for condition, element in elements:
-            with self.under(condition) as possible:
+        found: list[tuple[Value, Value]] = []
+        for exists, element in elements:
+            with self.under(exists) as possible:
                 if possible:
-                    values.append(element())
-                    sure.append(condition)
-        if all(condition is True for condition in sure):
-            return self.items(values, tree.span)
-        if any(value is POISON for value in values):
+                    found.append((exists, element()))
+        return self.gathered(found, tree.span)
+
+    def gathered(self, found: list[tuple[Value, Value]], span: Span) -> Value:
+        """The list of those values that exist, each with the condition under which it does."""
+        if any(value is POISON for _, value in found):
             return POISON
-
-        def gather(*present: bool) -> Value:
-            return Items(value for value, here in zip(values, present, strict=True) if here)
-
-        return self.lift(tree.span, gather, *sure)
+        sure = next((i for i, (exists, _) in enumerate(found) if exists is not True), len(found))
+        result = self.items([value for _, value in found[:sure]], span)
+        for exists, value in found[sure:]:
+            result = self.lift(
+                span, lambda here, items, value=value: Items((*items, value)) if here else items, exists, result
+            )
+        return result
 
     def elements(self, tree: ast.Expr) -> list[tuple[Value, Element]] | None:
         """The elements of a list before they are evaluated: the condition under which each exists, and how to get it.
@@ -125,9 +128,11 @@ class Evaluator(Network):
             value = self.lift(tree.span, static.sequence, self.eval(tree))
             if value is POISON:
                 return None
-            return [(here, partial(_same, item)) for here, item in self.each(value, tree.span)]
+            return self.each(value, tree.span)
         found: list[tuple[Value, Element]] = []
-        return found if self._comprehend(tree, tree.parts, True, found) else None
+        if not self._comprehend(tree, tree.parts, True, found):
+            return None
+        return [(restrict(exists, self.path), element) for exists, element in found]
 
     def _comprehend(
         self,
@@ -156,9 +161,8 @@ class Evaluator(Network):
             if condition is POISON:
                 return False
             with self.under(condition) as possible:
-                return not possible or self._comprehend(
-                    tree, tuple(rest), self.lift(tree.span, _both, here, condition), found
-                )
+                return not possible or self._comprehend(tree, tuple(rest), both(here, condition), found)
+            return True
         value = self.lift(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
@@ -166,24 +170,29 @@ class Evaluator(Network):
         try:
             for position, (exists, item) in enumerate(self.each(value, part.items.span)):
                 self.scope.loops = (*loops, position)
-                there = self.lift(tree.span, _both, here, exists)
-                if not (self.bind(part.targets, item) and self._comprehend(tree, tuple(rest), there, found)):
-                    return False
+                with self.under(exists):
+                    if not self.bind(part.targets, item()):
+                        return False
+                    if not self._comprehend(tree, tuple(rest), both(here, exists), found):
+                        return False
         finally:
             self.frame.env, self.scope.loops = env, loops
         return True
 
-    def each(self, value: Value, span: Span) -> Iterator[tuple[Value, Value]]:
-        """The items of a list whose length may depend on choices: each with the condition under which it exists."""
+    def each(self, value: Value, span: Span) -> list[tuple[Value, Element]]:
+        """The items of a list whose length may depend on choices: the condition under which each exists, and how to
+        get it there."""
         longest = max(len(leaf) for leaf in leaves(value))
         if longest > MOST_TIMES:
             self.stop("A0603", f"a list of {longest} items is too long", span)
+        found: list[tuple[Value, Element]] = []
         for position in range(longest):
             exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
             if exists is False:
-                return
-            with self.under(exists):
-                yield exists, self.lift(span, lambda leaf, position=position: leaf[position], value)
+                break
+            item = partial(self.lift, span, lambda leaf, position=position: leaf[position], value)
+            found.append((exists, item))
+        return found
 
     def bind(self, targets: tuple[ast.Name, ...], value: Value) -> bool:
         """Assign a value, taken apart if there are several targets; whether that worked."""
@@ -265,18 +274,17 @@ class Evaluator(Network):
         return result
 
     def compare(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """One comparison; lists are compared item by item, so that their items may depend on choices."""
-        if op in ("in", "not in") and isinstance(b, Items) and any(varies(item) for item in b):
-            found: Value = False
-            for item in b:
-                found = self.lift(span, lambda x, y: x or y, found, self.compare("==", a, item, span))
-            return found if op == "in" else self.lift(span, lambda x: not x, found)
-        if op in ("==", "!=") and isinstance(a, Items) and isinstance(b, Items) and len(a) == len(b):
-            equal: Value = True
-            for x, y in zip(a, b, strict=True):
-                equal = self.lift(span, _both, equal, self.compare("==", x, y, span))
-            return equal if op == "==" else self.lift(span, lambda x: not x, equal)
-        return self.lift(span, lambda x, y: static.compare(op, x, y), a, b)
+        """One comparison. What could not hold for any outcome of the choices, since kinds differ, is refused."""
+        if op not in equality.RULES:
+            return self.lift(span, lambda x, y: static.compare(op, x, y), a, b)
+        found = self.lift(span, equality.RULES[op], a, b)
+        if found is POISON:
+            return POISON
+        reached = set(leaves(restrict(found, self.path)))
+        if reached == {None}:
+            return self.lift(span, lambda x, y: equality.refuse(op, x, y), a, b)
+        wanted = op in ("==", "in")
+        return self.lift(span, lambda leaf: bool(leaf) is wanted, found)
 
     def eval_not(self, tree: ast.Not) -> Value:
         """Negation."""
@@ -293,6 +301,7 @@ class Evaluator(Network):
             open_ = result if tree.word == "and" else self.lift(tree.span, lambda x: not x, result)
             if open_ is False or open_ is POISON:
                 return result
+            value = result
             with self.under(open_) as possible:
                 value = self.condition(operand) if possible else result
             if value is POISON:
@@ -314,11 +323,19 @@ class Evaluator(Network):
             return one()
         if condition is False:
             return other()
-        values: list[Value] = []
+        values: dict[bool, Value] = {}
         for holds, value in ((True, one), (False, other)):
-            with self.under(condition if holds else if_else(condition, False, True)) as possible:
-                values.append(value() if possible else None)
-        return POISON if POISON in values else self.merged(condition, values[0], values[1], span)
+            with self.under(condition if holds else negate(condition)):
+                values[holds] = value()
+        if len(values) < 2:
+            return self.only(values.values())
+        return POISON if POISON in values.values() else self.merged(condition, values[True], values[False], span)
+
+    def only(self, values: Collection[Value]) -> Value:
+        """What the other alternatives leave, which the requirements rule out. Raises Excluded if nothing is left."""
+        if not values:
+            raise Excluded
+        return next(iter(values))
 
     # parts of values
 
@@ -391,10 +408,6 @@ class Evaluator(Network):
 @cache
 def _method(kind_of: str) -> str:
     return "eval" + "".join(f"_{char.lower()}" if char.isupper() else char for char in kind_of)
-
-
-def _same(value: Value) -> Value:
-    return value
 
 
 def _both(a: bool, b: bool) -> bool:

@@ -1,4 +1,5 @@
-"""Names in bodies that nothing calls yet: unknown ones, and attributes that operations and blocks do not have."""
+"""What can be told of bodies that nothing calls yet: names that mean nothing, attributes that operations and blocks do
+not have, parameters that are there twice, comparisons with what was never to choose from."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from itertools import islice
 
+from archir.build.chosen import never_chosen
 from archir.build.context import MOST_DIAGNOSTICS
 from archir.build.evaluate import known_names
 from archir.build.files import Module
@@ -28,6 +30,8 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
         return
     everywhere = set(known_names(module))
     for definition in module.definitions():
+        yield from _doubled(definition)
+        yield from never_chosen(definition, module)
         local = {param.name.text for param in definition.params}
         local.update(assigned(definition.body))
         for tree in walk(definition):
@@ -36,6 +40,23 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
                 yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
                 yield from _arguments(tree, tree.callee.text, module)
+
+
+def _doubled(definition: ast.Definition) -> Iterator[Diagnostic]:
+    """Parameters that are there twice, and inputs that are called like a parameter."""
+    first: dict[str, ast.Name] = {}
+    for param in definition.params:
+        if param.name.text in first:
+            text = f"the parameter `{param.name}` is there twice"
+            yield Diagnostic(
+                "A0202", text, param.name.span, None, (Note("the first one", first[param.name.text].span),)
+            )
+        first.setdefault(param.name.text, param.name)
+    for statement in definition.body:
+        if isinstance(statement, ast.Input) and statement.name.text in first:
+            text = f"`{statement.name}` is a parameter, and cannot be an input, too"
+            note = Note("the parameter", first[statement.name.text].span)
+            yield Diagnostic("A0202", text, statement.name.span, None, (note,))
 
 
 def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic]:

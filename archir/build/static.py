@@ -105,29 +105,10 @@ def sign(op: str, a: Value) -> Value:
 
 
 def compare(op: str, a: Value, b: Value) -> bool:
-    """`a op b` for plain values."""
-    if op in ("in", "not in"):
-        if not isinstance(b, (Items, range, str)):
-            raise RuleError(f"`{op}` needs a list on the right, got {kind(b)}", code="A0301")
-        if isinstance(b, str):
-            require(isinstance(a, str), f"`{op}` a string needs a string on the left, got {kind(a)}", code="A0301")
-            return (a in b) is (op == "in")
-        found = (type(a) is int and a in b) if isinstance(b, range) else any(equal(a, item) for item in b)
-        return found is (op == "in")
-    if op in ("==", "!="):
-        return equal(a, b) is (op == "==")
+    """Which of two plain values is larger."""
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
         raise unfit(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
-
-
-def equal(a: Value, b: Value) -> bool:
-    """Equality: numbers by value, everything else by type and value."""
-    if is_number(a) and is_number(b):
-        return bool(a == b)
-    if isinstance(a, Items) and isinstance(b, Items):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
-    return type(a) is type(b) and bool(a == b)
 
 
 def truth(value: Value) -> bool:
@@ -235,6 +216,8 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "str": (1, 1, lambda value: value if isinstance(value, str) else show(value)),
 }
 """Static functions: least and most arguments, and the rule."""
+DEEP = {"sorted", "str"}
+"""Those that look at what is inside of lists."""
 
 
 def _either(name: str, pick: Callable[[Any, Any], Any]) -> Callable[[Value, Value], Value]:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import assigned
-from archir.cases import Value, leaves, varies
+from archir.cases import Value, leaves, lift, varies
 from archir.errors import RuleError
 from archir.ir.op import Op
 
@@ -32,6 +32,13 @@ class Items(tuple[Value, ...]):
         if made.size > MOST_ITEMS:
             raise RuleError(f"a list of more than {MOST_ITEMS} items", code="A0603")
         return made
+
+
+def flat(value: Value) -> Value:
+    """A value in which what depends on choices does so as a whole: no list of it has items that do."""
+    if not isinstance(value, Items) or not any(isinstance(item, Items) or varies(item) for item in value):
+        return value
+    return lift(lambda *items: Items(items), *(lift(flat, item) for item in value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,11 @@ class Graph:
         return [consumer for _, consumer in self.nx.out_edges(number)]
 
     @property
+    def given(self) -> tuple[Value, ...]:
+        """What holds for every architecture of the space: the constraints that are conditions on choices."""
+        return tuple(one.condition for one in self.constraints if one.cost is None and one.condition is not True)
+
+    @property
     def inputs(self) -> dict[str, NodeId]:
         """The input nodes by name, in the order they were declared in."""
         return dict(self._inputs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from archir.cases import CaseError, Choice, Value, case, lift, outcomes, restrict, varies
+from archir.cases import CaseError, Choice, Excluded, Value, case, lift, outcomes, restrict, varies
 from archir.errors import RuleError, Span, require
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
@@ -29,16 +29,19 @@ class NodeError(RuleError):
         self.combination = error.combination if isinstance(error, CaseError) else ""
 
 
-def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], under: Value = True) -> Value:
+def lifted(
+    rule: Callable[..., Value], op: Op, types: Sequence[TensorType], under: Value = True, given: Sequence[Value] = ()
+) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
+    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`).
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
     varied = [i for i, part in enumerate(parts) if varies(part)]
     if not attributes and not varied:
-        return lift(lambda: rule(op, *types), under=under)
+        return lift(lambda: rule(op, *types), under=under, given=given)
 
     def plain(*values: Value) -> Value:
         concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
@@ -48,20 +51,26 @@ def lifted(rule: Callable[..., Value], op: Op, types: Sequence[TensorType], unde
         rest = iter(known)
         return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
 
-    return lift(plain, *attributes.values(), *(parts[i] for i in varied), under=under)
+    return lift(plain, *attributes.values(), *(parts[i] for i in varied), under=under, given=given)
 
 
-def infer_op(op: Op, types: Sequence[TensorType], under: Value = True, choice: Choice | None = None) -> TensorType:
+def infer_op(
+    op: Op,
+    types: Sequence[TensorType],
+    under: Value = True,
+    choice: Choice | None = None,
+    given: Sequence[Value] = (),
+) -> TensorType:
     """The type of a node's result, which may depend on choices. `choice` is that of a `select`."""
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
-    result = lifted(_infer, op, types, under)
+    result = lifted(_infer, op, types, under, given)
     if not varies(result):
         plain: TensorType = result
         return plain
     first = _leaf(result)
-    lift(lambda leaf: merge([first, leaf]), result, under=under)
+    result = lift(lambda leaf: _alike(first, leaf), result, under=under, given=given)
     dims = (lift(lambda leaf, axis=axis: leaf.dims[axis], result) for axis in range(first.rank))
     return TensorType(tuple(dims), first.dtype, lift(lambda leaf: leaf.kind, result))
 
@@ -73,6 +82,11 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
     result = op.infer(*types)
     require(result.elements <= MOST_ELEMENTS, f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
     return result
+
+
+def _alike(first: TensorType, other: TensorType) -> TensorType:
+    merge([first, other])
+    return other
 
 
 def _leaf(value: Value) -> TensorType:
@@ -106,20 +120,27 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
 def infer(graph: Graph) -> dict[NodeId, TensorType]:
     """The type of every node that is needed. Raises NodeError at the first node whose rule refuses.
 
+    What constraints rule out does not count; a node that is needed under such conditions only has no type.
     Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
     types: dict[NodeId, TensorType] = {}
     known: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
+    given = graph.given
     for number in graph:
         op = graph[number].op
         if number not in needed and not isinstance(op, Input):
+            continue
+        unknown = [operand for operand in graph.operands(number) if operand not in types]
+        if unknown and not isinstance(op, Select):
             continue
         question = op, tuple(_operands(graph, number, types)), needed.get(number, True)
         if question not in known:
             choice = graph.decisions[op.choice].choice if isinstance(op, Select) else None
             try:
-                known[question] = infer_op(*question, choice)
+                known[question] = infer_op(*question, choice, given)
+            except Excluded:
+                continue
             except RuleError as error:
                 refusal = _untold(error) if number in needed.loose else error
                 raise NodeError(number, refusal, graph[number].span) from None

@@ -19,8 +19,9 @@ def canonical_hash(graph: Graph) -> str:
     """A short name of what a network without choices computes, the same in every process.
 
     Equal for networks that differ in numbering, names of scopes, dead code, operations that do nothing, order and
-    brackets of sums and products, expressions computed twice, or terms that are zero. Sharing of weights is kept
-    apart: one convolution used twice is not two. Raises ArchError (A0708) if choices are left.
+    brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or where data
+    is moved. Sharing of weights is kept apart: one convolution used twice is not two. Networks with one hash compute
+    the same; some with two do, too. Raises ArchError (A0708) if choices are left.
     """
     for number in graph:
         node = graph[number]

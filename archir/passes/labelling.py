@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from hashlib import sha256
 
 import networkx as nx
@@ -29,7 +30,7 @@ class Vertex:
 
     label: bytes
     ordered: tuple[int, ...] = ()
-    counted: tuple[tuple[int, int], ...] = ()
+    counted: tuple[tuple[int, int | Fraction], ...] = ()
 
 
 def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
@@ -41,7 +42,7 @@ def canonical_text(vertices: Sequence[Vertex], roots: Mapping[str, int]) -> str:
         colours[number] = _digest(
             vertex.label,
             *[colours[one] for one in vertex.ordered],
-            *sorted([b"%x*%b" % (count, colours[one]) for one, count in vertex.counted]),
+            *sorted([b"%b*%b" % (_often(count), colours[one]) for one, count in vertex.counted]),
         )
     lines = [f"{name} = {colours[number].hex()}" for name, number in sorted(roots.items())]
     alike = _alike(live, colours)
@@ -61,6 +62,10 @@ def reachable(vertices: Sequence[Vertex], roots: Iterable[int]) -> list[int]:
             stack.extend(vertices[number].ordered)
             stack.extend([one for one, _ in vertices[number].counted])
     return sorted(found)
+
+
+def _often(count: int | Fraction) -> bytes:
+    return b"%x" % count if isinstance(count, int) else b"%x/%x" % (count.numerator, count.denominator)
 
 
 def _digest(*parts: bytes) -> Colour:
@@ -89,7 +94,7 @@ class _Labelling:
         self.edges: dict[int, list[tuple[bytes, int]]] = {number: [] for number in live}
         for number in live:
             reads = [(b"%d" % position, one) for position, one in enumerate(vertices[number].ordered)]
-            reads += [(b"%x*" % count, one) for one, count in vertices[number].counted]
+            reads += [(b"%b*" % _often(count), one) for one, count in vertices[number].counted]
             for role, one in reads:
                 self.edges[number].append((b"reads " + role, one))
                 self.edges[one].append((b"read " + role, number))

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from itertools import count
+from math import isfinite
 
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op, attribute_types
 from archir.ops import activation
-from archir.ops.activation import Scale, Softmax, Zero
+from archir.ops.activation import Scale, Shift, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
-from archir.ops.attention import Attention, LocalAttention
+from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, GlobalMaxPool, MaxPool
+from archir.ops.pool import AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
-from archir.ops.shape import Flatten, Reshape, Slice, ToMap, Transpose
+from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
 from archir.passes.fold import FOLDING, Site
 from archir.passes.labelling import Vertex, canonical_text, reachable
+from archir.passes.laws import POINTWISE, lawful
 from archir.types import TensorType, broadcast
 
 MOST_PARTS = 256
-"""Parts of a sum or product that a larger one takes over: what has more stays in brackets."""
+"""Different parts of a sum or product that a larger one takes over: what has more stays in brackets."""
 
-Counts = dict[NodeId, int]
-"""How often each part is in a sum or product; in a sum, below 0 where it is subtracted."""
+LARGEST = 2**64
+"""What is more often, or more seldom than one time in so many, in a sum stays in brackets, too."""
+DEEPEST = 32
+"""Operations in a row that compute number by number, past which what moves data is taken."""
+
+Times = int | Fraction
+Counts = dict[NodeId, Times]
+"""How often each part is in a sum or product. In a sum that is below 0 where it is subtracted, and its factor.
+
+Factors are exact, as they are written in decimals: 0.1 and 0.2 are 0.3.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,10 @@ class Terms:
         self._nodes: list[Node] = []
         self._known: dict[object, NodeId] = {}
         self._counts: dict[NodeId, Counts] = {}
+        self._depths: dict[NodeId, int] = {}
         self._zeros: dict[TensorType, NodeId] = {}
+        self._ones: set[NodeId] = set()
+        self._lawful: dict[tuple[bytes, tuple[NodeId, ...]], NodeId | None] = {}
         self._places = count()
 
     def __getitem__(self, number: NodeId) -> Node:
@@ -92,8 +107,21 @@ class Terms:
             return self._chain(_ADD, fact.type, ((operands[0], 1), (operands[1], sign)))
         if self._vanishes(op, operands):
             return self._zero(fact.type)
+        if isinstance(op, Scale) and isfinite(op.factor):
+            return self._chain(_ADD, fact.type, ((operands[0], _exact(op.factor)),))
+        if isinstance(op, Shift) and isfinite(op.amount):
+            return self._chain(_ADD, fact.type, ((operands[0], 1), (self._one(fact.type), _exact(op.amount))))
         if isinstance(op, Mul):
-            return self._chain(_MUL, fact.type, ((operands[0], 1), (operands[1], 1)))
+            return self._product(fact.type, operands)
+        key = fact.label, operands
+        if fact.weighs or op.random or key not in self._lawful:
+            found = lawful(self, node, operands, fact.type)
+            if not (fact.weighs or op.random):
+                self._lawful[key] = found
+        else:
+            found = self._lawful[key]
+        if found is not None:
+            return found
         place: object = None
         if fact.weighs:
             place = node.scope
@@ -113,7 +141,56 @@ class Terms:
             self.types[number] = type_
             if weighs:
                 self._scopes[number] = node.scope
+            if isinstance(node.op, POINTWISE):
+                self._depths[number] = 1 + self._depths.get(vertex.ordered[0], 0)
         return number
+
+    def _one(self, type_: TensorType) -> NodeId:
+        """The number 1, which stretches to the type."""
+        narrow = type_.with_dims(*[1] * type_.rank)
+        number = self._term(_ONE, Vertex(f"one {narrow}".encode()), narrow)
+        self._ones.add(number)
+        return number
+
+    def _product(self, type_: TensorType, operands: tuple[NodeId, ...]) -> NodeId:
+        """A product; factors that are numbers come before it."""
+        factor: Times = 1
+        bare = []
+        for operand in operands:
+            counts = self._counts.get(operand, {}) if self._nodes[operand] is _ADD else {}
+            alone = next(iter(counts)) if len(counts) == 1 else operand
+            if alone != operand and self.types[alone] == self.types[operand] and self._inline(operand):
+                factor *= counts[alone]
+                operand = alone
+            bare.append((operand, 1))
+        made = self._chain(_MUL, type_, bare)
+        return made if factor == 1 else self._chain(_ADD, type_, ((made, factor),))
+
+    # what laws ask
+
+    def parted(self, number: NodeId) -> Mapping[NodeId, object] | None:
+        """The parts of a sum or product that all have its type, but for constants; None of anything else."""
+        counts = self._counts.get(number)
+        if counts is None or any(self.types[one] != self.types[number] and one not in self._ones for one in counts):
+            return None
+        return counts
+
+    def assembled(self, number: NodeId, moved: Mapping[NodeId, NodeId], type_: TensorType) -> NodeId:
+        """A sum or product like this one, of other parts."""
+        parts = [(moved.get(one, self._one(type_)), times) for one, times in self._counts[number].items()]
+        return self._chain(self._nodes[number], type_, parts)
+
+    def centred(self, number: NodeId) -> NodeId:
+        """A sum without its constant."""
+        counts = self._counts.get(number, {})
+        if self._nodes[number] is not _ADD or self._ones.isdisjoint(counts):
+            return number
+        left = [(one, times) for one, times in counts.items() if one not in self._ones]
+        return self._chain(_ADD, self.types[number], [*left, (self._zero(self.types[number]), 1)])
+
+    def shallow(self, number: NodeId) -> bool:
+        """Whether few operations in a row compute number by number up to here."""
+        return self._depths.get(number, 0) <= DEEPEST
 
     def _zero(self, type_: TensorType) -> NodeId:
         if type_ not in self._zeros:
@@ -127,11 +204,11 @@ class Terms:
         zeros = [isinstance(self._nodes[operand].op, Zero) for operand in operands]
         if isinstance(op, Mul | Matmul):
             return any(zeros)
-        if isinstance(op, Attention | LocalAttention):
+        if isinstance(op, Attention | LocalAttention | AxialAttention):
             return zeros[2]
         return bool(zeros) and all(zeros) and _keeps_zero(op)
 
-    def _chain(self, of: Node, type_: TensorType, parts: tuple[tuple[NodeId, int], ...]) -> NodeId:
+    def _chain(self, of: Node, type_: TensorType, parts: Iterable[tuple[NodeId, Times]]) -> NodeId:
         """A sum or product of parts, themselves taken apart; parts that cancel and zeros are gone."""
         counts: Counts = {}
         for part, times in parts:
@@ -146,12 +223,18 @@ class Terms:
             left[self._zero(type_)] = 1
         number = self._term(of, Vertex(of.op.name.encode(), (), tuple(sorted(left.items()))), type_)
         self._counts[number] = left
+        self._depths[number] = 1 + max(self._depths.get(one, 0) for one in left)
         return number
 
     def _inner(self, of: Node, number: NodeId) -> Counts:
-        if self._nodes[number] is of and sum(map(abs, self._counts[number].values())) <= MOST_PARTS:
-            return self._counts[number]
-        return {number: 1}
+        return self._counts[number] if self._nodes[number] is of and self._inline(number) else {number: 1}
+
+    def _inline(self, number: NodeId) -> bool:
+        """Whether a larger sum or product takes over the parts of one."""
+        counts = self._counts[number]
+        return len(counts) <= MOST_PARTS and all(
+            abs(times.numerator) <= LARGEST and times.denominator <= LARGEST for times in counts.values()
+        )
 
     def _stretched(self, counts: Counts) -> TensorType:
         return reduce(broadcast, {self.types[one] for one in counts})
@@ -177,11 +260,18 @@ class Terms:
         return moved
 
 
-_ADD, _MUL, _ZERO = Node(Add()), Node(Mul()), Node(Zero())
+_ADD, _MUL, _ZERO, _ONE = Node(Add()), Node(Mul()), Node(Zero()), Node(Shift(1.0))
+
+
+def _exact(number: float) -> Times:
+    """A number as it is written."""
+    exact = Fraction(repr(float(number)))
+    return exact.numerator if exact.denominator == 1 else exact
+
 
 _FIX_ZERO = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
-    activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, GlobalMaxPool, Dropout, DropPath,
+    activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, GlobalMaxPool, MaxOver, Dropout, DropPath,
 )  # fmt: skip
 """Operations that are not linear, but zero at zero."""
 
@@ -208,8 +298,12 @@ def _label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
 def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapping[str, object]:
     """What attributes that follow from others or from the types come to."""
     match op:
-        case Conv() | Conv1d() | MaxPool():
+        case Conv():
+            return {"padding": op.pads, "dilation": op.dilation if op.kernel > 1 else 1}
+        case Conv1d() | MaxPool():
             return {"padding": op.pads}
+        case Pad():
+            return {"amount": op.pads}
         case AvgPool():
             return {"padding": op.pads, "count_padding": op.count_padding and any(op.pads)}
         case Slice():
@@ -219,7 +313,7 @@ def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapp
             return {"axes": op.order(types[0].rank)}
         case Concat():
             return {"axis": (result.channel_axis if op.axis is None else op.axis) % result.rank}
-        case Softmax():
+        case Softmax() | MeanOver() | MaxOver():
             return {"axis": op.axis % result.rank}
         case ToMap():
             return {"height": result.shape[1]}

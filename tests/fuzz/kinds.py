@@ -122,7 +122,20 @@ def parameter(folder: Path) -> Maker:
     return make
 
 
-BOUNDS = ["macs", "params", "kernels", "activation_bytes", "peak_bytes", 'latency("x.json")', "wide", "kernel", "op", "act", "none", *VALUES]
+BOUNDS = [
+    "macs",
+    "params",
+    "kernels",
+    "activation_bytes",
+    "peak_bytes",
+    'latency("x.json")',
+    "wide",
+    "kernel",
+    "op",
+    "act",
+    "none",
+    *VALUES,
+]
 
 
 @kind
@@ -130,7 +143,11 @@ def where(folder: Path) -> Maker:
     space = Space(api.loads(SPACE).graph)
 
     def make(rng: random.Random) -> Case:
-        text = words(rng, BOUNDS, 7) if rng.random() < 0.5 else odd.mangled("macs <= 600K and params < 5M or wide == 2", rng, BOUNDS)
+        text = (
+            words(rng, BOUNDS, 7)
+            if rng.random() < 0.5
+            else odd.mangled("macs <= 600K and params < 5M or wide == 2", rng, BOUNDS)
+        )
         return text, lambda: space.where(text).count()
 
     return make
@@ -141,8 +158,41 @@ def overrides(folder: Path) -> Maker:
     """`--set`: of a recipe that can begin, which begins or is refused."""
     keys = [".".join(map(str, path)) for path in _paths(tomllib.loads(RECIPE))]
     keys += [key.replace("phase.0", "search").replace("phase.1", "tries") for key in keys]
-    keys += ["", "x", "a.b", "search", "search.", ".", "..", "search.options", "phase.0", "phase", "search.name", "tries.name", "x" * 300]
-    toml = ["[", "]", "{", "}", ",", "=", "1", "'", '"', "\n", "[1, 2]", "{ a = 1 }", "1979-05-27", "inf", "nan", "-1", "9" * 5000, "[" * 2000]
+    keys += [
+        "",
+        "x",
+        "a.b",
+        "search",
+        "search.",
+        ".",
+        "..",
+        "search.options",
+        "phase.0",
+        "phase",
+        "search.name",
+        "tries.name",
+        "x" * 300,
+    ]
+    toml = [
+        "[",
+        "]",
+        "{",
+        "}",
+        ",",
+        "=",
+        "1",
+        "'",
+        '"',
+        "\n",
+        "[1, 2]",
+        "{ a = 1 }",
+        "1979-05-27",
+        "inf",
+        "nan",
+        "-1",
+        "9" * 5000,
+        "[" * 2000,
+    ]
 
     def make(rng: random.Random) -> Case:
         given = {}
@@ -269,7 +319,9 @@ def architectures(folder: Path) -> Maker:
         def take() -> None:
             written = read_architecture(text, "a.json")
             api.diff(written, written)  # type: ignore[arg-type]
-            made = api.graph(folder / "tiny.arch", parameters=given_parameters(written), limits=Limits(nodes=2000, steps=20_000))
+            made = api.graph(
+                folder / "tiny.arch", parameters=given_parameters(written), limits=Limits(nodes=2000, steps=20_000)
+            )
             found = Space(made)
             found.specialize(found.architecture(written.choices))
             assert other == other
@@ -345,11 +397,13 @@ def _fields(proto: Any, rng: random.Random) -> bytes:
         message = made
         while True:
             fields = [
-                (descriptor, value) for descriptor, value in message.ListFields() if descriptor.type == descriptor.TYPE_MESSAGE
+                (descriptor, value)
+                for descriptor, value in message.ListFields()
+                if descriptor.type == descriptor.TYPE_MESSAGE
             ]
             if not fields or rng.random() < 0.3:
                 break
-            descriptor, value = rng.choice(fields)
+            _, value = rng.choice(fields)
             if hasattr(value, "add"):
                 if rng.random() < 0.1:
                     value.add().CopyFrom(rng.choice(value))
@@ -392,7 +446,10 @@ def run_folders(folder: Path) -> Maker:
     runs.begin(trained, graph, network.sample(0).to_json(), False)
     module = api.compile(graph)
     backends.get("torch").save(module, trained / runs.WEIGHTS)
-    runs.finish(trained, {"accuracy": 0.5, "images": {"source": "digits", "seed": 0, "mean": [0.5], "std": [0.5], "classes": ["a"]}})
+    runs.finish(
+        trained,
+        {"accuracy": 0.5, "images": {"source": "digits", "seed": 0, "mean": [0.5], "std": [0.5], "classes": ["a"]}},
+    )
     searched = folder / "searched"
     _begin_at(folder, searched)
     files = [*trained.glob("*.json"), *searched.rglob("*.json")]
@@ -400,7 +457,11 @@ def run_folders(folder: Path) -> Maker:
 
     def make(rng: random.Random) -> Case:
         file = rng.choice(files)
-        text = odd.text_of(odd.damaged(json.loads(whole[file]), rng)) if rng.random() < 0.7 else odd.mangled(whole[file], rng)
+        text = (
+            odd.text_of(odd.damaged(json.loads(whole[file]), rng))
+            if rng.random() < 0.7
+            else odd.mangled(whole[file], rng)
+        )
 
         def take() -> None:
             file.write_bytes(text.encode("utf-8", "surrogatepass"))
@@ -438,7 +499,20 @@ def commands(folder: Path) -> Maker:
     (folder / "tiny.arch").write_text(SPACE)
     space = api.load(folder / "tiny.arch")
     (folder / "a.json").write_text(space.sample(0).to_json())
-    files = ["tiny.arch", "tiny.arch", "tiny.arch", "tiny.arch:tiny", "a.json", "gone.arch", ".", "", "-", "tiny.arch:x", "x.onnx", "é.arch"]
+    files = [
+        "tiny.arch",
+        "tiny.arch",
+        "tiny.arch",
+        "tiny.arch:tiny",
+        "a.json",
+        "gone.arch",
+        ".",
+        "",
+        "-",
+        "tiny.arch:x",
+        "x.onnx",
+        "é.arch",
+    ]
     odd_values = [
         "0", "1", "-1", "2", "99999999999999999999", "1e400", "inf", "nan", "", "x", "a.json", "tiny.arch", "macs", "params", "op", "act",
         "scope", "text", "json", "svg", "html", "dot", "onnx", "torch", "ir", "fold", "fold,cse", "é", "\x1b[31m", "width=3", "width=x", "width=",

@@ -1,0 +1,91 @@
+"""What archir and the interpreter say of one program, side by side."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import archir
+from archir.errors import ArchError
+from archir.ir.graph import Graph
+from archir.ir.typing import infer
+from archir.passes.canonical import canonical_hash
+from archir.search.space import Space
+from tests.language.reference.interpret import TooMany, Walk, walks
+
+BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602", "A0603", "A0605"}
+"""What archir refuses though each architecture alone may be right."""
+
+
+def disagreement(text: str) -> str | None:
+    """What archir and the interpreter do not agree about; None if they agree, "skipped: ..." if that is not asked."""
+    try:
+        runs = walks(text)
+    except TooMany:
+        return "skipped: too many architectures"
+    try:
+        space = archir.loads(text)
+    except ArchError as error:
+        return _refused(error, runs)
+    wrong = [walk for walk in runs if walk.wrong is not None]
+    if wrong:
+        return f"archir accepts what is wrong: {wrong[0].wrong}, for {wrong[0].made}"
+    kept = [walk for walk in runs if walk.kept]
+    try:
+        satisfying = space.satisfying
+    except ArchError as error:
+        if error.diagnostics[0].code != "A0510":
+            raise
+        satisfying = 0
+    if satisfying != len(kept):
+        return f"{satisfying} architectures satisfy the requirements, {len(kept)} should"
+    if not any(walk.vague for walk in runs) and space.size != len(runs):
+        return f"there are {space.size} architectures, there should be {len(runs)}"
+    mine = Counter(_read(walk) for walk in kept)
+    theirs = Counter(_drawn(space, architecture) for architecture in space.enumerate()) if kept else Counter()
+    if mine != theirs:
+        missing, surplus = list((mine - theirs).elements()), list((theirs - mine).elements())
+        return f"other architectures: {missing[:1]} is missing, {surplus[:1]} is there instead"
+    return None
+
+
+def _refused(error: ArchError, runs: list[Walk]) -> str | None:
+    codes = {diagnostic.code for diagnostic in error.diagnostics}
+    if codes & BEYOND:
+        return f"skipped: {codes & BEYOND}"
+    wrong = [walk for walk in runs if walk.wrong is not None]
+    if not wrong:
+        if codes == {"A0510"} and not any(walk.kept for walk in runs):
+            return None
+        return f"archir refuses what is right: {error}"
+    if len(error.diagnostics) == 1:  # of several, a run only meets the first
+        for note in error.diagnostics[0].notes:
+            if note.text.startswith("when ") and not any(_fits(note.text, walk) for walk in wrong):
+                return f"nothing is wrong {note.text}: {error}"
+    return None
+
+
+def _fits(note: str, walk: Walk) -> bool:
+    """Whether the combination that a note names is among the choices of a run, as far as both name them."""
+    made = dict(walk.made)
+    for part in re.split(r", (?=[\w.\[\]]+ = )", note.removeprefix("when ")):
+        path, _, label = part.rpartition(" = ")
+        name = re.sub(r"^.*?([A-Za-z_]\w*(\[\d+\])*)$", r"\1", path)
+        if name not in made or (made[name] and made[name] != label):
+            return False
+    return True
+
+
+def _read(walk: Walk) -> tuple[object, ...]:
+    assert walk.graph is not None
+    return _described(walk.graph, [name for name, _ in walk.made])
+
+
+def _drawn(space: Space, architecture: archir.Architecture) -> tuple[object, ...]:
+    return _described(space.specialize(architecture), [path.rsplit(".", 1)[-1] for path in architecture])
+
+
+def _described(graph: Graph, names: list[str]) -> tuple[object, ...]:
+    types = infer(graph)
+    shapes = tuple(types[number].shape for number in graph.outputs.values())
+    return (tuple(sorted(names)), shapes, canonical_hash(graph))

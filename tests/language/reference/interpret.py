@@ -1,0 +1,609 @@
+"""Runs a net once for each architecture, with every choice answered by an oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, Literal, get_args, get_origin
+
+from archir.errors import RuleError
+from archir.ir.graph import Graph, Node
+from archir.ir.op import OPS, Op, attribute_types
+from archir.ir.structure import Input
+from archir.ops.activation import Scale, Shift
+from archir.ops.arithmetic import Add, Mul, Sub
+from archir.ops.shape import Slice
+from archir.syntax import ast
+from archir.syntax.parse import parse
+from archir.types import TensorType
+from tests.language.reference.values import (
+    FOLDS,
+    FUNCTIONS,
+    Block,
+    Function,
+    List,
+    Operation,
+    Tensor,
+    Wrong,
+    arithmetic,
+    compare,
+    index,
+    integer,
+    likeness,
+    listed,
+    number,
+    truth,
+)
+
+MOST_CALLS = 64
+
+
+class Excluded(Exception):  # noqa: N818
+    """The choices made so far are no architecture: a `where` says so."""
+
+
+@dataclass
+class Walk:
+    """What came of one run: the choices that were met, and the graph or what was wrong."""
+
+    made: list[tuple[str, str]] = field(default_factory=list)
+    """The choices' names within the innermost call, and what was chosen."""
+    graph: Graph | None = None
+    wrong: str | None = None
+    kept: bool = True
+    """Whether every requirement held."""
+    vague: bool = False
+    """Whether something was wrong after a requirement was broken: then it is not said what exists."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Those of the outputs."""
+        assert self.graph is not None
+        return tuple(self.types[number].shape for number in self.graph.outputs.values())
+
+    types: dict[int, TensorType] = field(default_factory=dict)
+
+
+class TooMany(Exception):  # noqa: N818
+    """There are too many architectures to run all of them."""
+
+
+def walks(text: str, most: int = 200) -> list[Walk]:
+    """Every run of the one net of a text, in the order of the choices' alternatives."""
+    file = parse(text)
+    found: list[Walk] = []
+    prefix: list[int] = []
+    runs = 0
+    while True:
+        runs += 1
+        if runs > most:
+            raise TooMany
+        machine = Machine(file, prefix)
+        try:
+            machine.run()
+            found.append(machine.walk)
+        except Excluded:
+            pass
+        sizes = machine.sizes
+        prefix = machine.answers
+        while prefix and prefix[-1] + 1 == sizes[len(prefix) - 1]:
+            prefix = prefix[:-1]
+        if not prefix:
+            return found
+        prefix = [*prefix[:-1], prefix[-1] + 1]
+
+
+class Returned(Exception):  # noqa: N818
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass
+class Frame:
+    """A call in progress."""
+
+    env: dict[str, Any]
+    loops: tuple[int, ...] = ()
+    cell: str | None = None
+    chain: tuple[Hashable, ...] = ()
+    """The calls since the innermost cell."""
+    depth: int = 0
+    definition: ast.Definition | None = None
+    outer: Frame | None = None
+
+
+class Machine:
+    """One run."""
+
+    def __init__(self, file: ast.File, prefix: Sequence[int]) -> None:
+        self.file, self.prefix = file, prefix
+        self.answers: list[int] = []
+        self.sizes: list[int] = []
+        self.cells: dict[Hashable, int] = {}
+        self.walk = Walk()
+        self.graph = Graph()
+        self.types: dict[int, TensorType] = {}
+        self.names: dict[str, Any] = {}
+        self.frame = Frame({})
+
+    # the whole
+
+    def run(self) -> None:
+        net = None
+        try:
+            for item in self.file.items:
+                if isinstance(item, ast.Const):
+                    self.names[item.name.text] = self.eval(item.value)
+                elif isinstance(item, ast.Definition):
+                    self.names[item.name.text] = Block(item)
+                    net = item if item.word == "net" else net
+            assert net is not None
+            self.frame = Frame({}, definition=net)
+            for param in net.params:
+                assert param.default is not None
+                self.frame.env[param.name.text] = self.eval(param.default)
+            self.execute(net.body)
+            self.walk.graph, self.walk.types = self.graph, self.types
+        except (Wrong, RuleError, OverflowError) as error:
+            if self.walk.kept:
+                self.walk.wrong = str(error) or "wrong"
+            else:
+                self.walk.vague = True
+
+    def decide(self, key: Hashable, name: str, labels: Sequence[str], outcomes: int) -> int:
+        """The outcome of a choice; a cell's are made once."""
+        label = name + "".join(f"[{i}]" for i in self.frame.loops)
+        if self.frame.cell is not None:
+            whole = (self.frame.cell, self.frame.chain, label)
+            if whole in self.cells:
+                return self.cells[whole]
+        position = len(self.answers)
+        outcome = self.prefix[position] if position < len(self.prefix) else 0
+        self.answers.append(outcome)
+        self.sizes.append(outcomes)
+        self.walk.made.append((label, labels[outcome] if labels else ""))
+        if self.frame.cell is not None:
+            self.cells[whole] = outcome
+        return outcome
+
+    # statements
+
+    def execute(self, body: ast.Body) -> None:
+        for statement in body:
+            self.statement(statement)
+
+    def statement(self, tree: ast.Statement) -> None:
+        match tree:
+            case ast.Assign():
+                label = tree.targets[0].text if len(tree.targets) == 1 else None
+                self.bind(tree.targets, self.eval(tree.value, label))
+            case ast.Return():
+                values = [self.eval(value) for value in tree.values]
+                raise Returned(values[0] if len(values) == 1 else List(values))
+            case ast.ForLoop():
+                self.loop(tree.targets, listed(self.eval(tree.items)), tree.body)
+            case ast.Repeat():
+                times = integer(self.eval(tree.times, tree.index.text if tree.index else None))
+                self.loop((tree.index,) if tree.index else (), List(range(times)), tree.body)
+            case ast.If():
+                self.execute(tree.then if truth(self.eval(tree.condition)) else tree.otherwise)
+            case ast.Input():
+                dims = tuple(integer(self.eval(dim)) for dim in tree.type.dims)
+                self.frame.env[tree.name.text] = self.add(Input(tree.name.text, dims, tree.type.dtype.text))
+            case ast.Output():
+                value = self.tensor(self.eval(tree.value, tree.name.text))
+                self.graph.outputs[tree.name.text] = value.node
+            case ast.Require():
+                self.require(tree.condition)
+
+    def require(self, tree: ast.Expr) -> None:
+        """`a and b` is two requirements."""
+        if isinstance(tree, ast.Logical) and tree.word == "and":
+            for operand in tree.operands:
+                self.require(operand)
+        elif not truth(self.eval(tree)):
+            self.walk.kept = False
+
+    def loop(self, targets: tuple[ast.Name, ...], items: List, body: ast.Body) -> None:
+        outer = self.frame.loops
+        try:
+            for position, item in enumerate(items):
+                self.frame.loops = (*outer, position)
+                if targets:
+                    self.bind(targets, item)
+                self.execute(body)
+        finally:
+            self.frame.loops = outer
+
+    def bind(self, targets: tuple[ast.Name, ...], value: Any) -> None:
+        if len(targets) == 1:
+            self.frame.env[targets[0].text] = value
+            return
+        if not isinstance(value, List) or len(value) != len(targets):
+            raise Wrong("cannot be taken apart")
+        for target, item in zip(targets, value, strict=True):
+            self.frame.env[target.text] = item
+
+    # graph
+
+    def add(self, op: Op, *operands: Tensor) -> Tensor:
+        types = [operand.type for operand in operands]
+        if not op.any_kind and any(x.kind != "feature" for x in types):
+            raise Wrong("a feature is needed")
+        type_ = op.infer(*types)
+        node = self.graph.add(Node(op, scope=f"w{len(self.graph)}"), *(operand.node for operand in operands))
+        self.types[node] = type_
+        return Tensor(node, type_)
+
+    def tensor(self, value: Any) -> Tensor:
+        if not isinstance(value, Tensor):
+            raise Wrong("a tensor is needed")
+        return value
+
+    # expressions
+
+    def eval(self, tree: ast.Expr, label: str | None = None) -> Any:
+        match tree:
+            case ast.Name(text=text):
+                return self.name(text)
+            case ast.Literal(value=value):
+                return value
+            case ast.Sequence():
+                return List([self.eval(item) for item in tree.items])
+            case ast.Comprehension():
+                return List([element() for _, element in self.comprehension(tree, tree.parts)])
+            case ast.Chain():
+                value = self.eval(tree.first)
+                for op, operand in tree.rest:
+                    value = self.binary(op, value, self.eval(operand))
+                return value
+            case ast.Comparison():
+                values = [self.eval(tree.first), *(self.eval(operand) for _, operand in tree.rest)]
+                found = [compare(op, values[i], values[i + 1]) for i, (op, _) in enumerate(tree.rest)]
+                return all(found)
+            case ast.Signed():
+                value = self.eval(tree.operand)
+                if isinstance(value, Tensor):
+                    return value if tree.sign == "+" else self.add(Scale(-1.0), value)
+                if not number(value):
+                    raise Wrong("a sign is for numbers")
+                return -value if tree.sign == "-" else value
+            case ast.Not():
+                return not truth(self.eval(tree.operand))
+            case ast.Logical():
+                stop = tree.word == "or"
+                for operand in tree.operands:
+                    if truth(self.eval(operand)) is stop:
+                        return stop
+                return not stop
+            case ast.Range():
+                start, stop_ = self.eval(tree.start), self.eval(tree.stop)
+                return range(integer(start), integer(stop_))
+            case ast.IfElse():
+                return self.eval(tree.then if truth(self.eval(tree.condition)) else tree.otherwise)
+            case ast.Index():
+                items, place = self.eval(tree.value), self.eval(tree.position)
+                return index(items, place)
+            case ast.Slice():
+                return self.slice(tree)
+            case ast.Attribute():
+                return self.attribute(self.tensor(self.eval(tree.value)).type, tree.name.text)
+            case ast.Call():
+                return self.call_tree(tree, [])
+            case ast.Pipe():
+                return self.pipe(tree, label)
+            case ast.Match():
+                return self.match(tree, None, label)
+            case ast.ChooseValue():
+                return self.choose_value(tree, label)
+            case ast.ChooseOne():
+                return self.choose_one(tree, None, label)
+            case ast.ChooseSubset():
+                return self.choose_subset(tree, label)
+        raise AssertionError(tree)
+
+    def name(self, text: str) -> Any:
+        if text in self.frame.env:
+            return self.frame.env[text]
+        if text in self.names:
+            return self.names[text]
+        if text in OPS and not OPS[text].internal:
+            return Operation(OPS[text])
+        if text in FUNCTIONS or text in FOLDS:
+            return Function(text)
+        raise Wrong(f"there is no {text}")
+
+    def comprehension(
+        self, tree: ast.Comprehension, parts: tuple[ast.For | ast.Filter, ...]
+    ) -> Iterator[tuple[Any, Callable[[], Any]]]:
+        """The elements, each when it is asked for."""
+        if not parts:
+            env, loops = dict(self.frame.env), self.frame.loops
+
+            def element() -> Any:
+                before = self.frame.env, self.frame.loops
+                self.frame.env, self.frame.loops = env, loops
+                try:
+                    return self.eval(tree.item)
+                finally:
+                    self.frame.env, self.frame.loops = before
+
+            yield None, element
+            return
+        part, rest = parts[0], parts[1:]
+        if isinstance(part, ast.Filter):
+            if truth(self.eval(part.condition)):
+                yield from self.comprehension(tree, rest)
+            return
+        env, loops = dict(self.frame.env), self.frame.loops
+        try:
+            for position, item in enumerate(listed(self.eval(part.items))):
+                self.frame.loops = (*loops, position)
+                self.bind(part.targets, item)
+                yield from self.comprehension(tree, rest)
+        finally:
+            self.frame.env, self.frame.loops = env, loops
+
+    def elements(self, tree: ast.Expr) -> list[Callable[[], Any]]:
+        """The elements of a list, not yet evaluated where they are written out."""
+        if isinstance(tree, ast.Sequence):
+            return [lambda item=item: self.eval(item) for item in tree.items]  # type: ignore[misc]
+        if isinstance(tree, ast.Comprehension):
+            return [element for _, element in self.comprehension(tree, tree.parts)]
+        return [lambda item=item: item for item in listed(self.eval(tree))]  # type: ignore[misc]
+
+    def slice(self, tree: ast.Slice) -> Any:
+        value = self.eval(tree.value)
+        start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
+        start, stop = (bound if bound is None else integer(bound) for bound in (start, stop))
+        if isinstance(value, Tensor):
+            return self.add(Slice(0 if start is None else start, stop), value)
+        if not isinstance(value, (List, range)):
+            raise Wrong("no slices of this")
+        return value[start:stop] if isinstance(value, range) else List(value[start:stop])
+
+    def attribute(self, x: TensorType, name: str) -> Any:
+        axes = {"height": (1, 3), "width": (2, 3), "tokens": (0, 2)}
+        if name in axes:
+            axis, rank = axes[name]
+            if x.rank != rank:
+                raise Wrong(f"no {name}")
+            return x.shape[axis]
+        values = {
+            "shape": lambda: List(x.shape),
+            "rank": lambda: x.rank,
+            "dtype": lambda: x.dtype,
+            "kind": lambda: x.kind,
+            "channels": lambda: x.channels,
+            "features": lambda: x.channels,
+        }
+        if name not in values:
+            raise Wrong(f"no attribute {name}")
+        return values[name]()
+
+    def binary(self, op: str, a: Any, b: Any) -> Any:
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
+            if op not in kinds:
+                raise Wrong("not on tensors")
+            return self.add(kinds[op](), a, b)
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            return arithmetic(op, a, b)
+        tensor, amount = (a, b) if isinstance(a, Tensor) else (b, a)
+        if op not in ("*", "+") and not (op in ("-", "/") and tensor is a):
+            raise Wrong("not on a tensor and a number")
+        if not number(amount):
+            raise Wrong("a number is needed")
+        match op:
+            case "*":
+                return self.add(Scale(float(amount)), tensor)
+            case "/":
+                return self.add(Scale(float(arithmetic("/", 1, amount))), tensor)
+            case "+":
+                return self.add(Shift(float(amount)), tensor)
+        return self.add(Shift(float(-amount)), tensor)
+
+    # calls
+
+    def pipe(self, tree: ast.Pipe, label: str | None) -> Any:
+        value = self.eval(tree.first, None)
+        for target in tree.targets:
+            value = self.feed(target, value, label)
+        return value
+
+    def feed(self, target: ast.Expr, value: Any, label: str | None = None) -> Any:
+        match target:
+            case ast.Call():
+                return self.call_tree(target, [value])
+            case ast.Pipe():
+                value = self.feed(target.first, value)
+                for further in target.targets:
+                    value = self.feed(further, value)
+                return value
+            case ast.ChooseOne():
+                return self.choose_one(target, (value,), label)
+            case ast.Match():
+                return self.match(target, (value,), label)
+            case ast.IfElse():
+                return self.feed(target.then if truth(self.eval(target.condition)) else target.otherwise, value)
+        return self.call(self.eval(target), [(None, value)], target)
+
+    def call_tree(self, tree: ast.Call, first: list[Any]) -> Any:
+        callee = self.eval(tree.callee)
+        given = [(None, value) for value in first]
+        given += [(a.name.text if a.name else None, self.eval(a.value)) for a in tree.arguments]  # type: ignore[misc]
+        return self.call(callee, given, tree)
+
+    def call(self, callee: Any, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
+        if isinstance(callee, Operation):
+            return self.call_op(callee.op, given)
+        if isinstance(callee, Block):
+            return self.call_block(callee.definition, given, tree)
+        if isinstance(callee, Function):
+            return self.call_function(callee.name, [value for _, value in given])
+        raise Wrong("this cannot be called")
+
+    def call_function(self, name: str, values: list[Any]) -> Any:
+        if name not in FOLDS:
+            try:
+                return FUNCTIONS[name](*values)
+            except TypeError:
+                raise Wrong("other arguments are needed") from None
+        items = listed(values[0]) if len(values) == 1 else List(values)
+        if name in ("any", "all"):
+            found = [truth(item) for item in items]
+            return any(found) if name == "any" else all(found)
+        if not items:
+            if name == "sum":
+                return 0
+            raise Wrong("of an empty list")
+        total = items[0]
+        for item in items[1:]:
+            if name == "sum":
+                total = self.binary("+", total, item)
+            elif not (number(total) and number(item)):
+                raise Wrong("numbers are needed")
+            else:
+                total = min(total, item) if name == "min" else max(total, item)
+        return total
+
+    def call_op(self, op: type[Op], given: list[tuple[str | None, Any]]) -> Tensor:
+        names = [f.name for f in dataclasses.fields(op)]
+        operands: list[Tensor] = []
+        attributes: dict[str, Any] = {}
+        positional = iter(names)
+        many = bool(op.operands) and op.operands[0].startswith("*")
+        for name, value in given:
+            if name is None and not attributes and many and isinstance(value, (Tensor, List)):
+                operands += [self.tensor(one) for one in (value if isinstance(value, List) else [value])]
+            elif name is None and not many and len(operands) < len(op.operands) - op.optional:
+                operands.append(self.tensor(value))
+            elif name is None and not many and isinstance(value, Tensor) and len(operands) < len(op.operands):
+                operands.append(value)
+            else:
+                name = name or next(positional, None)
+                if name not in names or name in attributes:
+                    raise Wrong("no such attribute")
+                attributes[name] = _converted(attribute_types(op)[name], value)
+        wanted = 1 if many else len(op.operands) - op.optional
+        if len(operands) < wanted:
+            raise Wrong("a tensor is missing")
+        if any(f.name not in attributes and f.default is dataclasses.MISSING for f in dataclasses.fields(op)):
+            raise Wrong("an attribute is missing")
+        return self.add(op(**attributes), *operands)
+
+    def call_block(self, definition: ast.Definition, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
+        caller = self.frame
+        if caller.depth > MOST_CALLS:
+            raise Wrong("calls itself without end")
+        names = [param.name.text for param in definition.params]
+        env: dict[str, Any] = {}
+        for position, (name, value) in enumerate(given):
+            name = name or (names[position] if position < len(names) else None)
+            if name not in names or name in env:
+                raise Wrong("no such parameter")
+            env[name] = value
+        frame = Frame(env, depth=caller.depth + 1, definition=definition, outer=caller)
+        if definition.word == "cell":
+            frame.cell = definition.name.text
+        else:
+            frame.cell = caller.cell
+            frame.chain = (*caller.chain, (id(tree), caller.loops, definition.name.text))
+        self.frame = frame
+        try:
+            for param in definition.params:
+                if param.name.text not in env:
+                    if param.default is None:
+                        raise Wrong("an argument is missing")
+                    env[param.name.text] = self.eval(param.default)
+            try:
+                self.execute(definition.body)
+            except Returned as result:
+                return result.value
+            raise Wrong("returns nothing")
+        finally:
+            self.frame = caller
+
+    # choices
+
+    def choose_value(self, tree: ast.ChooseValue, label: str | None) -> Any:
+        name = self.label(tree, label)
+        values: list[Callable[[], Any]]
+        if len(tree.values) == 1 and isinstance(tree.values[0], (ast.Sequence, ast.Comprehension)):
+            values = self.elements(tree.values[0])
+        elif len(tree.values) == 1:
+            value = self.eval(tree.values[0])
+            items = value if isinstance(value, (List, range)) else List([value])
+            values = [lambda item=item: item for item in items]  # type: ignore[misc]
+        else:
+            values = [lambda value=value: self.eval(value) for value in tree.values]  # type: ignore[misc]
+        if not values:
+            raise Wrong("a choice of nothing")
+        outcome = self.decide(id(tree), name, [], len(values))
+        return values[outcome]()
+
+    def choose_one(self, tree: ast.ChooseOne, given: tuple[Any, ...] | None, label: str | None) -> Any:
+        labels = [alternative.name.text for alternative in tree.alternatives]
+        outcome = self.decide(id(tree), self.label(tree, label), labels, len(labels))
+        value = tree.alternatives[outcome].value
+        before, self.frame.chain = self.frame.chain, (*self.frame.chain, (id(tree), self.frame.loops))
+        loops, self.frame.loops = self.frame.loops, ()
+        try:
+            return self.eval(value) if given is None else self.feed(value, given[0])
+        finally:
+            self.frame.chain, self.frame.loops = before, loops
+
+    def choose_subset(self, tree: ast.ChooseSubset, label: str | None) -> Any:
+        take = integer(self.eval(tree.take))
+        elements = self.elements(tree.items)
+        if not 1 <= take <= len(elements):
+            raise Wrong("cannot take so many")
+        subsets = list(combinations(range(len(elements)), take))
+        name = self.label(tree, label)
+        outcome = self.decide(id(tree), name, [], len(subsets))
+        chosen = List([elements[position]() for position in subsets[outcome]])
+        if tree.where is not None:
+            before, self.frame.env = self.frame.env, {**self.frame.env, name: chosen}
+            try:
+                holds = truth(self.eval(tree.where))
+            finally:
+                self.frame.env = before
+            if not holds:
+                raise Excluded
+        return chosen
+
+    def label(self, tree: ast.Choose, label: str | None) -> str:
+        if tree.label is None and label is None:
+            raise Wrong("this choice has no name")
+        return tree.label.text if tree.label is not None else str(label)
+
+    def match(self, tree: ast.Match, given: tuple[Any, ...] | None, label: str | None) -> Any:
+        subject = self.eval(tree.subject)
+        for arm in tree.arms:
+            found = [likeness(subject, self.eval(pattern)) for pattern in arm.patterns]
+            if None in found:
+                raise Wrong("a pattern that never matches")
+            if not arm.patterns or True in found:
+                return self.eval(arm.value, label) if given is None else self.feed(arm.value, given[0], label)
+        raise Wrong("no arm matches")
+
+
+def _converted(wanted: Any, value: Any) -> Any:
+    """A value in an attribute's declared type."""
+    options = get_args(wanted) if get_origin(wanted) is not Literal and get_args(wanted) else (wanted,)
+    if get_origin(wanted) is tuple:
+        options = (wanted,)
+    for option in options:
+        if value is None and option is type(None):
+            return None
+        if option in (int, bool, str) and type(value) is option:
+            return value
+        if option is float and number(value):
+            return float(value)
+        if get_origin(option) is Literal and value in get_args(option):
+            return value
+        if get_origin(option) is tuple and isinstance(value, (List, range)):
+            return tuple(integer(item) for item in value)
+    raise Wrong("an attribute of another type is needed")

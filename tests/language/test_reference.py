@@ -1,0 +1,42 @@
+"""Random programs mean what a second evaluator, which makes every choice before it computes, says that they mean."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from tests.language.reference.compare import disagreement
+from tests.language.reference.grow import program
+from tests.language.reference.shrink import smaller
+
+PART = 250
+MOST_SKIPPED = 0.15
+
+
+def agree(seeds: range) -> None:
+    """Both agree about the programs of these seeds, and few are beyond what can be compared."""
+    skipped = 0
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 20_000))
+    for seed in seeds:
+        found = disagreement(program(seed))
+        if found is not None and found.startswith("skipped"):
+            skipped += 1
+        elif found is not None:
+            text = smaller(program(seed), found)
+            pytest.fail(f"program({seed}): {found}\n\nsmaller: {disagreement(text)}\n\n{text}")
+    assert skipped <= MOST_SKIPPED * len(seeds)
+
+
+@pytest.mark.parametrize("first", range(0, 2000, PART))
+def test_programs_mean_what_a_second_evaluator_says(first: int) -> None:
+    agree(range(first, first + PART))
+
+
+@pytest.mark.soak
+def test_many_programs_mean_what_a_second_evaluator_says() -> None:
+    """ARCHIR_PROGRAMS=first:last runs a portion of them."""
+    first, last = os.environ.get("ARCHIR_PROGRAMS", "2000:202000").split(":")
+    for start in range(int(first), int(last), PART):
+        agree(range(start, min(start + PART, int(last))))

@@ -1,0 +1,303 @@
+"""The laws of canonical forms: what they merge computes the same, and what computes something else is never merged."""
+
+from __future__ import annotations
+
+import random
+import re
+from zlib import crc32
+
+import pytest
+import torch
+from torch import Tensor
+
+from archir.errors import RuleError
+from archir.ir.graph import Graph, Node
+from archir.ir.op import Op
+from archir.ir.reader import parse_graph
+from archir.ops import activation, arithmetic, norm, pool, shape
+from archir.ops import random as randoms
+from archir.passes.canonical import canonical_hash
+from archir_torch.module import lower
+from tests.test_canonical import MAP, X
+
+TOKENS = '%0 = input "x" f32[6, 4]\n'
+
+LAWS: dict[str, tuple[str, list[str], list[str]]] = {
+    "axes from the end": (MAP, ["mean_over(%0, axis=-1)"], ["mean_over(%0, axis=2)"]),
+    "axes of the largest from the end": (MAP, ["max_over(%0, axis=-3)"], ["max_over(%0, axis=0)"]),
+    "axes of softmax": (MAP, ["softmax(%0, axis=-1)"], ["softmax(%0, axis=2)"]),
+    "axes of concat": (MAP, ["relu(%0)", "concat(%0, %1, axis=-3)"], ["relu(%0)", "concat(%0, %1)"]),
+    "pads": (MAP, ["pad(%0, amount=1)"], ["pad(%0, amount=(1, 1, 1, 1))"]),
+    "dilation of one pixel": (
+        MAP,
+        ["conv(%0, channels=4, kernel=1, dilation=3) @ a"],
+        ["conv(%0, channels=4, kernel=1) @ a"],
+    ),
+    "shuffle of one group": (MAP, ["channel_shuffle(%0, groups=1)", "relu(%1)"], ["relu(%0)"]),
+    "shuffle of single channels": (MAP, ["channel_shuffle(%0, groups=4)", "relu(%1)"], ["relu(%0)"]),
+    "slice of slice": (X, ["slice(%0, start=1, stop=7)", "slice(%1, start=2, stop=5)"], ["slice(%0, start=3, stop=6)"]),
+    "slices of two axes": (
+        MAP,
+        ["slice(%0, stop=2, axis=0)", "slice(%1, start=1, stop=5, axis=2)"],
+        ["slice(%0, start=1, stop=5, axis=2)", "slice(%1, stop=2, axis=0)"],
+    ),
+    "slice of concat": (
+        X,
+        ["relu(%0)", "concat(%0, %1)", "slice(%2, start=6, stop=13)"],
+        ["slice(%0, start=6)", "relu(%0)", "slice(%2, stop=5)", "concat(%1, %3)"],
+    ),
+    "slice across concat": (
+        MAP,
+        ["relu(%0)", "concat(%0, %1)", "slice(%2, stop=3, axis=1)"],
+        ["slice(%0, stop=3, axis=1)", "relu(%1)", "concat(%1, %2)"],
+    ),
+    "concat in concat": (
+        X,
+        ["relu(%0)", "tanh(%0)", "concat(%0, %1)", "concat(%3, %2)"],
+        ["relu(%0)", "tanh(%0)", "concat(%1, %2)", "concat(%0, %3)"],
+    ),
+    "both halves": (X, ["slice(%0, stop=4)", "slice(%0, start=4)", "concat(%1, %2)", "relu(%3)"], ["relu(%0)"]),
+    "both halves of what was computed": (
+        X,
+        ["slice(%0, stop=4)", "slice(%0, start=4)", "relu(%1)", "relu(%2)", "concat(%3, %4)"],
+        ["relu(%0)"],
+    ),
+    "scale and scale": (X, ["scale(%0, factor=0.1)", "scale(%1, factor=0.2)"], ["scale(%0, factor=0.02)"]),
+    "shift and shift": (X, ["shift(%0, amount=1.0)", "shift(%1, amount=-3.0)"], ["shift(%0, amount=-2.0)"]),
+    "scale of shift": (
+        X,
+        ["shift(%0, amount=1.0)", "scale(%1, factor=0.5)"],
+        ["scale(%0, factor=0.5)", "shift(%1, amount=0.5)"],
+    ),
+    "what shifts cancel": (X, ["shift(%0, amount=2.0)", "sub(%1, %0)", "shift(%2, amount=-2.0)"], ["zero(%0)"]),
+    "twice": (X, ["add(%0, %0)"], ["scale(%0, factor=2.0)"]),
+    "negative": (X, ["zero(%0)", "sub(%1, %0)"], ["scale(%0, factor=-1.0)"]),
+    "factors of products": (
+        X,
+        ["relu(%0)", "scale(%1, factor=2.0)", "mul(%0, %2)"],
+        ["relu(%0)", "mul(%0, %1)", "add(%2, %2)"],
+    ),
+    "scale of a sum": (
+        X,
+        ["tanh(%0)", "add(%0, %1)", "scale(%2, factor=3.0)"],
+        ["tanh(%0)", "scale(%1, factor=3.0)", "scale(%0, factor=3.0)", "add(%2, %3)"],
+    ),
+    "a rate of 0": (X, ["dropout(%0, rate=0.0)", "relu(%1)"], ["relu(%0)"]),
+    "a path that is never dropped": (X, ["drop_path(%0, rate=0.0)", "relu(%1)"], ["relu(%0)"]),
+    "zero through the largest": (MAP, ["zero(%0)", "max_over(%1, axis=0)"], ["max_over(%0, axis=0)", "zero(%1)"]),
+    "zero through axial attention": (
+        MAP,
+        ["zero(%0)", 'axial_attention(%0, %0, %1, axis="height", heads=1) @ a'],
+        ["zero(%0)"],
+    ),
+    "reordered before or after": (TOKENS, ["relu(%0)", "transpose(%1)"], ["transpose(%0)", "relu(%1)"]),
+    "reshaped sums": (
+        TOKENS,
+        ["tanh(%0)", "add(%0, %1)", "reshape(%2, shape=(24,))"],
+        ["reshape(%0, shape=(24,))", "tanh(%1)", "add(%1, %2)"],
+    ),
+    "reshaped products": (
+        TOKENS,
+        ["tanh(%0)", "mul(%0, %1)", "transpose(%2)"],
+        ["transpose(%0)", "tanh(%1)", "mul(%1, %2)"],
+    ),
+    "moved and scaled": (
+        TOKENS,
+        ["scale(%0, factor=2.0)", "shift(%1, amount=1.0)", "transpose(%2)", "gelu(%3)"],
+        ["scale(%0, factor=2.0)", "shift(%1, amount=1.0)", "gelu(%2)", "transpose(%3)"],
+    ),
+    "upsampled before or after": (MAP, ["silu(%0)", "upsample(%1)"], ["upsample(%0)", "silu(%1)"]),
+    "side by side before or after": (
+        X,
+        ["tanh(%0)", "concat(%0, %1)", "relu(%2)"],
+        ["tanh(%0)", "relu(%0)", "relu(%1)", "concat(%2, %3)"],
+    ),
+    "side by side in part": (
+        X,
+        ["tanh(%0)", "exp(%0)", "concat(%0, %1)", "relu(%3)", "concat(%4, %2)"],
+        ["tanh(%0)", "exp(%0)", "relu(%0)", "relu(%1)", "concat(%4, %2)", "concat(%3, %5)"],
+    ),
+    "a bias before a batch norm": (
+        MAP,
+        ["conv(%0, channels=4, bias=true) @ a", "batch_norm(%1) @ n"],
+        ["conv(%0, channels=4) @ a", "batch_norm(%1) @ n"],
+    ),
+    "a shift before a batch norm": (MAP, ["shift(%0, amount=3.0)", "batch_norm(%1) @ n"], ["batch_norm(%0) @ n"]),
+}
+
+
+def network(start: str, operations: list[str]) -> Graph:
+    body = "".join(f"%{i} = {text}\n" for i, text in enumerate(operations, 1))
+    return parse_graph(f"net tiny {{\n{start}{body}output y = %{len(operations)}}}")
+
+
+def computed(graph: Graph, training: bool = True) -> Tensor:
+    """In double precision, with weights that follow from their names."""
+    module = lower(graph).double().train(training)
+    for name, tensor in module.named_parameters():
+        numbers = torch.Generator().manual_seed(crc32(name.encode()))
+        tensor.data.copy_(torch.randn(tensor.shape, generator=numbers, dtype=torch.double))
+    (number,) = graph.inputs.values()
+    dims = graph[number].op.infer().shape
+    x = torch.randn(5, *dims, generator=torch.Generator().manual_seed(0), dtype=torch.double)
+    found: Tensor = module(x)
+    return found.detach()
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_merges_what_computes_the_same(law: str) -> None:
+    start, *both = LAWS[law]
+    one, other = (network(start, operations) for operations in both)
+    torch.testing.assert_close(computed(one), computed(other))
+    assert canonical_hash(one) == canonical_hash(other)
+
+
+APART: dict[str, tuple[str, list[str], list[str]]] = {
+    "axes": (MAP, ["mean_over(%0, axis=-1)"], ["mean_over(%0, axis=1)"]),
+    "pads": (MAP, ["pad(%0, amount=(2, 0, 0, 0))"], ["pad(%0, amount=(0, 2, 0, 0))"]),
+    "shuffles": (MAP, ["channel_shuffle(%0, groups=2)"], ["relu(%0)"]),
+    "slices": (X, ["slice(%0, start=1)", "slice(%1, stop=4)"], ["slice(%0, stop=4)"]),
+    "halves the other way round": (X, ["slice(%0, stop=4)", "slice(%0, start=4)", "concat(%2, %1)"], ["identity(%0)"]),
+    "halves of two": (
+        X,
+        ["relu(%0)", "slice(%0, stop=4)", "slice(%1, start=4)", "concat(%2, %3)"],
+        ["identity(%0)"],
+    ),
+    "halves along another axis": (
+        '%0 = input "x" f32[4, 4]\n',
+        ["slice(%0, stop=2)", "slice(%0, start=2)", "concat(%1, %2, axis=0)"],
+        ["reshape(%0, shape=(8, 2))"],
+    ),
+    "concat along axes": (
+        '%0 = input "x" f32[4, 4]\n',
+        ["relu(%0)", "concat(%0, %1, axis=0)", "concat(%0, %1, axis=0)", "concat(%2, %3, axis=1)"],
+        ["relu(%0)", "concat(%0, %0, axis=1)", "concat(%1, %1, axis=1)", "concat(%2, %3, axis=0)"],
+    ),
+    "scale and shift": (
+        X,
+        ["scale(%0, factor=2.0)", "shift(%1, amount=1.0)"],
+        ["shift(%0, amount=1.0)", "scale(%1, factor=2.0)"],
+    ),
+    "a shift is no scale": (X, ["shift(%0, amount=1.0)"], ["scale(%0, factor=2.0)"]),
+    "softmax before or after": (TOKENS, ["softmax(%0)", "transpose(%1)"], ["transpose(%0)", "softmax(%1)"]),
+    "padding before or after": (MAP, ["pad(%0, amount=1)", "sigmoid(%1)"], ["sigmoid(%0)", "pad(%1, amount=1)"]),
+    "stretched sums": (
+        TOKENS,
+        ["slice(%0, stop=1)", "add(%0, %1)", "transpose(%2)"],
+        ["slice(%0, stop=1)", "transpose(%0)", "slice(%2, stop=1)", "add(%2, %3)"],
+    ),
+    "a bias before a layer norm": (
+        TOKENS,
+        ["linear(%0, channels=4) @ a", "layer_norm(%1) @ n"],
+        ["linear(%0, channels=4, bias=false) @ a", "layer_norm(%1) @ n"],
+    ),
+    "a bias before what comes before a batch norm": (
+        MAP,
+        ["conv(%0, channels=4, bias=true) @ a", "relu(%1)", "batch_norm(%2) @ n"],
+        ["conv(%0, channels=4) @ a", "relu(%1)", "batch_norm(%2) @ n"],
+    ),
+    "a scale before a batch norm": (MAP, ["scale(%0, factor=-1.0)", "batch_norm(%1) @ n"], ["batch_norm(%0) @ n"]),
+    "small rates": (X, ["dropout(%0, rate=0.1) @ d"], ["identity(%0)"]),
+    "zero as keys of axial attention": (
+        MAP,
+        ["zero(%0)", 'axial_attention(%1, %1, %0, axis="height", heads=1) @ a'],
+        ["zero(%0)"],
+    ),
+    "factors that differ late": (X, ["scale(%0, factor=0.3)"], ["scale(%0, factor=0.30000000000000004)"]),
+    "factors too large for numbers": (
+        X,
+        ["scale(%0, factor=1e300)", "scale(%1, factor=1e300)"],
+        ["scale(%0, factor=1e300)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_what_no_law_merges(name: str) -> None:
+    start, *both = APART[name]
+    one, other = (canonical_hash(network(start, operations)) for operations in both)
+    assert one != other
+
+
+def test_what_was_equal_stays_equal_however_deep() -> None:
+    """Past so many functions in a row nothing is moved, and nothing takes long or runs out of stack."""
+    for depth in (10, 500):
+        steps = [f"{('relu', 'tanh')[i % 2]}(%{i})" for i in range(depth)]
+        doubled = [text for i in range(depth) for text in (f"relu(%{2 * i})", f"add(%{2 * i}, %{2 * i + 1})")]
+        for body in (steps, doubled):
+            moved = canonical_hash(network(TOKENS, [*body, f"transpose(%{len(body)})"]))
+            assert moved == canonical_hash(
+                network(TOKENS, ["identity(%0)", *_later(body), f"transpose(%{len(body) + 1})"])
+            )
+
+
+def _later(operations: list[str]) -> list[str]:
+    """The same operations, each one node later."""
+    return [re.sub(r"%(\d+)", lambda found: f"%{int(found[1]) + 1}", text) for text in operations]
+
+
+# random networks
+
+UNARY: list[Op] = [
+    activation.Relu(), activation.Tanh(), activation.Sigmoid(), activation.Scale(2.0), activation.Scale(-0.5),
+    activation.Shift(1.0), activation.Zero(), activation.Softmax(), activation.Softmax(0), shape.Transpose(),
+    shape.Reshape((4, 4)), shape.Reshape((2, 8)), shape.Reshape((2, 2, 4)), shape.Flatten(), shape.Slice(0, 2),
+    shape.Slice(2, 4), shape.Slice(1, 3, 0), shape.Slice(0, 1), shape.Slice(0, 1, 0), shape.ToTokens(),
+    shape.ToMap(2), shape.ChannelShuffle(2), shape.ChannelShuffle(1), shape.Upsample(2), shape.Pad(1),
+    pool.MeanOver(0), pool.MeanOver(-1), pool.MaxOver(-1), pool.MaxOver(1), pool.MaxPool(3), pool.AvgPool(3),
+    norm.LayerNorm(affine=False), norm.BatchNorm(affine=False), randoms.Dropout(0.0), activation.Identity(),
+]  # fmt: skip
+BINARY: list[Op] = [
+    arithmetic.Add(), arithmetic.Sub(), arithmetic.Mul(), arithmetic.Concat(), arithmetic.Concat(0),
+]  # fmt: skip
+
+
+def some_network(rng: random.Random, size: int) -> Graph:
+    parsed = parse_graph('net tiny {\n%0 = input "x" f32[4, 4]\noutput y = %0}')
+    graph = parsed.empty()
+    numbers = [graph.add(parsed[0])]
+    types = {numbers[0]: parsed[0].op.infer()}
+    while len(numbers) < size:
+        op = rng.choice(UNARY if rng.random() < 0.6 else BINARY)
+        operands = [rng.choice(numbers[-4:]) for _ in range(1 if op in UNARY else 2)]
+        try:
+            type_ = op.infer(*(types[one] for one in operands))
+        except RuleError:
+            continue
+        if type_.elements > 64:
+            continue
+        scope = f"n{len(numbers)}" if op.weights(*(types[one] for one in operands)) else ""
+        number = graph.add(Node(op, scope=scope), *operands)
+        if number not in types:
+            numbers.append(number)
+            types[number] = type_
+    graph.outputs = {"y": numbers[-1]}
+    return graph
+
+
+def merged(seeds: range, size: int) -> int:
+    """How many random networks share a hash with one that is written otherwise; all that do compute the same."""
+    known: dict[str, tuple[str, Tensor]] = {}
+    found = 0
+    for seed in seeds:
+        graph = some_network(random.Random(seed), size)
+        text, value = str(graph), computed(graph)
+        name = canonical_hash(graph)
+        if name in known:
+            torch.testing.assert_close(value, known[name][1], rtol=1e-9, atol=1e-9, msg=f"{text}\n{known[name][0]}")
+            found += text != known[name][0]
+        else:
+            known[name] = text, value
+    return found
+
+
+def test_networks_that_differ_in_numbers_never_share_a_hash() -> None:
+    assert merged(range(700), 5) > 50
+    assert merged(range(700, 1000), 8) > 5
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("size", range(3, 14))
+def test_many_networks_that_differ_in_numbers_never_share_a_hash(size: int) -> None:
+    merged(range(size * 10**6, size * 10**6 + 20_000), size)

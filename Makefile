@@ -3,7 +3,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed
-# Where an index serves other files than PyPI: make venv LOCK='-c constraints.txt hatchling'
+# Where an index serves other files than PyPI: make venv LOCK='-c constraints.txt hatchling editables'
 LOCK ?= --require-hashes -r requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 

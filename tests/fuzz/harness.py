@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import click
 
@@ -47,12 +46,12 @@ class TooLongError(BaseException):
 
 
 @contextmanager
-def _limited() -> Generator[None, None, None]:
+def _limited(seconds: float) -> Generator[None, None, None]:
     def stop(_: int, frame: FrameType | None) -> None:
         raise TooLongError
 
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
@@ -60,23 +59,23 @@ def _limited() -> Generator[None, None, None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def tried(case: Case, seed: str) -> Finding | None:
+def tried(case: Case, seed: str, seconds: float = SECONDS, most: int = MOST_MEMORY) -> Finding | None:
     """What a case did that it may not."""
     put_in, take = case
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     try:
-        with _limited():
+        with _limited(seconds):
             take()
     except ArchError as error:
         str(error)
     except click.UsageError as error:
         error.format_message()
     except TooLongError:
-        return Finding(seed, put_in, f"more than {SECONDS} s\n{traceback.format_exc()[-1500:]}")
+        return Finding(seed, put_in, f"more than {seconds} s\n{traceback.format_exc()[-1500:]}")
     except (SystemExit, Exception) as error:
         return Finding(seed, put_in, f"{type(error).__name__}\n{traceback.format_exc()[-1500:]}")
     grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory)
-    if grown > MOST_MEMORY:
+    if grown > most:
         return Finding(seed, put_in, f"grew by {grown / 2**20:,.0f} MiB")
     return None
 
@@ -92,6 +91,3 @@ def found(make: Maker, name: str, count: int, first: int = 0) -> list[Finding]:
         if sys.stderr.isatty() and number % 100 == 0:
             print(number, file=sys.stderr, end="\r")
     return [*findings.values()]
-
-
-Json = Any

@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -554,6 +554,3 @@ class _inside:  # noqa: N801  (a context, as contextlib.chdir)
 
     def __exit__(self, *error: Any) -> None:
         self._chdir.__exit__(*error)
-
-
-Take = Callable[[], object]

@@ -8,7 +8,7 @@ LOCK ?= --require-hashes -r requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu soak build lock clean
+.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -53,6 +53,9 @@ bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
 
 bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
 	$(BIN)/python benchmarks/run.py --device cuda
+
+test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, two processes, onnxruntime.
+	$(BIN)/python -m pytest -m gpu -rs tests
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests

@@ -59,7 +59,8 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[1]) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
     wanted = {
-        "pyproject.toml", "Makefile", "README.md", "LICENSE", "SECURITY.md", "constraints.txt", "requirements.lock", "tools/sbom.py", "archir/std/attention.arch",
+        "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
+        "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/std/attention.arch",
         "grammar/archir_grammar/arch.lark", "backends/archir_torch/digits.npz", "backends/archir_onnx/model.py",
         "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
     }  # fmt: skip

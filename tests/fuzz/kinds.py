@@ -115,7 +115,7 @@ def parameter(folder: Path) -> Maker:
 
         def take() -> None:
             name, found = parse_parameter(text)
-            api.graph(folder / "tiny.arch", parameters={name: found}, limits=Limits(nodes=2000, steps=20_000))
+            api.graph(folder / "tiny.arch", parameters={name: found}, limits=Limits(nodes=2000))
 
         return text, take
 
@@ -319,9 +319,7 @@ def architectures(folder: Path) -> Maker:
         def take() -> None:
             written = read_architecture(text, "a.json")
             api.diff(written, written)  # type: ignore[arg-type]
-            made = api.graph(
-                folder / "tiny.arch", parameters=given_parameters(written), limits=Limits(nodes=2000, steps=20_000)
-            )
+            made = api.graph(folder / "tiny.arch", parameters=given_parameters(written), limits=Limits(nodes=2000))
             found = Space(made)
             found.specialize(found.architecture(written.choices))
             assert other == other

@@ -22,6 +22,7 @@ from archir.passes.block import block as passes_block
 from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
+from archir.work import bounded
 
 if TYPE_CHECKING:
     from archir.analysis.subject import Purpose
@@ -126,6 +127,14 @@ def graphs(
 
 
 def _graphs(
+    text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
+    parameters: Mapping[str, Any] | None,
+) -> list[Graph]:  # fmt: skip
+    with bounded((limits or Limits()).work):
+        return _proved(text, folder, file, net, root, limits, parameters)
+
+
+def _proved(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip

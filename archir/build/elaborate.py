@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from archir.build.files import Loader, Module
 from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
-from archir.build.values import POISON, UNBOUND, Items
+from archir.build.values import MOST_BITS, POISON, UNBOUND, Items
 from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
+from archir.ir.values import MOST_NESTING
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
@@ -438,7 +440,7 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
     for param in definition.params:
         name = param.name.text
         if name in given:
-            value = _static(given[name])
+            value = _static(given[name], name)
         elif param.default is not None:
             value = context.eval(param.default)
         else:
@@ -447,5 +449,19 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
         context.graph.parameters[name] = value
 
 
-def _static(value: Value) -> Value:
-    return Items(_static(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _static(value: Value, name: str, depth: int = 0) -> Value:
+    """A value from outside as programs have them. Raises ArchError (A1202) if it is none."""
+    if isinstance(value, (list, tuple)) and depth < MOST_NESTING:
+        return Items(_static(item, name, depth + 1) for item in value)
+    match value:
+        case int() if value.bit_length() > MOST_BITS:
+            problem = "is too long a number"
+        case float() if not isfinite(value):
+            problem = f"is {value}: numbers are finite"
+        case list() | tuple():
+            problem = f"nests deeper than {MOST_NESTING} levels"
+        case dict() | set() | bytes():
+            problem = "is neither a number, nor text, nor a list of them"
+        case _:
+            return value
+    raise fail("A1202", f"the parameter `{name}` {problem}")

@@ -23,6 +23,7 @@ LAYERS = [
         "images",
         "types",
         "cases",
+        "symbols",
         "explain",
         "settings",
         "toml",

@@ -23,6 +23,7 @@ from archir.cases import (
     leaves,
     lift,
     negate,
+    outcomes,
     restrict,
     subsets,
     varies,
@@ -45,6 +46,8 @@ class Candidate:
     value: Callable[[], Value]
     label: Label | None = None
     variable: str | None = None
+    known: bool = False
+    """Whether getting it makes nothing."""
 
 
 class Chooser(Caller):
@@ -103,7 +106,12 @@ class Chooser(Caller):
             return POISON
         self._only_existing(tree, choice, candidates)
         found: list[Value] = [UNBOUND] * len(candidates)
+        open_ = outcomes(choice, self.path)
         for outcome, candidate in enumerate(candidates):
+            if candidate.known and candidate.exists is True:
+                if outcome in open_:
+                    found[outcome] = candidate.value()
+                continue
             with self.under_choice(choice, [outcome]), self.under(candidate.exists) as possible:
                 if possible:
                     found[outcome] = candidate.value()
@@ -372,7 +380,7 @@ def _labels(tree: ast.Expr, count: int) -> list[Label]:
 def _settled(value: Value, tree: ast.Expr | None = None) -> Candidate:
     """A candidate of a value that is known."""
     label = value if type(value) in (int, str) else show(value) if _plain(value) else None
-    return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None)
+    return Candidate(True, lambda: value, label, tree.text if isinstance(tree, ast.Name) else None, known=True)
 
 
 def _called(candidates: Sequence[Candidate]) -> list[Label]:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from math import prod
 
-from archir.cases import CaseError, Choice, Excluded, Value, case, lift, outcomes, restrict, varies
+from archir.cases import CaseError, Choice, Excluded, Value, both, case, lift, outcomes, restrict, support, varies, when
 from archir.errors import RuleError, Span, require
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
+from archir.symbols import AskError, Symbol, is_long, value_of
 from archir.types import TensorType
 
 Types = Mapping[NodeId, TensorType]
 
+MOST_LISTED = 4_096
+"""Combinations of choices that are listed, whatever they are."""
 MOST_ELEMENTS = 2**63 - 1
 """Numbers of one tensor: what is larger has no size in any backend."""
 
@@ -30,11 +34,17 @@ class NodeError(RuleError):
 
 
 def lifted(
-    rule: Callable[..., Value], op: Op, types: Sequence[TensorType], under: Value = True, given: Sequence[Value] = ()
+    rule: Callable[..., Value],
+    op: Op,
+    types: Sequence[TensorType],
+    under: Value = True,
+    given: Sequence[Value] = (),
+    told: Callable[[Value], Value] | None = None,
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`).
+    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`). With `told`, which
+    takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks.
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
@@ -51,7 +61,41 @@ def lifted(
         rest = iter(known)
         return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
 
-    return lift(plain, *attributes.values(), *(parts[i] for i in varied), under=under, given=given)
+    values = [*attributes.values(), *(parts[i] for i in varied)]
+    if told is not None and prod(choice.outcomes for choice in support(*values)) > MOST_LISTED:
+        return _unlisted(plain, told, values, under, given)
+    return lift(plain, *values, under=under, given=given)
+
+
+def _unlisted(
+    rule: Callable[..., Value],
+    told: Callable[[Value], Value],
+    values: Sequence[Value],
+    under: Value,
+    given: Sequence[Value],
+) -> Value:
+    """A rule lifted with symbols for long ranges of integers, as far as it does not ask for them."""
+    symbols = {value: Symbol.of(value) for value in values if varies(value) and is_long(value)}
+    while symbols:
+        listed = [value for value in values if value not in symbols]
+
+        def partly(*known: Value, listed: Sequence[Value] = listed) -> Value:
+            rest = iter(known)
+            return told(rule(*(symbols[value] if value in symbols else next(rest) for value in values)))
+
+        try:
+            return lift(partly, *listed, under=under, given=given)
+        except AskError as ask:
+            asked = set(support(*ask.values))
+            symbols = {value: s for value, s in symbols.items() if asked.isdisjoint(support(value))}
+        except RuleError:
+            break
+    if symbols:  # the rule refuses whatever they are: it says so of the first, if at all
+        first = under
+        for choice in support(*symbols):
+            first = both(first, when(choice, [min(outcomes(choice, first))]))
+        lift(rule, *values, under=first, given=given)
+    return lift(rule, *values, under=under, given=given)
 
 
 def infer_op(
@@ -65,7 +109,7 @@ def infer_op(
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
-    result = lifted(_infer, op, types, under, given)
+    result = lifted(_infer, op, types, under, given, lambda leaf: _listed(leaf, under))
     if not varies(result):
         plain: TensorType = result
         return plain
@@ -82,6 +126,11 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
     result = op.infer(*types)
     require(result.elements <= MOST_ELEMENTS, f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
     return result
+
+
+def _listed(x: TensorType, under: Value) -> TensorType:
+    """A type with the values that its symbols stand for."""
+    return replace(x, dims=tuple(restrict(value_of(dim), under) for dim in x.dims))
 
 
 def _alike(first: TensorType, other: TensorType) -> TensorType:

@@ -17,6 +17,7 @@ from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer, lifted
 from archir.ir.values import is_condition
+from archir.symbols import value_of
 from archir.types import TensorType
 
 
@@ -56,7 +57,7 @@ def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
 
 def weighs(op: Op, types: list[TensorType], under: Value = True) -> bool:
     """Whether an operation has weights, for some combination of choices at least."""
-    return any(leaf for leaf in leaves(lifted(lambda op, *x: bool(op.weights(*x)), op, types, under)))
+    return any(leaves(lifted(lambda op, *x: bool(op.weights(*x)), op, types, under, told=lambda leaf: leaf)))
 
 
 def _broken(message: str, span: Span | None = None) -> Diagnostic:
@@ -156,8 +157,9 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
         if type(node.op).weights is Op.weights:
             continue
         place = f"%{number} ({node.op.name})"
+        operands = [types[operand] for operand in graph.operands(number)]
         try:
-            shapes = lifted(_shapes, node.op, [types[operand] for operand in graph.operands(number)], needed[number])
+            shapes = lifted(_shapes, node.op, operands, needed[number], told=_told)
         except (RuleError, ArithmeticError, LookupError):
             yield _broken(f"{place}: has no weights for its operands", node.span)
             continue
@@ -174,6 +176,10 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
             together = both(needed[number], needed[other])
             if together is not False and False in leaves(lift(lambda a, b: a == b, shapes, known, under=together)):
                 yield _broken(f"{place}: weights `{node.scope}` have other shapes than at %{other}", node.span)
+
+
+def _told(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple((name, tuple(map(value_of, shape))) for name, shape in shapes)
 
 
 def _shapes(op: Op, *operands: Any) -> tuple[Any, ...]:

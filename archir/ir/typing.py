@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from math import prod
 
@@ -43,8 +44,8 @@ def lifted(
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`). With `told`, which
-    takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks.
+    What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`). With `told`,
+    which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks.
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
@@ -78,11 +79,7 @@ def _unlisted(
     symbols = {value: Symbol.of(value) for value in values if varies(value) and is_long(value)}
     while symbols:
         listed = [value for value in values if value not in symbols]
-
-        def partly(*known: Value, listed: Sequence[Value] = listed) -> Value:
-            rest = iter(known)
-            return told(rule(*(symbols[value] if value in symbols else next(rest) for value in values)))
-
+        partly = partial(_partly, rule, told, values, symbols)
         try:
             return lift(partly, *listed, under=under, given=given)
         except AskError as ask:
@@ -96,6 +93,17 @@ def _unlisted(
             first = both(first, when(choice, [min(outcomes(choice, first))]))
         lift(rule, *values, under=first, given=given)
     return lift(rule, *values, under=under, given=given)
+
+
+def _partly(
+    rule: Callable[..., Value],
+    told: Callable[[Value], Value],
+    values: Sequence[Value],
+    symbols: Mapping[Value, Symbol],
+    *listed: Value,
+) -> Value:
+    rest = iter(listed)
+    return told(rule(*(symbols[value] if value in symbols else next(rest) for value in values)))
 
 
 def infer_op(

@@ -1,8 +1,8 @@
 """Integers that are not known yet: what rules are run with once, instead of once for each of many values.
 
-A symbol stands for an integer that depends on choices, and is known to lie in an interval. Sums, differences and products
-of symbols are polynomials. A comparison whose outcome the intervals settle has that outcome; whatever else asks for the
-value raises AskError, and is answered by listing the values.
+A symbol stands for an integer that depends on choices, and is known to lie in an interval. Sums, differences and
+products of symbols are polynomials. A comparison whose outcome the intervals settle has that outcome; whatever else
+asks for the value raises AskError, and is answered by listing the values.
 """
 
 from __future__ import annotations

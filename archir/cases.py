@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
+from archir.work import WorkError, spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -142,6 +143,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
         return first
     name = (id(choice), *map(key, branches))
     found = _interned.get(name)
+    spend(len(branches))
     if found is None:
         depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
         if depth > MOST_CHOICES:
@@ -236,8 +238,11 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             return NEVER
         tops = [value.choice for value in values if type(value) is Case]
         if not tops:
+            spend(1)
             try:
                 result = rule(*values)
+            except WorkError:
+                raise
             except RuleError as error:
                 failed = True
                 return _Failure(error)
@@ -250,6 +255,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(3)
         if type(care) is Case:
             tops.append(care.choice)
         top = min(tops, key=_order)
@@ -302,6 +308,7 @@ def _composed(outer: Value, held: list[_Held]) -> Value:
         if name not in memo:
             if len(memo) > MOST_STEPS:
                 raise EntangledError
+            spend(2 + len(inner) + value.choice.outcomes / 2)
             top = min([value.choice, *(one.choice for one in inner if type(one) is Case)], key=_order)
             left = dict(zip(reach(value), inner, strict=True))
             branches = []
@@ -489,6 +496,7 @@ def leaves(value: Value) -> Iterator[Value]:
         name = key(one)
         if name in seen:
             continue
+        spend(1)
         seen.add(name)
         if type(one) is Case:
             stack.extend(reversed(one.branches))
@@ -519,7 +527,8 @@ def support(*values: Value) -> list[Choice]:
             seen.add(id(one))
             found[one.choice] = None
             stack.extend(branch for branch in one.branches if type(branch) is Case)
-    return sorted(found, key=lambda choice: choice.order)
+    spend(len(seen))
+    return sorted(found, key=_order)
 
 
 def at(value: Value, outcomes: Mapping[str, int]) -> Value:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 from archir.build.context import Context, Scope
+=======
+from dataclasses import replace
+
+from archir.build.context import A_NODE, Context, Scope
+>>>>>>> main
 from archir.build.values import POISON, UNBOUND, Tensor, kind
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
 from archir.errors import RuleError, Span
@@ -55,6 +61,7 @@ class Network(Context):
         """A new node of a type that is known."""
         number = self.graph.add(node, *operands)
         self.types[number] = type_
+        self.budget.left -= A_NODE  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
-from archir.build.context import Context, Scope
-=======
-from dataclasses import replace
-
 from archir.build.context import A_NODE, Context, Scope
->>>>>>> main
 from archir.build.values import POISON, UNBOUND, Tensor, kind
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
 from archir.errors import RuleError, Span

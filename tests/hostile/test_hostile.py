@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from archir.cli import main
 from tests.conftest import ROOT
 from tests.hostile.artefacts import TABLE, Artefact
-from tests.hostile.making import Place
+from tests.hostile.making import Place, loop, model
 
 MOST_SECONDS = 2.0
 MOST_BYTES = 1 << 30
@@ -49,6 +49,18 @@ def test_refused(one: Artefact, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert spent < NOISE * MOST_SECONDS
     assert not place.mark.exists()
     assert not list(tmp_path.glob("made.*"))
+
+
+def test_a_measurement_without_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`archir bench` measures what it is given, loops too, but not forever."""
+    place = Place(tmp_path)
+    nodes, weights = loop(2**62)
+    model(place / "net.onnx", nodes, initializers=weights)
+    monkeypatch.setattr("archir.speed.turns.PATIENCE", 6.0)
+    said = CliRunner().invoke(main, ["bench", str(place / "net.onnx"), "--on", "onnxruntime-cpu", "--seconds", "0.1"])
+    assert said.exit_code == 1
+    assert "A1508" in said.output
+    assert "did not answer for 6 seconds" in said.output
 
 
 def spent_by(arguments: list[str], folder: Path) -> tuple[float, int, str]:

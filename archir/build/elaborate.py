@@ -349,18 +349,24 @@ def _shifted(span: Span, source: Source, by: int) -> Span:
     return Span(source, min(max(span.start - by, 0), size), min(max(span.end - by, 0), size))
 
 
-def check_library(
+def survey(
     text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
-) -> list[str]:
-    """Check the names of a text that need not have a net; the names of its nets. Raises ArchError."""
+) -> tuple[list[str], list[Diagnostic]]:
+    """The nets of a text, which need not have any, and what is wrong with its names and constants.
+
+    Raises ArchError where nothing can be known: it cannot be read.
+    """
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
     with bounded():
         module = loader.load(text, path, folder)
         context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
-    context.problems.raise_any()
-    return list(module.nets)
+    try:
+        context.problems.raise_any()
+    except ArchError as error:
+        return list(module.nets), list(error.diagnostics)
+    return list(module.nets), []
 
 
 def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:

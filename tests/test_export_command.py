@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from archir import backends
+from archir.runs import hashes
 from tests.test_cli import run
 
 ONNX = backends.get("onnx")
@@ -156,6 +157,7 @@ def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) ->
     record = json.loads((tmp_path / "training.json").read_text())
     del record["images"]
     (tmp_path / "training.json").write_text(json.dumps(record))
+    hashes.write(tmp_path, list(hashes.read(tmp_path)))
     assert json.loads(run("export", str(tmp_path), "-o", str(tmp_path / "a.onnx"), "--json").output)["real"] == 0
     text = run("export", str(tmp_path), "-o", str(tmp_path / "b.onnx"), "--preprocess", code=1).stderr
     assert "does not tell how its images were normalised" in text

@@ -81,6 +81,9 @@ def compile_command(
         raise click.UsageError(f"{'--weights' if as_text else f'--to {target}'} needs -o FILE")
     module = api.compile(graph, seed=init_seed)
     if weights is not None:
+        from archir.runs.hashes import require_as_written
+
+        require_as_written(weights)
         backends.get("torch").load(module, weights)
     if as_text:
         say(f"wrote {' and '.join(map(str, torch_files.write_python(graph, output, module, block)))}")

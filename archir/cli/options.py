@@ -109,6 +109,9 @@ def picked(
         raise click.UsageError("--arch and --seed exclude each other")
     written = None
     if arch is not None:
+        from archir.runs.hashes import require_as_written
+
+        require_as_written(Path(arch))
         written = api.architecture(arch)
         parameters = {**given_parameters(written), **parameters}
     space = space_of(file, parameters, root, limits)

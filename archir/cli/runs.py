@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from archir.errors import fail
-from archir.files import sha256, write_atomic
+from archir.files import read_bytes, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.serial import from_json, to_json
-from archir.runs import Run, manifest
+from archir.runs import Run, hashes, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
 BEST = "best.json"
+_FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 
 
 @dataclass(frozen=True)
@@ -39,31 +40,40 @@ class Trained:
 
 
 def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
-    """Put the network into a folder. Raises ArchError (A1204) if another one is there, or one that is not resumed."""
+    """Put the network into a folder. Raises ArchError: A1204 (another one is there, or one that is not resumed), A1205
+    (what is there was changed)."""
     path = folder / NETWORK
     text = json.dumps(to_json(graph))
+    known: Mapping[str, Any] = {}
     if path.exists():
         if not resume:
             hint = "go on with --resume, or name another folder"
             raise fail("A1204", f"{folder} holds a network already", None, hint)
-        if path.read_text("utf-8") != text:
+        known = hashes.read(folder)
+        if known:
+            hashes.require(folder, [NETWORK, ARCHITECTURE])
+        if _text(path) != text:
             raise fail("A1204", f"{folder} holds another network: it cannot be resumed with this one")
-    write_atomic(path, text.encode())
-    write_atomic(folder / ARCHITECTURE, architecture.encode())
+    if not known:
+        write_atomic(path, text.encode())
+        write_atomic(folder / ARCHITECTURE, architecture.encode())
+    hashes.write(folder, [NETWORK, ARCHITECTURE])
+    (folder / TRAINING).unlink(missing_ok=True)  # until it is finished again
 
 
 def withdraw(folder: Path) -> None:
     """Remove what `begin` put into a folder if nothing has come of it, so that it can be begun again."""
-    if {one.name for one in folder.iterdir()} <= {NETWORK, ARCHITECTURE}:
-        for name in (NETWORK, ARCHITECTURE):
+    begun = (NETWORK, ARCHITECTURE, hashes.NAME)
+    if {one.name for one in folder.iterdir()} <= {*begun}:
+        for name in begun:
             (folder / name).unlink(missing_ok=True)
         folder.rmdir()
 
 
 def finish(folder: Path, facts: Mapping[str, Any]) -> None:
-    """Write down what training came to, with the hash of the weights."""
-    record = {**facts, "weights_sha256": sha256(folder / WEIGHTS)}
-    write_atomic(folder / TRAINING, (json.dumps(record, indent=1) + "\n").encode())
+    """Write down what training came to, and the hashes of all."""
+    write_atomic(folder / TRAINING, (json.dumps(facts, indent=1) + "\n").encode())
+    hashes.write(folder, _FILES)
 
 
 def open_run(folder: Path) -> Trained:
@@ -75,17 +85,21 @@ def open_run(folder: Path) -> Trained:
         return _searched(Run.open(folder))
     if lacking := _lacking(folder):
         raise fail("A1205", *lacking)
+    hashes.require(folder, _FILES)
     try:
-        data = json.loads((folder / NETWORK).read_text("utf-8"))
-        architecture = (folder / ARCHITECTURE).read_text("utf-8")
-        record = json.loads((folder / TRAINING).read_text("utf-8"))
-        wanted = record["weights_sha256"]
-        found = sha256(folder / WEIGHTS)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        data, record = json.loads(_text(folder / NETWORK)), json.loads(_text(folder / TRAINING))
+    except (ValueError, RecursionError) as error:
         raise fail("A1205", f"{folder} is no folder of a finished training: {error}") from None
-    if wanted != found:
-        raise fail("A1205", f"{folder / WEIGHTS} was changed after training: its SHA-256 differs")
-    return Trained(from_json(data), architecture, record.get("images", {}))
+    images = record.get("images", {}) if isinstance(record, dict) else {}
+    return Trained(from_json(data), _text(folder / ARCHITECTURE), images)
+
+
+def _text(path: Path) -> str:
+    """What a file of a training holds. Raises ArchError (A1205)."""
+    try:
+        return read_bytes(path, hashes.MOST_BYTES).decode()
+    except (OSError, ValueError) as error:
+        raise fail("A1205", f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
@@ -96,7 +110,7 @@ def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
         inside = sorted([*folder.glob(f"*/{manifest.NAME}"), *folder.glob(f"*/{NETWORK}")])
         hint = f"name a run, such as {inside[0].parent}" if inside else "`archir train` and `archir search` leave one"
         return f"{folder} is no folder of a training: it has no {NETWORK}", None, hint
-    if not (folder / TRAINING).exists():
+    if not (folder / TRAINING).exists() or TRAINING not in hashes.read(folder):
         return f"the training in {folder} was not finished", None, "go on with `archir train --resume`"
     return None
 

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from io import RawIOBase
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from archir.errors import fail
-from archir.files import sync_folder, write_atomic, writing
+from archir.files import read_bytes, reading, sync_folder, write_atomic, writing
 from archir.runs import lock, manifest
 from archir.runs.manifest import Entry, Manifest
 
@@ -67,8 +68,9 @@ class Folder:
         for name, staged in self.manifest.pending.items():
             if (source := self.path / STAGING / staged).exists():
                 target = self.path / name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.replace(source, target)
+                with writing(target):
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    os.replace(source, target)
                 changed |= {folder for folder in target.parents if folder.is_relative_to(self.path)}
         for folder in changed:
             sync_folder(folder)
@@ -77,14 +79,15 @@ class Folder:
 
     def _stage(self, name: str, content: Content) -> Entry:
         hashed, size = sha256(), 0
-        (self.path / STAGING).mkdir(parents=True, exist_ok=True)
-        with (self.path / STAGING / name).open("wb") as stream:
+        with writing(self.path / name):
+            (self.path / STAGING).mkdir(parents=True, exist_ok=True)
+            stream = (self.path / STAGING / name).open("wb", buffering=0)
+        with stream:
             for part in _parts(content):
                 hashed.update(part)
                 with writing(self.path / name):
-                    size += stream.write(part)
+                    size += _written(stream, part)
             with writing(self.path / name):
-                stream.flush()
                 os.fsync(stream.fileno())
         return Entry(bytes=size, sha256=hashed.hexdigest())
 
@@ -105,7 +108,7 @@ class Folder:
         """What a listed file holds. Raises ArchError (A1803) if that is not what was written."""
         path, entry = self.place(name), self.manifest.files[name]
         try:
-            data = path.read_bytes()
+            data = read_bytes(path, entry.bytes)
         except OSError as error:
             if self.place(name) != path:
                 return self.content(name)
@@ -149,21 +152,23 @@ class Growing:
     """A file that is appended to; its manifest's entry is of what it held when that was written."""
 
     def __init__(self, path: Path, entry: Entry) -> None:
-        with path.open("rb") as stream:
+        with reading(path) as stream:
             self._hash = sha256(stream.read(entry.bytes))
         os.truncate(path, entry.bytes)
-        self._bytes, self._stream = entry.bytes, path.open("ab")
+        self._path, self._bytes = path, entry.bytes
+        self._stream = path.open("ab", buffering=0)
 
     def append(self, data: bytes) -> None:
         """Write at the end."""
-        self._stream.write(data)
-        self._stream.flush()
+        with writing(self._path):
+            _written(self._stream, data)
         self._hash.update(data)
         self._bytes += len(data)
 
     def sync(self) -> Entry:
         """What the file holds, on the disk."""
-        os.fsync(self._stream.fileno())
+        with writing(self._path):
+            os.fsync(self._stream.fileno())
         return Entry(bytes=self._bytes, sha256=self._hash.hexdigest())
 
     def close(self) -> None:
@@ -201,6 +206,14 @@ def _problem(name: str, path: Path, entry: Entry, grows: bool) -> Problem | None
     return None
 
 
+def _written(stream: RawIOBase, data: bytes) -> int:
+    """Write all of some bytes; how many they are."""
+    left = memoryview(data)
+    while left:
+        left = left[stream.write(left) or 0 :]
+    return len(data)
+
+
 def _size(path: Path) -> int:
     try:
         return path.stat().st_size
@@ -210,7 +223,7 @@ def _size(path: Path) -> int:
 
 def _parts(content: Content) -> Iterator[bytes]:
     if isinstance(content, Path):
-        with content.open("rb") as stream:
+        with reading(content) as stream:
             while part := stream.read(_CHUNK):
                 yield part
     else:
@@ -219,7 +232,7 @@ def _parts(content: Content) -> Iterator[bytes]:
 
 def _digest(path: Path, size: int) -> str:
     hashed = sha256()
-    with path.open("rb") as stream:
+    with reading(path) as stream:
         while size > 0 and (part := stream.read(min(size, _CHUNK))):
             hashed.update(part)
             size -= len(part)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
-from archir.errors import fail
+from archir.errors import ArchError, fail
 from archir.runs.folder import JOURNAL
 from archir.runs.manifest import Anchor
 
@@ -66,9 +66,9 @@ class Trial:
 class Journal:
     """The rows that count, in memory; with a connection, new ones are written."""
 
-    def __init__(self, connection: sqlite3.Connection | None = None) -> None:
+    def __init__(self, connection: sqlite3.Connection | None = None, path: Path = Path(JOURNAL)) -> None:
         self.anchor = Anchor()
-        self._connection = connection
+        self._connection, self._path = connection, path
         self._rows: dict[tuple[str, Kind], dict[str, Any]] = {}
 
     def put(self, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
@@ -80,7 +80,8 @@ class Journal:
         text = json.dumps(plain, allow_nan=False, separators=(",", ":"))
         head = chained(self.anchor.head, phase, kind, key, text)
         values = (self.anchor.rows + 1, phase, kind, key, text, head)
-        self._connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", values)
+        with self._written():
+            self._connection.execute("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", values)
         self._take(phase, kind, key, plain, head)
 
     def rows(self, phase: str, kind: Kind) -> Mapping[str, Any]:
@@ -103,10 +104,21 @@ class Journal:
         """End writing; whether everything is in one file now, which it is not while somebody reads."""
         if self._connection is None:
             return False
-        self._connection.execute("PRAGMA busy_timeout = 1000")
-        busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        with self._written():
+            self._connection.execute("PRAGMA busy_timeout = 1000")
+            busy, _, _ = self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         self.close()
         return not busy
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        """Raises ArchError: A0809 (the system refuses to write), A1806 (the file is damaged)."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+                raise fail("A1806", f"{self._path} was damaged: {error}", None, CURE) from None
+            raise _refused(error, self._path) from None
 
     def close(self) -> None:
         """Leave the file as it is."""
@@ -156,10 +168,26 @@ def empty() -> bytes:
     """
     with TemporaryDirectory() as folder:
         path = Path(folder) / JOURNAL
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        with _damage(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
             for statement in ["PRAGMA synchronous = OFF", "PRAGMA journal_mode = WAL", *_SCHEMA]:
                 connection.execute(statement)
         return path.read_bytes()
+
+
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_FULL = {
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE,
+}  # fmt: skip
+"""What SQLite says of the system, and not of the file."""
+
+
+def _refused(error: sqlite3.Error, path: Path) -> ArchError:
+    """What the system refused, which is no damage."""
+    full = getattr(error, "sqlite_errorcode", 0) in _FULL
+    reason = f"{error}: is the disk full?" if full else str(error)
+    hint = "what was recorded before is kept: go on with --resume when this is mended"
+    return fail("A0809", f"cannot write {path}: {reason}", None, hint)
 
 
 @contextmanager
@@ -167,6 +195,8 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) in _FULL:
+            raise _refused(error, path) from None
         raise fail("A1806", f"{path} was damaged: {error}", None, CURE) from None
 
 
@@ -188,7 +218,7 @@ def write(folder: Path, anchor: Anchor) -> Journal:
         connection = sqlite3.connect(path, isolation_level=None)
         try:
             connection.execute(f"PRAGMA synchronous = {SYNCHRONOUS}")
-            journal = Journal(connection)
+            journal = Journal(connection, path)
             journal._load(connection, anchor)
         except BaseException:
             connection.close()

@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from archir.errors import fail
+from archir.files import read_bytes
 
 NAME = "manifest.json"
 FORMAT = 1
+MOST_BYTES = 1 << 26
 
 
 def inside(name: str) -> str:
@@ -77,11 +79,23 @@ def sealed(data: Mapping[str, Any]) -> str:
     return json.dumps({**data, "~sha256": sha256(body.encode()).hexdigest()}, indent=1, sort_keys=True) + "\n"
 
 
+def unsealed(found: bytes) -> dict[str, Any]:
+    """The data of JSON with its own hash. ValueError unless it is, to the byte, what `sealed` makes of them."""
+    try:
+        data = json.loads(found)
+        data.pop("~sha256")
+        if sealed(data).encode() == found:
+            return dict(data)
+    except (TypeError, AttributeError, KeyError, RecursionError):
+        pass
+    raise ValueError("it was changed after it was written")
+
+
 def read(folder: Path) -> Manifest:
     """The manifest of a run. Raises ArchError: A1801 (no run), A1802 (damaged manifest), A1809 (other version)."""
     path = folder / NAME
     try:
-        found = path.read_bytes()
+        found = read_bytes(path, MOST_BYTES)
     except FileNotFoundError:
         hint = "it was stopped before it began: begin it again" if (folder / ".lock").exists() else None
         raise fail("A1801", f"{folder} is no run: it has no {NAME}", None, hint) from None
@@ -90,13 +104,9 @@ def read(folder: Path) -> Manifest:
     hint = "put back a copy of this file; without it, nothing in the folder can be told from damage"
     damaged = fail("A1802", f"{path} was changed after it was written", None, hint)
     try:
-        data = json.loads(found)
-        data.pop("~sha256")
-        whole = sealed(data).encode() == found
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        data = unsealed(found)
+    except ValueError:
         raise damaged from None
-    if not whole:
-        raise damaged
     if data.get("format") != FORMAT:
         raise fail("A1809", f"{folder} was written by another version of archir (format {data.get('format')})")
     try:

@@ -1,4 +1,4 @@
-"""Checkpoints: tensors as safetensors, everything else as JSON that carries the tensors' hash.
+"""Checkpoints: tensors as safetensors, everything else as JSON that carries the tensors' hash and its own.
 
 The JSON is written last and names the tensor file of its epoch, so that at any moment there is one whole checkpoint.
 """
@@ -14,7 +14,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from archir.errors import fail
-from archir.files import sha256, write_atomic
+from archir.files import read_bytes, sha256, write_atomic
+from archir.runs.manifest import MOST_BYTES, sealed, unsealed
 from archir_torch.weights import read_weights
 
 NAME = "checkpoint.json"
@@ -25,7 +26,7 @@ def write(folder: Path, epoch: int, tensors: dict[str, Tensor], facts: dict[str,
     path = folder / f"checkpoint-{epoch}.safetensors"
     write_atomic(path, save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}))
     record = {"epoch": epoch, "tensors": path.name, "sha256": sha256(path), **facts}
-    write_atomic(folder / NAME, json.dumps(record, indent=1).encode())
+    write_atomic(folder / NAME, sealed(json.loads(json.dumps(record))).encode())
     for old in folder.glob("checkpoint-*.safetensors"):
         if old != path:
             old.unlink()
@@ -37,7 +38,7 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     if not path.exists():
         return None
     try:
-        record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        record = unsealed(read_bytes(path, MOST_BYTES))
         tensors = folder / Path(record["tensors"]).name
         damaged = sha256(tensors) != record["sha256"]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -11,7 +11,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from archir.errors import ArchError, Diagnostic, fail, listed
-from archir.files import write_atomic
+from archir.files import reading, write_atomic
 from archir.ir.graph import state_name
 
 
@@ -30,7 +30,7 @@ def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | No
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     """Tensors by name, and the metadata. Raises ArchError (A0905) for what is no safetensors file."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with reading(path), safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
     except (OSError, SafetensorError, ValueError) as error:
         raise fail("A0905", f"cannot read the weights in {path}: {error}") from None

@@ -70,7 +70,8 @@ def test_tensors_that_are_there_under_conditions() -> None:
 
 
 def test_what_is_after_a_return_does_not_run() -> None:
-    before = "block f(x, n) {\nfor i in 0..3 {\nif i == n {\nreturn x\n}\nx = x |> choose op { r: relu, g: gelu }\n}\nreturn x\n}"
+    body = "for i in 0..3 {\nif i == n {\nreturn x\n}\nx = x |> choose op { r: relu, g: gelu }\n}\nreturn x"
+    before = f"block f(x, n) {{\n{body}\n}}"
     assert space(f"{N}\noutput y = image |> f(n)", before).size == 2 + 4 + 8
 
 
@@ -105,7 +106,7 @@ LEGAL = [
 
 @pytest.mark.parametrize("condition", LEGAL)
 def test_a_comparison_that_may_hold(condition: str) -> None:
-    body = f'x = image\nmixed = choose mixed(1, "a")\ndepth = choose depth(2, 3)\nkind = "none"\nfor i in 0..2 {{\n'
+    body = 'x = image\nmixed = choose mixed(1, "a")\ndepth = choose depth(2, 3)\nkind = "none"\nfor i in 0..2 {\n'
     space(f"{body}if {condition} {{\nx = x |> relu\n}}\n}}\noutput y = x", "block f(x) {\nreturn x\n}")
 
 
@@ -122,8 +123,9 @@ def test_a_comparison_that_never_holds(condition: str) -> None:
         space(body)
 
 
-@pytest.mark.parametrize("subject, pattern", [("op", '"c"'), ("k", '"a"'), ("k", "4"), ("image", "1")])
+@pytest.mark.parametrize(("subject", "pattern"), [("op", '"c"'), ("k", '"a"'), ("k", "4"), ("image", "1")])
 def test_a_pattern_that_never_matches(subject: str, pattern: str) -> None:
-    body = f'k = choose k(3, 5)\nop = choose op("a", "b")\noutput y = match {subject} {{ {pattern} => image |> relu, else => image }}'
+    match = f"match {subject} {{ {pattern} => image |> relu, else => image }}"
+    body = f'k = choose k(3, 5)\nop = choose op("a", "b")\noutput y = {match}'
     with pytest.raises(ArchError, match=r"A0311|A0312"):
         space(body)

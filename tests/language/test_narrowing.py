@@ -116,6 +116,7 @@ def test_check_names_the_smallest_contradiction(body: str, tmp_path: Path) -> No
     with pytest.raises(ArchError) as caught:
         archir.api.graphs(path)
     (problem,) = caught.value.diagnostics
-    assert problem.code == "A0510" and problem.span is not None
+    assert problem.code == "A0510"
+    assert problem.span is not None
     said = {problem.span.text, *(note.span.text for note in problem.notes if note.span is not None)}
     assert said == EMPTY[body]

@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu soak build clean
+.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -49,6 +49,9 @@ bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
 
 bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
 	$(BIN)/python benchmarks/run.py --device cuda
+
+test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, two processes, onnxruntime.
+	$(BIN)/python -m pytest -m gpu -rs tests
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests

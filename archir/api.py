@@ -22,6 +22,7 @@ from archir.passes.block import block as passes_block
 from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
 from archir.syntax.format import canonical
+from archir.work import bounded
 
 if TYPE_CHECKING:
     from archir.analysis.subject import Purpose
@@ -126,6 +127,14 @@ def graphs(
 
 
 def _graphs(
+    text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
+    parameters: Mapping[str, Any] | None,
+) -> list[Graph]:  # fmt: skip
+    with bounded((limits or Limits()).work):
+        return _proved(text, folder, file, net, root, limits, parameters)
+
+
+def _proved(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
@@ -287,10 +296,10 @@ def quantize(
 ) -> Any:
     """Write an ONNX model of float32 in int8, with a certificate and a report beside it; the report.
 
-    `calibration` images of the data that the network was trained on give the ranges of activations, those that are held
-    out (by the seed, if the data does not say which) the accuracy. As many layers stay in float as it takes to lose at
-    most `max_loss` points of it, and those whose names match one of `keep`. Raises ArchError (A0809, A0916, A11xx,
-    A28xx).
+    `calibration` images of the data that the network was trained on, drawn by the seed, give the ranges of activations,
+    those that are held out the accuracy. As many layers stay in float as it takes to lose at most `max_loss` points on
+    half of them, the others being what is reported, and those whose names match one of `keep`. Raises ArchError
+    (A0809, A0916, A11xx, A28xx).
     """
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")

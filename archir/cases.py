@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
+from archir.work import WorkError, spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -142,6 +143,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
         return first
     name = (id(choice), *map(key, branches))
     found = _interned.get(name)
+    spend(len(branches))
     if found is None:
         depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
         if depth > MOST_CHOICES:
@@ -236,8 +238,11 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             return NEVER
         tops = [value.choice for value in values if type(value) is Case]
         if not tops:
+            spend(1)
             try:
                 return rule(*values)
+            except WorkError:
+                raise
             except RuleError as error:
                 failed = True
                 return _Failure(error)
@@ -249,6 +254,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(3)
         if type(care) is Case:
             tops.append(care.choice)
         top = min(tops, key=_order)
@@ -285,6 +291,7 @@ def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) ->
     if name not in memo:
         if len(memo) > MOST_STEPS:
             raise EntangledError
+        spend(2 + len(branches) / 2)
         top = min(tops, key=_order)
         if top is choice:
             parts = [_branch(branch, choice, i) for i, branch in enumerate(branches)]
@@ -453,6 +460,7 @@ def leaves(value: Value) -> Iterator[Value]:
         name = key(one)
         if name in seen:
             continue
+        spend(1)
         seen.add(name)
         if type(one) is Case:
             stack.extend(reversed(one.branches))
@@ -483,6 +491,7 @@ def support(*values: Value) -> list[Choice]:
             seen.add(id(one))
             found[one.choice] = None
             stack.extend(branch for branch in one.branches if type(branch) is Case)
+    spend(len(seen))
     return sorted(found, key=_order)
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 Labelled = tuple[NDArray[Any], NDArray[Any]]
@@ -25,3 +28,21 @@ class Images:
     classes: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    def halves(self) -> tuple[Images, Images]:
+        """The same with each half of what is held out: of every class, every other image."""
+        assert self.held_out is not None
+        return replace(self, held_out=partial(self._every_other, 0)), replace(
+            self, held_out=partial(self._every_other, 1)
+        )
+
+    def _every_other(self, first: int) -> Iterator[Labelled]:
+        assert self.held_out is not None
+        met: Counter[int] = Counter()
+        for images, labels in self.held_out():
+            turns = []
+            for label in labels.tolist():
+                turns.append((met[label] + label) % 2)  # classes begin in turns, too: some have one image
+                met[label] += 1
+            taken = np.array(turns, int) == first
+            yield images[taken], labels[taken]

@@ -26,6 +26,7 @@ LAYERS = [
         "explain",
         "settings",
         "toml",
+        "work",
     },
     {"ir", "syntax"},
     {"ops"},

@@ -76,7 +76,7 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     recipe = read(path).recipe
     phase = next(phase for phase in recipe.phase if phase.name == name)
     space = space_of(recipe, phase, path.parent)
-    data = phase.data or recipe.data
+    data = recipe.data_of(phase)
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
@@ -86,7 +86,7 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         supernet=SupernetRecord.of(settle(space, ["*"], {}, None), shared, "heads") if shared is not None else None,
         phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
-        data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes),
+        data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),
         seed=0,
         folder=path.parent,
         architecture=dict(space.sample(random.Random(0))) if phase.start.architecture else None,

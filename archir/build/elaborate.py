@@ -25,6 +25,7 @@ from archir.ir.structure import Input
 from archir.passes.prune import prune, prune_excluded
 from archir.syntax import ast
 from archir.types import DTYPES
+from archir.work import WorkError, bounded
 
 _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -108,6 +109,7 @@ class Elaborator(Chooser):
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
+                self.spend(len(self.frame.env) / 32, span)
                 before = dict(self.frame.env)
                 self.scope.loops = (*outer, position)
                 still = self.unreturned(returned)
@@ -129,6 +131,7 @@ class Elaborator(Chooser):
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return
+        self.spend(len(self.frame.env) / 32, statement.span)
         before = self.frame.env
         ends: dict[bool, dict[str, Value]] = {}
         for holds, body in ((True, statement.then), (False, statement.otherwise)):
@@ -145,6 +148,7 @@ class Elaborator(Chooser):
         if condition is True:
             self.frame.env = then
             return
+        self.spend(len(then) / 4, span)
         merged: dict[str, Value] = {}
         for name in [*then, *(name for name in otherwise if name not in then)]:
             one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
@@ -302,11 +306,13 @@ def elaborate(
 
     Raises ArchError with everything that is wrong with the text.
     """
+    limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits or Limits())))
+    with bounded(limits.work):
+        module = loader.load(text, path, folder)
+        return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -321,8 +327,9 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
         loader = Loader(Path.cwd(), anywhere=True)
-        module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-        graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
+        with bounded():
+            module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
+            graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
     except ArchError as error:
         raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
@@ -347,8 +354,9 @@ def check_library(
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
+    with bounded():
+        module = loader.load(text, path, folder)
+        context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
     context.problems.raise_any()
     return list(module.nets)
 
@@ -364,6 +372,8 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
                 context.problems.add(found)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(module.tree.span) from None
     return context
 
 
@@ -383,6 +393,8 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(definition.name.span) from None
     except Excluded:
         context.problems.raise_any()
         raise ArchError(contradiction(context.graph.constraints, together)) from None

@@ -143,6 +143,7 @@ class Evaluator(Network):
     ) -> bool:
         self.step(tree.span)
         if not parts:
+            self.spend(len(self.frame.env) / 2, tree.span)
             env, loops = dict(self.frame.env), self.scope.loops
 
             def element() -> Value:
@@ -166,6 +167,7 @@ class Evaluator(Network):
         value = self.lift(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
+        self.spend(len(self.frame.env) / 2, tree.span)
         env, loops = dict(self.frame.env), self.scope.loops
         try:
             for position, (exists, item) in enumerate(self.each(value, part.items.span)):
@@ -187,6 +189,7 @@ class Evaluator(Network):
             self.stop("A0603", f"a list of {longest} items is too long", span)
         found: list[tuple[Value, Element]] = []
         for position in range(longest):
+            self.step(span)
             exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
             if exists is False:
                 break

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from archir.build.context import Context, Scope
+from archir.build.context import A_NODE, Context, Scope
 from archir.build.values import POISON, UNBOUND, Tensor, kind
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
 from archir.errors import RuleError, Span
@@ -65,6 +65,7 @@ class Network(Context):
         """A new node of a type that is known."""
         number = self.graph.add(node, *operands)
         self.types[number] = type_
+        self.budget.left -= A_NODE  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:

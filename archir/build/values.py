@@ -11,6 +11,7 @@ from archir.build.locals import assigned
 from archir.cases import Value, leaves, lift, varies
 from archir.errors import RuleError
 from archir.ir.op import Op
+from archir.work import spend
 
 if TYPE_CHECKING:
     from archir.build.files import Module
@@ -28,6 +29,7 @@ class Items(tuple[Value, ...]):
     def __new__(cls, items: Any = ()) -> Items:
         """RuleError if there are more items than memory should hold."""
         made = super().__new__(cls, items)
+        spend(1 + len(made) / 8)
         made.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in made)
         if made.size > MOST_ITEMS:
             raise RuleError(f"a list of more than {MOST_ITEMS} items", code="A0603")

@@ -23,7 +23,8 @@ def runs_command(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER: how far each came, and whether it is whole.
 
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
-    be a run itself. States: running, interrupted (`archir search --resume` goes on with it), finished, damaged.
+    be a run itself. Accuracies are the last ones on held-out images. States: running, interrupted (`archir search
+    --resume` goes on with it), finished, damaged.
     """
     if not folder.is_dir() and folder != _USUAL:
         raise fail("A1801", f"there is no folder {folder}")

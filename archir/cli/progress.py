@@ -106,7 +106,7 @@ class SearchProgress:
         self._bar = Progress(
             TextColumn("{task.fields[phase]} epoch {task.fields[epoch]}", markup=False),
             BarColumn(),
-            TextColumn("loss {task.fields[loss]}  held out {task.fields[accuracy]}"),
+            TextColumn("loss {task.fields[loss]}  {task.fields[accuracy]}"),
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
@@ -125,14 +125,14 @@ class SearchProgress:
     def epoch(self, row: Mapping[str, Any]) -> None:
         """An epoch was done."""
         number = int(row["epoch"]) + 1
-        measures = {name: value for name, value in row.items() if name in ("loss", "accuracy")}
-        if "accuracy" in measures:
-            self._accuracy = f"{100 * measures['accuracy']:.1f}%"
+        for name, words in (("validation_accuracy", "validation"), ("accuracy", "held out")):
+            if name in row:
+                self._accuracy = f"{words} {100 * row[name]:.1f}%"
         if self._bar is not None:
             now = f"{min(number + 1, self._epochs)}/{self._epochs}"
             self._bar.update(self._task, epoch=now, accuracy=self._accuracy)
             return
-        parts = [f"loss {measures['loss']:.3f}"] if "loss" in measures else []
-        parts += [f"held out {self._accuracy}"] if "accuracy" in measures else []
+        parts = [f"loss {row['loss']:.3f}"] if "loss" in row else []
+        parts += [self._accuracy] if {"validation_accuracy", "accuracy"} & row.keys() else []
         parts.append(f"{float(row['seconds']):.1f} s")
         say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

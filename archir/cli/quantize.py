@@ -31,7 +31,7 @@ _WORST = 10
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
     help="Training images that give the ranges of activations.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is held out, as in training.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the calibration images.")
 @json_option
 def quantize_command(
     model: Path, output: Path, data: str, mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
@@ -41,7 +41,8 @@ def quantize_command(
 
     Weights have one scale per channel. Ranges of activations come from training images (static), or are found while the
     model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss points
-    of held-out accuracy are lost, the layers that cost most go back to float.
+    of accuracy are lost, the layers that cost most go back to float; half of the held-out images decide that, and the
+    others say what was lost.
 
     Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
     """
@@ -60,9 +61,10 @@ def quantize_command(
         f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
     )
+    chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
     say(
         f"held-out accuracy {100 * made.accuracy_before:.2f}% -> {100 * made.accuracy_after:.2f}%, "
-        f"of {made.held_out:,} images"
+        f"of {made.held_out:,} images{chosen}"
     )
 
 

@@ -117,10 +117,10 @@ def _show(summary: Mapping[str, Any]) -> None:
     say(f"report: {summary['folder']}/report.html")
 
 
-_SHOWN = ("epochs", "loss", "accuracy", "minutes")
+_SHOWN = ("epochs", "loss", "validation_accuracy", "accuracy", "minutes")
 
 
 def _text(key: str, value: Any) -> str:
-    if key == "accuracy":
+    if key.endswith("accuracy"):
         return f"{100 * value:.2f}%"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -38,7 +38,8 @@ _SCHEMA = [
     "CREATE VIEW phases AS SELECT phase, content ->> 'status' AS status, content -> 'facts' AS facts "
     f"FROM ({_LATEST.format('phase')})",
     "CREATE VIEW epochs AS SELECT phase, CAST(key AS INTEGER) AS epoch, content ->> 'loss' AS loss, "
-    f"content ->> 'accuracy' AS accuracy, content AS row FROM ({_LATEST.format('epoch')})",
+    "content ->> 'validation_accuracy' AS validation_accuracy, content ->> 'accuracy' AS accuracy, content AS row "
+    f"FROM ({_LATEST.format('epoch')})",
     "CREATE VIEW trials AS SELECT phase, CAST(key AS INTEGER) AS id, content ->> 'hash' AS hash, "
     "content -> 'architecture' AS architecture, content ->> 'status' AS status, content -> 'scores' AS scores, "
     "content ->> 'seconds' AS seconds, content ->> 'error' AS error, content ->> 'worker' AS worker "

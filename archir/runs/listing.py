@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from archir.errors import ArchError
 from archir.runs import manifest
@@ -16,12 +17,14 @@ State = Literal["running", "interrupted", "finished", "damaged"]
 
 @dataclass(frozen=True)
 class Summary:
-    """A run at a glance; `accuracy` is the best of all epochs, `changed` when it was last written to (UTC)."""
+    """A run at a glance; `validation` is the last accuracy on images that choose, `accuracy` the last one on held-out
+    images, `changed` when it was last written to (UTC)."""
 
     name: str
     recipe: str
     phase: str | None
     epoch: int | None
+    validation: float | None
     accuracy: float | None
     state: State
     changed: str
@@ -45,17 +48,22 @@ def summary(folder: Path) -> Summary:
     phases = run.phases()
     last = phases[-1] if phases else None
     rows = last.rows() if last else []
-    accuracies = [row["accuracy"] for phase in phases for row in phase.rows() if row.get("accuracy") is not None]
+    figures = [row for phase in phases for row in phase.rows()]
     state: State = "running" if locked(folder) else "finished" if run.finished else "interrupted"
     return Summary(
         name,
         run.title,
         last.name if last else None,
         int(rows[-1]["epoch"]) + 1 if rows else None,
-        max(accuracies, default=None),
+        _last(figures, "validation_accuracy"),
+        _last(figures, "accuracy"),
         state,
         run.files.manifest.changed,
     )
+
+
+def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    return next((row[name] for row in reversed(rows) if row.get(name) is not None), None)
 
 
 def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
@@ -63,5 +71,5 @@ def _damaged(name: str, folder: Path, error: ArchError) -> Summary:
     try:
         known = manifest.read(folder)
     except ArchError:
-        return Summary(name, "", None, None, None, "damaged", "", problem)
-    return Summary(name, known.title, None, None, None, "damaged", known.changed, problem)
+        return Summary(name, "", None, None, None, None, "damaged", "", problem)
+    return Summary(name, known.title, None, None, None, None, "damaged", known.changed, problem)

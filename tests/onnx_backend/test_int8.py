@@ -16,6 +16,8 @@ import onnx
 import onnxruntime
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import helper, inliner, numpy_helper
 
 import archir
@@ -236,6 +238,13 @@ def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_pa
     }
     assert facts["loss"] <= 1
     assert facts["rounds"] == 1
+    assert digits.held_out is not None
+    total = sum(len(labels) for _, labels in digits.held_out())
+    assert facts["chosen"] + facts["held_out"] == total
+    assert abs(facts["chosen"] - facts["held_out"]) <= digits.classes
+    for file, name in (("net.onnx", "accuracy_before"), ("int8.onnx", "accuracy_after")):
+        entrance = ImageInput.of(onnx.load(tmp_path / file))
+        assert facts[name] == accuracy(session(tmp_path / file), entrance, digits.halves()[1])[0]
     alone = {row["name"]: row["alone"] for row in facts["layers"]}
     assert alone["linear/Gemm"] > 5 * max(alone["linear_2/Gemm"], alone["linear_3/Gemm"])
     lost = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "lost.onnx", digits, mode=mode, max_loss=100)
@@ -248,6 +257,25 @@ def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_p
     output = tmp_path / "int8.onnx"
     assert code_of(lambda: archir.quantize(tmp_path / "net.onnx", output, mode="static", keep=keep)) == "A2803"
     assert not output.exists()
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 7))
+def test_halves_of_what_is_held_out(labels: list[int], step: int) -> None:
+    """They have every image once, however the images come, and of every class the same number, up to one image."""
+    numbers, kinds = np.arange(len(labels)), np.array(labels)
+    pieces = [slice(begin, begin + step) for begin in range(0, len(labels), step)]
+    whole = Images(numbers, lambda: ((numbers[piece], kinds[piece]) for piece in pieces), 4, (0.0,), (1.0,))
+    found = []
+    for half in whole.halves():
+        assert half.held_out is not None
+        for _ in range(2):  # as often as it is called
+            found.append([int(number) for images, _ in half.held_out() for number in images])
+    assert found[0] == found[1]
+    assert found[2] == found[3]
+    assert sorted(found[0] + found[2]) == numbers.tolist()
+    for kind in set(labels):
+        one, other = (sum(labels[number] == kind for number in found[i]) for i in (0, 2))
+        assert abs(one - other) <= 1
 
 
 @pytest.mark.parametrize("needed", range(9))

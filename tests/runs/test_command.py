@@ -17,7 +17,7 @@ def said(*arguments: str) -> Result:
 
 def test_it_lists_runs(tmp_path: Path) -> None:
     with Run.create(tmp_path / "first", "digits", {"recipe.toml": ""}, {}) as run:
-        run.phase("search").record({"epoch": 6, "loss": 1.0, "accuracy": 0.98765})
+        run.phase("search").record({"epoch": 6, "loss": 1.0, "validation_accuracy": 0.5, "accuracy": 0.98765})
         run.finish()
     with Run.create(tmp_path / "second", "digits", {"recipe.toml": ""}, {}):
         done = said(str(tmp_path))

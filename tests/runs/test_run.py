@@ -191,12 +191,18 @@ def test_a_write_that_fails_changes_nothing(tmp_path: Path) -> None:
 
 def test_the_list(tmp_path: Path) -> None:
     with begun(tmp_path / "b") as run:
-        run.phase("search").record({"epoch": 0, "loss": 2.0, "accuracy": 0.7})
+        run.phase("search").record({"epoch": 0, "loss": 2.0, "validation_accuracy": 0.9, "accuracy": 0.7})
         run.phase("retrain").begin()
         run.phase("retrain").record({"epoch": 0, "loss": 2.0, "accuracy": 0.6})
     begun(tmp_path / "a").close()
     (tmp_path / "c").mkdir()
     first, second = summaries(tmp_path)
     assert (first.name, first.phase, first.epoch, first.accuracy, first.state) == ("a", None, None, None, "interrupted")
-    assert (second.name, second.phase, second.epoch, second.accuracy) == ("b", "retrain", 1, 0.7)
+    assert (second.name, second.phase, second.epoch, second.accuracy) == (
+        "b",
+        "retrain",
+        1,
+        0.6,
+    )  # the last, not the best
+    assert (first.validation, second.validation) == (None, 0.9)
     assert summaries(tmp_path / "none") == []

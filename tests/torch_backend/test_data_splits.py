@@ -31,8 +31,8 @@ def test_every_class_gives_the_same_part(labels: list[int], data: st.DataObject,
 
 
 def test_halves_share_nothing_and_know_their_rows() -> None:
-    data = load("digits", (1, 8, 8))
-    one, other = data.halves(0.5, seed=3)
+    data = load("digits", (1, 8, 8), seed=3)
+    one, other = data.halves()
     assert (len(one), len(other)) == (719, 719)
     assert one.rows is not None
     assert other.rows is not None
@@ -40,9 +40,9 @@ def test_halves_share_nothing_and_know_their_rows() -> None:
     assert sorted([*one.rows.tolist(), *other.rows.tolist()]) == data.train.rows.tolist()
     whole, _ = everything()
     torch.testing.assert_close(one.images * data.std[0] + data.mean[0], whole[one.rows])
-    assert torch.equal(one.labels, data.halves(0.5, seed=3)[0].labels)
-    assert not torch.equal(one.rows, data.halves(0.5, seed=4)[0].rows)
-    assert len(data.halves(0.25)[0]) == 360
+    assert torch.equal(one.labels, data.halves()[0].labels)
+    assert not torch.equal(one.rows, load("digits", (1, 8, 8), seed=4).halves()[0].rows)
+    assert len(load("digits", (1, 8, 8), weights=0.25).halves()[0]) == 360
 
 
 def everything() -> tuple[Tensor, Tensor]:
@@ -67,17 +67,17 @@ def test_selections_that_cannot_be(options: dict[str, int]) -> None:
     with pytest.raises(ArchError, match="A1113"):
         load("digits", (1, 8, 8), limit=options.get("limit"), classes=options.get("classes"))
     with pytest.raises(ArchError, match=r"A1113.*a half without images"):
-        load("digits", (1, 8, 8), limit=4).halves(0.01)
+        load("digits", (1, 8, 8), limit=4, weights=0.01).halves()
 
 
 def test_a_run_knows_its_splits_again() -> None:
     data = load("digits", (1, 8, 8))
-    first = {"weights": data.halves(seed=1)[0], "held out": data.held_out}
+    first = {"weights": data.halves()[0], "held out": data.held_out}
     stored = record("digits", 1, first)
     assert stored["splits"]["weights"]["images"] == 719
     verify(stored, "digits", 1, first)
     with pytest.raises(ArchError, match=r"A1114.*splits weights that"):
-        verify(stored, "digits", 1, {**first, "weights": data.halves(seed=2)[0]})
+        verify(stored, "digits", 1, {**first, "weights": data.halves()[1]})
     with pytest.raises(ArchError, match=r"A1114.*seed 1 that"):
         verify(stored, "digits", 2, first)
     with pytest.raises(ArchError, match=r"A1114.*splits weights, held out that"):
@@ -110,7 +110,7 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
         assert data.std == kept.std
         torch.testing.assert_close(data.train.pixels[rows], kept.train.images[rows])
         torch.testing.assert_close(data.held_out.to("cpu").images, kept.held_out.images)
-        one, same = data.halves(seed=1)[1], kept.halves(seed=1)[1]
+        one, same = data.halves()[1], kept.halves()[1]
         torch.testing.assert_close(one.to("cpu").images, same.images)
 
 

@@ -20,7 +20,8 @@ from archir.search.space import Space
 from archir_torch.engine.loop import run
 from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.mixed import lower_mixed
-from archir_torch.search.alphas import Alphas
+from archir_torch.module import lower
+from archir_torch.search.alphas import Alphas, Sampling
 from archir_torch.search.curvature import dominant_eigenvalue, rising
 from archir_torch.search.expected import Expected
 from archir_torch.search.limits import derived
@@ -131,7 +132,7 @@ def test_statistics_of_norms_are_those_of_the_steps_that_stay() -> None:
     second, alone = (strategy("darts", options, alphas=still) for options in ({"order": 2}, {"hold": 2}))
     assert isinstance(second, Relaxed)
     assert isinstance(alone, Relaxed)
-    assert {"loss", "validation_loss"} == set(second.step(0))
+    assert {"loss", "alphas_loss"} == set(second.step(0))
     assert {"loss"} == set(alone.step(0))
     wanted = dict(alone.module.named_buffers())
     assert any(name.endswith("running_mean") for name in wanted)
@@ -227,6 +228,74 @@ def test_of_several_that_are_taken_subsets_are_as_likely_as_their_members_togeth
     torch.testing.assert_close(alphas.outcomes()["c"].detach(), wanted)
     torch.testing.assert_close(alphas.draw().weights["c"].detach(), wanted)
     assert len(wanted) == 3
+
+
+def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
+    """A set of them, as likely as it is; alternatives have the weight of the sets that they are in."""
+    (choice,) = (choice for choice in alphas.choices if choice.path == "c")
+    members = torch.tensor([[float(i in subset) for i in range(3)] for subset in choice.subsets], dtype=torch.double)
+    counts = torch.zeros(3, dtype=torch.double)
+    noise, draws = torch.Generator().manual_seed(0), 4000
+    for _ in range(draws):
+        drawn = alphas.draw("single", 0.5, noise)
+        assert drawn.active is not None
+        (outcome,) = drawn.active["c"]
+        assert drawn.active["c*"] == choice.subsets[outcome]
+        counts[outcome] += 1
+        if counts.sum() < 20:
+            torch.testing.assert_close(drawn.weights["c"], F.one_hot(torch.tensor(outcome), 3).double())
+            torch.testing.assert_close(drawn.weights["c*"], members[outcome])
+            through = gradient(drawn.weights["c"] @ members, alphas.logits)
+            torch.testing.assert_close(gradient(drawn.weights["c*"], alphas.logits), through)
+            assert through.abs().max() > 0
+    assert (counts / draws).tolist() == pytest.approx(alphas.outcomes()["c"].tolist(), abs=0.03)
+    soft = alphas.draw("gumbel", 0.5, torch.Generator().manual_seed(1))
+    hard = alphas.draw("single", 0.5, torch.Generator().manual_seed(1))
+    assert int(soft.weights["c"].argmax()) == int(hard.weights["c"].argmax())
+    assert float(soft.weights["c"].detach().sum()) == pytest.approx(1)
+    torch.testing.assert_close(soft.weights["c*"], soft.weights["c"] @ members)
+
+
+@pytest.mark.parametrize("sampling", ["softmax", "gumbel", "single"])
+def test_without_names_nothing_is_drawn(sampling: Sampling) -> None:
+    found = Alphas(space("net n() { input x: f32[2, 4, 4]; output y = x |> relu }").choices, [])
+    drawn = found.draw(sampling, 1.0, torch.Generator().manual_seed(0))
+    assert (drawn.weights, drawn.active or {}) == ({}, {})
+    assert float(found.entropy().detach()) == 0
+
+
+SUBSETS = {
+    "concat": ("all", "output y = concat(c[0], c[1])"),
+    "sum of weighted": ("weighted", "output y = c[0] + c[1]"),
+    "a sum and its parts": ("weighted", "output y = concat(c[0] + c[1], c[0])"),
+    "products": ("all", "output y = c[0] * c[1]"),
+}
+
+
+@pytest.mark.parametrize("name", SUBSETS)
+def test_one_path_of_several_that_are_taken_is_an_architecture_of_the_space(name: str) -> None:
+    """The network of what was drawn computes what the drawn architecture does."""
+    edges, end = SUBSETS[name]
+    text = "x = x |> conv(3, kernel=1, bias=false); c = choose c 2 of [x |> relu, x |> tanh, x, x |> gelu]"
+    made = space(f"net n() {{ input x: f32[2, 4, 4]; {text}; {end} }}")
+    network = lower_mixed(relax(made.graph, edges=edges)).double()  # type: ignore[arg-type]
+    alphas = Alphas(made.choices, list(network.names), "normal", torch.Generator().manual_seed(0)).double()
+    x = doubles(3, 2, 4, 4)
+    seen = set()
+    for seed in range(20):
+        drawn = alphas.draw("single", 1.0, torch.Generator().manual_seed(seed))
+        assert drawn.active is not None
+        ran = {drawn.active[name] for name in network.names}
+        subsets = [s for s in made.choices[0].subsets if {s, (made.choices[0].subsets.index(s),)} >= ran]
+        (subset,) = subsets  # all names mean the same set
+        labels: list[object] = [made.choices[0].alternatives[i] for i in subset]
+        alone = lower(made.specialize(made.architecture({"c": labels}))).double()
+        alone.load_state_dict(network.state_dict())
+        found = network(x, weights=drawn.weights, active=drawn.active)
+        torch.testing.assert_close(found, alone(x))
+        torch.testing.assert_close(network(x, weights=drawn.weights), alone(x))
+        seen.add(subset)
+    assert len(seen) > 3
 
 
 def test_one_path_alone_is_the_network_with_weights_of_zero_and_one() -> None:
@@ -485,3 +554,17 @@ def test_weights_of_searches_and_of_objectives_are_not_divided() -> None:
     one = space("net one() { input x: f32[1, 6, 6]; y = x |> conv(4, kernel=3); output logits = y |> global_avg_pool }")
     with pytest.raises(ArchError, match=r"A1109.*an objective with weights of its own"):
         strategy("train", space=one, training=training, objective={"kind": "context_autoregression"})
+
+
+@pytest.mark.parametrize("kind", ["darts", "gdas", "snas"])
+def test_a_search_without_architecture_parameters_is_refused(kind: str) -> None:
+    several = space(
+        "net n() { input x: f32[1, 6, 6]; c = choose c 2 of [x |> relu, x |> gelu, x]; "
+        "output y = sum(c) |> conv(3) |> global_avg_pool |> linear(3) }"
+    )
+    with pytest.raises(ArchError, match=r'A2215.*\n.*options.edges = "weighted"'):
+        strategy(kind, space=several)
+    assert {"loss", "alphas_loss"} == set(strategy(kind, {"edges": "weighted"}, space=several).step(0))
+    alone = space("net n() { input x: f32[1, 6, 6]; output y = x |> conv(3) |> global_avg_pool |> linear(3) }")
+    with pytest.raises(ArchError, match=r"A2215.*\n.*`train`"):
+        strategy(kind, space=alone)

@@ -141,7 +141,7 @@ def test_a_supernet_learns_and_hands_on_its_weights() -> None:
     search = trained("sandwich", {"drawn": 1}, epochs=6, weights=Optimizer(lr=0.05, momentum=0.9, clip=5.0))
     rows = run(search, epochs=search.epochs, steps=search.steps)
     assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
-    assert {"accuracy", "smallest_accuracy"} <= rows[-1].keys()
+    assert {"validation_accuracy", "smallest_validation_accuracy"} <= rows[-1].keys()
     outcome = search.outcome()
     assert outcome.supernet is not None
     model = outcome.supernet.model(outcome.weights)
@@ -208,7 +208,7 @@ def test_a_found_architecture_keeps_its_weights() -> None:
     wanted = model.weights(outcome.supernet.own(model, architecture))
     for name, tensor in found.weights.items():
         assert torch.equal(tensor, wanted[name]) is ("running" not in name), name
-    assert 0 < float(rows[-1]["accuracy"]) <= 1
+    assert 0 < float(rows[-1]["validation_accuracy"]) <= 1
     with pytest.raises(ArchError, match="A2210"):
         made(given)
 

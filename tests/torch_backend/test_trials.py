@@ -65,7 +65,7 @@ def test_every_trial_is_in_the_journal_once(run: Run) -> None:
         trials = run.phase(name).trials()
         assert [trial.id for trial in trials] == list(range(count))
         assert {trial.status for trial in trials} == {"done"}
-        assert all(set(trial.scores) >= {"accuracy", "held_out_loss"} for trial in trials)
+        assert all(set(trial.scores) >= {"accuracy", "loss"} for trial in trials)
         assert all(trial.seconds and trial.worker for trial in trials)
         if name in DISTINCT:
             assert len({trial.hash for trial in trials}) == count
@@ -88,7 +88,7 @@ def test_generations_are_bred_of_the_best(run: Run) -> None:
     assert [row["trials"] for row in rows] == [8, 14, 20, 26]
     for row in rows:
         tried = [float(trial.scores["accuracy"] or 0) for trial in trials[: int(row["trials"])]]
-        assert row["accuracy"] == max(tried)
+        assert row["validation_accuracy"] == max(tried)
         assert row["failed"] == 0
 
 
@@ -204,7 +204,7 @@ def scored_by(one: Job, **scorer: Any) -> tuple[Callable[[Architecture, float], 
     found = made(replace(one, phase=phase))
     assert isinstance(found, Trials)
     assert phase.data is not None
-    weights, rest = one.data.halves(phase.data.weights, seed=one.seed)
+    weights, rest = one.data.halves()
     score = found._work.prepare()
     halved = replace(one, data=replace(one.data, train=weights, held_out=rest))
     return lambda architecture, budget: score(Request(architecture.codes, budget)), halved
@@ -226,8 +226,8 @@ def test_inherited_scores(supernet: Job) -> None:
         found = score(architecture, 1.0)
         assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == labels).double().mean()), abs=1e-9)
         loss = torch.nn.functional.cross_entropy(logits, labels)
-        assert found["held_out_loss"] == pytest.approx(float(loss), rel=1e-5)
-        different.add(found["held_out_loss"])
+        assert found["loss"] == pytest.approx(float(loss), rel=1e-5)
+        different.add(found["loss"])
     assert len(different) > 30
 
 
@@ -241,7 +241,7 @@ def test_scores_do_not_depend_on_what_was_scored_before(supernet: Job) -> None:
 
 
 def test_fewer_images_are_of_all_classes(supernet: Job) -> None:
-    held_out = supernet.data.halves(0.5, seed=supernet.seed)[1]
+    held_out = supernet.data.halves()[1]
     order = held_out.labels.argsort(stable=True)
     assert held_out.labels[order][:10].unique().numel() < 10
     ordered = replace(supernet, data=replace(supernet.data, train=supernet.data.train.chosen(
@@ -340,7 +340,7 @@ def moody(mood: str, everywhere: bool = False, **options: Any) -> Job:
     [
         ("raise", "local", {"pool": "exception: ValueError: pools are closed"}),
         ("memory", "local", {"pool": "memory: MemoryError: pools are full"}),
-        ("nan", "local", {"pool": "nan: `accuracy` is nan, `held_out_loss` is nan"}),
+        ("nan", "local", {"pool": "nan: `accuracy` is nan, `loss` is nan"}),
         (
             "hang", "processes:1",
             {"pool": "time: took more than 3 s", 5: "died: its worker died: killed by SIGKILL"},

@@ -56,8 +56,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Quantised:
-    """What came of a model. Accuracies are shares of `held_out` images, None without such images; `training` images
-    gave the ranges of activations; `rounds` is how often layers were given back to float."""
+    """What came of a model. Accuracies are shares of `held_out` images, None without such images; `chosen` others said
+    which layers go back to float, if any had to; `training` images gave the ranges of activations; `rounds` is how
+    often layers were given back."""
 
     mode: Arithmetic
     bytes_before: int
@@ -66,6 +67,7 @@ class Quantised:
     accuracy_after: float | None
     training: int
     held_out: int
+    chosen: int
     rounds: int
     layers: tuple[Row, ...]
     files: tuple[Path, ...] = ()
@@ -111,11 +113,11 @@ def quantize(
     names = [one.name for one in found if one.name not in why]
     if not names:
         raise fail("A2802", f"all {len(found)} layers stay in float: {', '.join(sorted({*why.values()}))}")
-    before, held_out = (None, 0) if images.held_out is None else accuracy(session(path), entrance, images)
+    choosing, others = (images, images) if images.held_out is None else images.halves()
     with tempfile.TemporaryDirectory() as folder:
         given = (arrays for arrays, _ in batches(entrance, images.training, images))
-        tries = _Tries(Quantizer(model, arithmetic, given, Path(folder)), names, entrance, images)
-        costs = {} if before is None else tries.settle(model, before, max_loss)
+        tries = _Tries(Quantizer(model, arithmetic, given, Path(folder)), names, entrance, choosing)
+        costs = {} if images.held_out is None else tries.settle(model, path, max_loss)
         why |= dict.fromkeys(tries.back, "costs too much accuracy")
         made = tries.without(tries.back)
     off = errors(model, made, found, entrance, images)
@@ -124,22 +126,34 @@ def quantize(
             costs.get(one.name))
         for one in found
     )  # fmt: skip
-    after = None if before is None else accuracy(session(made.SerializeToString()), entrance, images)[0]
-    trained_on = len(images.training)
-    report = Quantised(arithmetic, size, 0, before, after, trained_on, held_out, tries.rounds, rows)
+    known = others if tries.back else images  # what chose says nothing of what was chosen
+    before, held_out = _accuracy(path, entrance, known)
+    after, _ = _accuracy(made, entrance, known)
+    chosen = tries.images if tries.back else 0
+    report = Quantised(arithmetic, size, 0, before, after, len(images.training), held_out, chosen, tries.rounds, rows)
     return _written(report, model, compact(made), output)
+
+
+def _accuracy(model: Path | onnx.ModelProto, entrance: ImageInput, known: Images) -> tuple[float | None, int]:
+    """The accuracy of a model and the number of images, None and 0 if there are none."""
+    if known.held_out is None:
+        return None, 0
+    found, count = accuracy(session(model if isinstance(model, Path) else model.SerializeToString()), entrance, known)
+    return (found if count else None), count
 
 
 @dataclass
 class _Tries:
-    """Models with more or fewer layers in float: which went back to it, and how often that was tried."""
+    """Models with more or fewer layers in float: which went back to it, how often that was tried, and by how many
+    images it was decided."""
 
     quantizer: Quantizer
     names: Sequence[str]
     entrance: ImageInput
-    images: Images
+    known: Images
     back: Sequence[str] = ()
     rounds: int = 0
+    images: int = 0
 
     def without(self, back: Container[str]) -> onnx.ModelProto:
         """The model with all layers in int8 but some."""
@@ -147,14 +161,15 @@ class _Tries:
 
     def loss(self, before: float, back: Container[str]) -> float:
         """Points of accuracy that are lost with some layers in float."""
-        now, _ = accuracy(session(self.without(back).SerializeToString()), self.entrance, self.images)
+        now, _ = accuracy(session(self.without(back).SerializeToString()), self.entrance, self.known)
         return 100 * (before - now)
 
-    def settle(self, model: onnx.ModelProto, before: float, most: float) -> dict[str, float]:
+    def settle(self, model: onnx.ModelProto, path: Path, most: float) -> dict[str, float]:
         """Give layers back to float, until at most so many points are lost; what each layer costs, if that was needed.
 
         Raises ArchError (A2803) if it takes all layers.
         """
+        before, self.images = accuracy(session(path), self.entrance, self.known)
         if self.loss(before, ()) <= most + _ROUNDING:
             return {}
 
@@ -162,7 +177,7 @@ class _Tries:
             self.rounds += 1
             return self.loss(before, back) > most + _ROUNDING
 
-        costs = alone(model, self.quantizer.quantize, self.names, self.entrance, self.images)
+        costs = alone(model, self.quantizer.quantize, self.names, self.entrance, self.known)
         back = fewest(costs, loses)
         if back is None:
             text = f"no layer can be in int8 without losing more than {most:g} points of accuracy"

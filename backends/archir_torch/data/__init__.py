@@ -4,8 +4,8 @@ A file per source reads raw pixels and labels (`Source`); `choosing` says which 
 and `Data` are what networks see.
 """
 
-from archir_torch.data.loading import load, minibatch
+from archir_torch.data.loading import load, minibatch, origin
 from archir_torch.data.pixels import Pixels
 from archir_torch.data.split import Data, Split, about, record, verify
 
-__all__ = ["Data", "Pixels", "Split", "about", "load", "minibatch", "record", "verify"]
+__all__ = ["Data", "Pixels", "Split", "about", "load", "minibatch", "origin", "record", "verify"]

@@ -19,17 +19,19 @@ from archir_torch.data.split import Data, Split
 
 
 def load(
-    source: str, size: Sequence[int], *, seed: int = 0, limit: int | None = None, classes: int | None = None
-) -> Data:
+    source: str, size: Sequence[int], *, seed: int = 0, limit: int | None = None, classes: int | None = None,
+    weights: float = 0.5,
+) -> Data:  # fmt: skip
     """The images of a source, as large as a net's input [C, H, W].
 
     `source` is `digits`, a file ending in .npz or .parquet, a folder of IDX or Parquet files or with a folder of images
     for each class, or what is meant by `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR`, `hf:NAME`. Where it does
-    not say what is held out, a fifth of every class is, by the seed. Of `classes` so many are drawn, and used alone;
-    `limit` is the most images of either part: both by the seed, too. Raises ArchError (A11xx).
+    not say what is held out, a fifth of every class is, the same whatever the seed. Of `classes` so many are drawn, and
+    used alone; `limit` is the most images of either part; of the training part, `weights` is the share of what weights
+    see in a search: all three by the seed. Raises ArchError (A11xx).
     """
     wanted = _image(size)
-    parts, names = _parts(source, wanted, seed)
+    parts, names = _parts(source, wanted)
     if classes is not None:
         numbers = some_classes(names, classes, seed)
         names = tuple(names[number] for number in numbers)
@@ -43,7 +45,20 @@ def load(
         Split(normalised(pixels, wanted, mean, std), part.labels, part.rows)
         for pixels, part in zip(raw, chosen, strict=True)
     )
-    return Data(train, rest, names, tuple(mean.flatten().tolist()), tuple(std.flatten().tolist()))
+    return Data(train, rest, names, tuple(mean.flatten().tolist()), tuple(std.flatten().tolist()), weights, seed)
+
+
+def origin(source: str) -> str:
+    """Where the images of a source are, however it is named: two sources with one origin have the same images."""
+    prefix, colon, rest = source.partition(":")
+    form, name = (prefix, rest) if colon and prefix in _FORMS else ("", source)
+    name = name.partition("#")[0] if form in ("", "parquet", "hf") else name
+    if form == "hf" or source == "digits":
+        return source.partition("#")[0]
+    try:
+        return str(Path(name).resolve())
+    except (OSError, ValueError):  # no path at all, which whoever reads it says
+        return name
 
 
 def minibatch(source: str, size: Sequence[int], count: int, *, seed: int = 0) -> Split:
@@ -53,7 +68,7 @@ def minibatch(source: str, size: Sequence[int], count: int, *, seed: int = 0) ->
     Raises ArchError (A11xx).
     """
     wanted = _image(size)
-    train = _parts(source, wanted, seed)[0][0]
+    train = _parts(source, wanted)[0][0]
     if not 2 <= count <= len(train.rows):
         raise fail("A1111", f"a minibatch of `{source}` has 2 to {len(train.rows)} images, not {count}")
     drawn = torch.randperm(len(train.rows), generator=torch.Generator().manual_seed(seed))[:count]
@@ -93,12 +108,12 @@ def _own(pixels: Raw) -> tuple[int, int]:
     return height, width
 
 
-def _parts(source: str, size: tuple[int, int, int], seed: int) -> tuple[list[_Rows], tuple[str, ...]]:
+def _parts(source: str, size: tuple[int, int, int]) -> tuple[list[_Rows], tuple[str, ...]]:
     """The rows to train on and those that are held out, and the names of the classes."""
     found = _read(source, size)
     train = found.train
     if found.held_out is None:
-        return [_Rows(train.pixels, rows, train.labels[rows]) for rows in held_out(train.labels, seed)], found.classes
+        return [_Rows(train.pixels, rows, train.labels[rows]) for rows in held_out(train.labels)], found.classes
     whole = [_Rows(part.pixels, torch.arange(len(part.labels)), part.labels) for part in (train, found.held_out)]
     return whole, found.classes
 

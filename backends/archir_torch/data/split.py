@@ -45,23 +45,28 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What a network trains on and what is held out; images are normalised by `mean` and `std` of the training part."""
+    """What a network trains on and what is held out; images are normalised by `mean` and `std` of the training part.
+
+    A search divides the training part once more, the same for whoever asks: a `share` of it is for weights.
+    """
 
     train: Split
     held_out: Split
     classes: tuple[str, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    share: float = 0.5
+    seed: int = 0
 
-    def halves(self, fraction: float = 0.5, *, seed: int = 0) -> tuple[Split, Split]:
-        """The training part divided for a search: for weights (a fraction of it), and for architecture parameters.
+    def halves(self) -> tuple[Split, Split]:
+        """The training part divided for a search: what weights are trained on, and what chooses (validation).
 
         Each class is divided alike, by the seed. Raises ArchError (A1113) if a half would be empty.
         """
-        count = round(fraction * len(self.train))
+        count = round(self.share * len(self.train))
         if not 0 < count < len(self.train):
-            raise fail("A1113", f"{fraction} of {len(self.train)} images leaves a half without images")
-        first = stratified(self.train.labels, count, seed, "halves")
+            raise fail("A1113", f"{self.share} of {len(self.train)} images leaves a half without images")
+        first = stratified(self.train.labels, count, self.seed, "halves")
         rest = torch.ones(len(self.train), dtype=torch.bool)
         rest[first] = False
         return self.train.chosen(first), self.train.chosen(rest.nonzero().flatten())

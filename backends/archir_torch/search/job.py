@@ -101,6 +101,8 @@ class Kind:
     make: Callable[[Job, Any], Strategy]
     divides: bool = False
     """Whether it can divide its weights between processes (`training.sharding`)."""
+    whole: bool = False
+    """Whether it works on all training images, and not as a search on the halves."""
 
 
 STRATEGIES: dict[str, Kind] = {}
@@ -108,13 +110,13 @@ STRATEGIES: dict[str, Kind] = {}
 
 
 def strategy(
-    name: str, options: type[Settings], *, divides: bool = False
+    name: str, options: type[Settings], *, divides: bool = False, whole: bool = False
 ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
     """Register a strategy: `make(job, options)` of these options."""
 
     def register(make: Callable[[Job, Any], Strategy]) -> Any:
         assert name not in STRATEGIES, f"two strategies are named {name}"
-        STRATEGIES[name] = Kind(options, make, divides)
+        STRATEGIES[name] = Kind(options, make, divides, whole)
         return make
 
     return register

@@ -33,7 +33,7 @@ class DataSettings(Settings):
     classes: int | None = Field(default=None, ge=2, le=MOST)
     """So many classes, drawn by the seed."""
     weights: float = Field(default=0.5, gt=0, lt=1)
-    """The part of the training images that weights see in a search; architecture parameters see the others."""
+    """The part of the training images that weights see in a search; what chooses sees the others."""
     augment: Augment = Augment()
 
 
@@ -117,6 +117,13 @@ class Recipe(Settings):
     export: bool = True
     """Whether the last network that was trained is written as ONNX, and verified."""
     opset: int | None = Field(default=None, ge=1, le=MOST)
+
+    def data_of(self, phase: Phase) -> DataSettings:
+        """The images of a phase: what its own settings leave out is as the recipe's say."""
+        own = phase.data
+        if own is None:
+            return self.data
+        return self.data.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from archir_torch.engine.signals import interruptions
 from archir_torch.inputs import image_size
 from archir_torch.keeper import PhaseKeeper
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import results
+from archir_torch.search import division, results
 from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
 from archir_torch.search.opened import opened
@@ -72,9 +72,10 @@ def begin(
             space = space_of(recipe, phase, path.parent, spaces)
         _check(written, number, space, executor)
     _check_executor(recipe, executor)
+    division.check(written)
     first = recipe.phase[0]
     with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
-        loaded = _loaded({}, recipe, first.data or recipe.data, space_of(recipe, first, path.parent, spaces))
+        loaded = _loaded({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
     inputs = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -229,7 +230,7 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
 
 
 def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome]) -> Job:
-    settings = phase.data or found.recipe.data
+    settings = found.recipe.data_of(phase)
     phase = phase.model_copy(update={"data": settings})
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
@@ -238,11 +239,14 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")
+    data = _data(found, phase.name, settings, space)
+    if phase.name in division.before_searches(found.recipe):
+        data = replace(data, train=data.halves()[0])
     architecture = earlier["architecture"].architecture if "architecture" in earlier else None
     return Job(
         phase=phase,
         space=space,
-        data=_data(found, phase.name, settings, space),
+        data=data,
         seed=seed,
         device=found.device,
         folder=found.folder,
@@ -301,11 +305,12 @@ def _taught(found: Search, settings: Mapping[str, Any]) -> dict[str, Any]:
 def _loaded(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
     """The images of settings, as large as a space's input, beside or instead of those at hand."""
     shape = image_size(space.graph)
-    key = settings.source, shape, settings.limit, settings.classes
+    key = settings.source, shape, settings.limit, settings.classes, settings.weights
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
-            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes
+            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
+            weights=settings.weights,
         )  # fmt: skip
     return loaded
 

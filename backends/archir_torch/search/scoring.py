@@ -36,7 +36,7 @@ from archir_torch.trial import trial
 
 
 class Scorer(Settings):
-    """What a candidate is scored by. Scores are what the phase's objective measures, on images that no weights see."""
+    """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
 
     kind: Literal["inherited", "training", "proxies", "predictor"] = "inherited"
     """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
@@ -50,6 +50,11 @@ class Scorer(Settings):
     """Names of zero-cost proxies, whose scores have these names."""
     score: str = "accuracy"
     """The score that is predicted."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of scores begin with among the figures of epochs, beside those of other images."""
+        return {"proxies": "", "predictor": "predicted_"}.get(self.kind, "validation_")
 
 
 @dataclass(frozen=True)
@@ -97,11 +102,9 @@ class Scoring:
         return lambda task: score(space.decode(task.codes), task.budget)
 
     def job(self, space: Space) -> Job:
-        """What a phase would be given that scores."""
-        assert self.phase.data is not None
-        weights, held_out = self.data.halves(self.phase.data.weights, seed=self.seed)
-        held_out = some(held_out, self.scorer.images, self.seed)
-        data = replace(self.data, train=weights, held_out=held_out)
+        """What a phase would be given that trains on the weights' half alone, and tests on what is for validation."""
+        weights, validation = self.data.halves()
+        data = replace(self.data, train=weights, held_out=some(validation, self.scorer.images, self.seed))
         return Job(self.phase, space, data, self.seed, self.device)
 
 
@@ -114,9 +117,7 @@ def _inherited(work: Scoring, space: Space) -> Score:
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
     model = record.model(tensors).to(work.device)
     task = Task(job, model.graph)
-    training, settings = work.phase.training, work.phase.data
-    assert settings is not None
-    order = mixed(work.seed, "recalibrate")
+    training, order = work.phase.training, mixed(work.seed, "recalibrate")
     feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
     count = min(work.scorer.recalibrate, feed.steps)
     batches = [task.objective.inputs(feed.batch(index), 0) for index in range(count)]
@@ -141,7 +142,9 @@ def _training(work: Scoring, space: Space) -> Score:
         train = Train(replace(job, phase=phase, architecture=dict(architecture)), TrainOptions(evaluate_every=epochs))
         with left_to_others():
             rows = loop.run(train, epochs=train.epochs, steps=train.steps, seed=work.seed, phase=work.phase.name)
-        return {name: float(value) for name, value in rows[-1].items() if name not in ("epoch", "seconds")}
+        left_out = ("epoch", "seconds", "loss")  # the last is that of training
+        measured = {name: float(value) for name, value in rows[-1].items() if name not in left_out}
+        return {name.removeprefix("held_out_"): value for name, value in measured.items()}
 
     return score
 

@@ -51,7 +51,7 @@ class Task:
         self._last = (index, -1)
 
     def measured(self, call: Call, split: Split, epoch: int) -> dict[str, float]:
-        """Held-out measures: means over a split, which the processes share."""
+        """What the objective measures: means over a split, which the processes share."""
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
         looks = list(enumerate(torch.arange(len(split)).split(LOOK)))
@@ -66,13 +66,22 @@ class Task:
                 part = value.double()
                 totals[name] = totals.get(name, 0) + (part if own else torch.zeros_like(part))
         distributed.add(totals)
-        named = {"loss": "held_out_loss"}
-        return {named.get(name, name): float(total) / len(split) for name, total in sorted(totals.items())}
+        return {name: float(total) / len(split) for name, total in sorted(totals.items())}
 
     def _outputs(self, found: Any) -> Mapping[str, Tensor]:
         """The outputs by name."""
         outputs: Mapping[str, Tensor] = {self._names[0]: found} if isinstance(found, Tensor) else found
         return outputs
+
+
+def tested(measured: Mapping[str, float]) -> dict[str, float]:
+    """Measures of held-out images by the names that rows of figures have for them: `accuracy`, `held_out_loss`."""
+    return {"held_out_loss" if name == "loss" else name: value for name, value in measured.items()}
+
+
+def validated(measured: Mapping[str, float]) -> dict[str, float]:
+    """The same of the images that choose in a search: `validation_accuracy`, `validation_loss`."""
+    return {f"validation_{name}": value for name, value in measured.items()}
 
 
 def _created(job: Job, settings: Mapping[str, Any]) -> Objective:

@@ -18,7 +18,7 @@ from archir_torch.engine.state import State
 from archir_torch.module import lower
 from archir_torch.recalibration import recalibrate
 from archir_torch.search.job import Job, Outcome, strategy
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, tested
 from archir_torch.strategies.relaxed import take_over
 from archir_torch.strategies.train import inherited
 
@@ -30,7 +30,7 @@ class InheritOptions(Settings):
     """Batches on which statistics of norms are measured."""
 
 
-@strategy("inherit", InheritOptions)
+@strategy("inherit", InheritOptions, whole=True)
 class Inherit:
     """One step, which measures statistics on the training images; what is held out is measured on."""
 
@@ -61,7 +61,7 @@ class Inherit:
     def evaluate(self, epoch: int) -> Mapping[str, float]:
         """A look at the held-out images."""
         with torch.no_grad(), autocast(self.job.phase.training.precision, self.job.device):
-            return self.task.measured(self.network.eval(), self.job.data.held_out, epoch)
+            return tested(self.task.measured(self.network.eval(), self.job.data.held_out, epoch))
 
     def state(self) -> State:
         """The network's weights and statistics."""

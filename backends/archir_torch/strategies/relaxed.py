@@ -11,6 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from archir.errors import fail
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.partial import partial
@@ -34,7 +35,7 @@ from archir_torch.search.job import Job, Outcome
 from archir_torch.search.limits import crowded, derived
 from archir_torch.search.opened import settle
 from archir_torch.search.recipe import Derive
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, validated
 from archir_torch.search.unrolled import unrolled_gradient
 from archir_torch.tuning import Plan, planned, tuned
 
@@ -107,6 +108,11 @@ class Relaxed:
         self.alphas = Alphas(
             job.space.choices, list(self.network.names), options.init, generator(job.seed, "alphas")
         ).to(job.device)
+        if not self.alphas.choices:
+            hint = 'what a choice takes is added up as it is: options.edges = "weighted" has a parameter for each'
+            several = any(choice.take is not None for choice in job.space.choices)
+            text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
+            raise fail("A2215", text, None, hint if several else "train a net without choices with `train`")
         if job.alphas is not None:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
@@ -145,7 +151,7 @@ class Relaxed:
         rank, size = distributed.world()
         settings = job.phase.data
         assert settings is not None
-        first, second = job.data.halves(settings.weights, seed=job.seed)
+        first, self.validation = job.data.halves()
         augment = job.phase.augment or settings.augment
 
         def feed(split: object, what: str) -> Feed:
@@ -154,8 +160,7 @@ class Relaxed:
                 rank=rank, world=size, classes=len(job.data.classes),
             )  # fmt: skip
 
-        self.feed, self.other = feed(first, "weights"), feed(second, "alphas")
-        self.held_out = second
+        self.feed, self.other = feed(first, "weights"), feed(self.validation, "alphas")
 
     # a step
 
@@ -167,14 +172,13 @@ class Relaxed:
         measured: dict[str, float | Tensor] = {}
         batch = self.feed.batch(index)
         if index >= self.options.hold * self.steps:
-            validation = self._choose(index, batch)
-            measured["validation_loss"] = validation
+            measured["alphas_loss"] = self._choose(index, batch)
         drawn = self._detached(self._draw(index, "weights"))
         update = self.weights.update(lambda part: self._loss(part, drawn, index), index, batch)
         return {"loss": update.loss, **measured}
 
     def _choose(self, index: int, batch: Batch) -> Tensor:
-        """A step of the architecture parameters; the validation loss."""
+        """A step of the architecture parameters; their loss."""
         other = self.other.batch(index)
         if self.options.order == 2:
             return self._choose_unrolled(index, batch, other)
@@ -252,7 +256,7 @@ class Relaxed:
         """The mixture's measures on the half of the images that architecture parameters see."""
         with self.weights.evaluating():
             drawn = self.alphas.draw()
-            found = self.task.measured(self._call(drawn), self.held_out, epoch)
+            found = validated(self.task.measured(self._call(drawn), self.validation, epoch))
         found["entropy"] = float(self.alphas.entropy().detach())
         if self.expected is not None and self.options.penalty is not None:
             with torch.no_grad():

@@ -25,7 +25,7 @@ from archir_torch.recalibration import recalibrate
 from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.opened import settle
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, validated
 from archir_torch.strategies.relaxed import take_over
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 
@@ -72,7 +72,7 @@ class Supernet(ABC):
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None
-        first, self.held_out = job.data.halves(settings.weights, seed=job.seed)
+        first, self.validation = job.data.halves()
         self.feed = Feed(
             first, training.batch, seed=mixed(job.seed, "train"), augment=phase.augment or settings.augment,
             device=job.device, rank=rank, world=size, classes=len(job.data.classes),
@@ -137,7 +137,7 @@ class Supernet(ABC):
             for name, path in (("", largest(self.space)), ("smallest_", smallest(self.space))):
                 network = extract(self.network, path)
                 recalibrate(network, self._calibration())
-                measured = self.task.measured(network, self.held_out, epoch)
+                measured = validated(self.task.measured(network, self.validation, epoch))
                 found |= {f"{name}{key}": value for key, value in measured.items()}
         return found
 

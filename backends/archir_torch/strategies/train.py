@@ -21,7 +21,7 @@ from archir_torch.engine.sharding import shard
 from archir_torch.engine.state import State
 from archir_torch.module import lower
 from archir_torch.search.job import Job, Outcome, strategy
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, tested
 from archir_torch.strategies.relaxed import take_over
 
 
@@ -32,7 +32,7 @@ class TrainOptions(Settings):
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions, divides=True)
+@strategy("train", TrainOptions, divides=True, whole=True)
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -92,7 +92,7 @@ class Train:
         if (epoch + 1) % self.options.evaluate_every and epoch + 1 < self.epochs:
             return {}
         with self.learner.evaluating():
-            return self.task.measured(self.network, self.job.data.held_out, epoch)
+            return tested(self.task.measured(self.network, self.job.data.held_out, epoch))
 
     def state(self) -> State:
         """That of the learner."""

@@ -176,7 +176,7 @@ class Trials:
         best = self.search.best()
         if best is not None:
             scores = self.tried[best.id] or {}
-            found |= {name.removeprefix("held_out_"): value for name, value in scores.items()}
+            found |= {f"{self.options.scorer.prefix}{name}": value for name, value in scores.items()}
         if self.options.scorer.kind == "predictor" and epoch == 0:
             scorer = self.options.scorer
             rank = agreement(self.job.space, self.job.earlier, scorer.score, self.job.seed)

@@ -23,6 +23,7 @@ LAYERS = [
         "images",
         "types",
         "cases",
+        "draws",
         "explain",
         "settings",
         "toml",

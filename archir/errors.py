@@ -224,7 +224,11 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """`did you mean ...?` for the known name nearest to `name`, if one is near."""
-    if len(name) > _LONGEST_NAME:
+    from archir.work import current  # which refuses as rules do
+
+    work = current()
+    work.hints -= 1
+    if len(name) > _LONGEST_NAME or work.hints < 0:
         return None
     alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
     near = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)

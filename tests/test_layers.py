@@ -16,6 +16,7 @@ from tests.conftest import EXAMPLES, ROOT
 LAYERS = [
     {
         "visible",
+        "globs",
         "errors",
         "files",
         "certificates",
@@ -27,6 +28,7 @@ LAYERS = [
         "explain",
         "settings",
         "toml",
+        "work",
     },
     {"ir", "syntax"},
     {"ops"},

@@ -14,6 +14,7 @@ from archir.build.values import Block, Operation
 from archir.cases import Value
 from archir.ir.op import OPS
 from archir.syntax import ast
+from archir.work import spend
 
 Blocks = tuple[tuple[str, Value], ...]
 """What is known of parameters that are blocks."""
@@ -39,6 +40,8 @@ class Bounds:
         return sum(self._count(statement, module, given) for statement in body)
 
     def _count(self, tree: Any, module: Module, given: dict[str, Value]) -> int:
+        spend(1)
+
         def count(*parts: Any) -> int:
             return sum(self._count(part, module, given) for part in parts)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from archir.build import static
 from archir.build.bounds import Bounds
-from archir.build.context import MOST_CALLS, Frame, Limits, Scope
+from archir.build.context import A_STEP, MOST_CALLS, Frame, Limits, Scope
 from archir.build.evaluate import Evaluator
 from archir.build.files import Module
 from archir.build.foreign import about_attribute
@@ -21,6 +21,7 @@ from archir.errors import Note, RuleError, Span, require, suggest
 from archir.ir.op import Op, attribute_types
 from archir.ir.typing import MOST_ELEMENTS
 from archir.syntax import ast
+from archir.work import WorkError
 
 MOST_RANK = 1_000
 """Items of an attribute that is a list."""
@@ -210,6 +211,7 @@ class Caller(Evaluator):
         if varies(items):
             return self._each_case(items, lambda leaf: self._fold(name, leaf, span), span)
         start, rule = static.FOLDS[name]
+        self.spend(A_STEP * len(items), span)
         if len(items) > 10_000:
             return self.error("A0603", f"`{name}` of a list of {len(items)} items", span)
         if not items:
@@ -302,8 +304,9 @@ class Caller(Evaluator):
         least = self.bounds.block(block)
         if len(self.graph) + least > self.limits.nodes:
             self.too_many_nodes(span)
-        if self.work.block(block) > max(self.limits.steps, self.limits.nodes):
-            self.too_many_steps(span)
+        least_work = (A_STEP + 1) * self.work.block(block)
+        if least_work > self.budget.left:
+            self.refuse(WorkError(), span)
         if not self.bind_params(frame, block, given, span):
             return POISON
         scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
@@ -332,6 +335,7 @@ class Caller(Evaluator):
         params = block.definition.params
         names = [param.name.text for param in params]
         note = Note(f"`{block.name}` is defined here", block.definition.name.span)
+        self.spend(len(given) * len(names) / 64, span)
         for position, argument in enumerate(given):
             name = argument.name if argument.name else names[position] if position < len(names) else None
             if name is None:

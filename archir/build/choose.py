@@ -32,6 +32,9 @@ from archir.errors import Note, RuleError, Span
 from archir.ir.graph import Constraint, Decision
 from archir.syntax import ast
 
+A_CHOICE = 30
+"""Units of work."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -141,9 +144,9 @@ class Chooser(Caller):
         if label is None or (given is not None and given.value is POISON):
             return POISON
         names = [alternative.name for alternative in tree.alternatives]
-        for position, name in enumerate(names):
-            if name.text in (other.text for other in names[:position]):
-                return self.error("A0503", f"the alternative `{name}` is there twice", name.span)
+        twice = repeated([name.text for name in names])
+        if twice is not None:
+            return self.error("A0503", f"the alternative `{names[twice]}` is there twice", names[twice].span)
         choice = self.decide(tree, label, [name.text for name in names])
         if choice is None:
             return POISON
@@ -178,14 +181,18 @@ class Chooser(Caller):
             return POISON
         if subsets(len(elements), take) > MOST_OUTCOMES:
             return self._too_many(tree, subsets(len(elements), take))
+        self.spend(take * subsets(len(elements), take) / 4, tree.span)
         choice = self.decide(tree, label, labels, take)
         if choice is None:
             return POISON
         self._only_existing(tree, choice, candidates)
+        picking: list[list[int]] = [[] for _ in candidates]
+        for number, subset in enumerate(choice.subsets):
+            for position in subset:
+                picking[position].append(number)
         values: list[Value] = [UNBOUND] * len(candidates)
         for position, candidate in enumerate(candidates):
-            picking = [o for o, subset in enumerate(choice.subsets) if position in subset]
-            with self.under_choice(choice, picking), self.under(candidate.exists) as possible:
+            with self.under_choice(choice, picking[position]), self.under(candidate.exists) as possible:
                 if possible:
                     values[position] = candidate.value()
         if any(value is POISON for value in values):
@@ -251,11 +258,12 @@ class Chooser(Caller):
         if not labels:
             self.error("A0501", "a choice of nothing", tree.span)
             return None
-        for position, name in enumerate(labels):
-            if str(name) in map(str, labels[:position]):
-                self.error("A0503", f"the alternative `{name}` is there twice", tree.span)
-                return None
+        twice = repeated([str(name) for name in labels])
+        if twice is not None:
+            self.error("A0503", f"the alternative `{labels[twice]}` is there twice", tree.span)
+            return None
         path = join(self.scope.choices, label + "".join(f"[{i}]" for i in self.scope.loops))
+        self.spend(A_CHOICE + len(labels) / 4, span)
         places = _places(tree, len(labels))
         choice = Choice(path, tuple(labels), len(self.graph.decisions), take, frozenset(tree.tags), span, places)
         known = self.graph.decisions.get(path)
@@ -325,6 +333,16 @@ class Chooser(Caller):
             same = self.compare("==", subject, self.eval(pattern), pattern.span)
             holds = self.lift(pattern.span, lambda a, b: a or b, holds, same)
         return holds
+
+
+def repeated(names: Sequence[str]) -> int | None:
+    """The position of the first name that was there before."""
+    known: set[str] = set()
+    for position, name in enumerate(names):
+        if name in known:
+            return position
+        known.add(name)
+    return None
 
 
 def _places(tree: ast.Choose, count: int) -> tuple[Span, ...]:

@@ -6,17 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from archir import work
 from archir.build.files import Module
 from archir.build.values import POISON, Block
 from archir.cases import CaseError, Excluded, Value, both, lift, narrowed
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.graph import Constraint, Graph
+from archir.work import MOST_WORK, WorkError
 
 MOST_CALLS = 64
 """Depth of calls."""
 MOST_DIAGNOSTICS = 50
-_STEPS_PER_NODE = 40
-"""Generous: the examples take a dozen."""
+A_STEP, A_NODE = 2, 15
+"""Units of work."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,8 @@ class Limits:
     """What an expansion may take before it is refused."""
 
     nodes: int = 200_000
-    steps: int = 200_000
-    """Steps of elaboration beyond what the nodes made so far account for."""
+    work: int = MOST_WORK
+    """Units of `archir.work`, where there is no budget yet."""
 
 
 class Problems:
@@ -152,7 +154,8 @@ class Context:
         self.given: list[Value] = []
         """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
         alone."""
-        self.steps = 0
+        self._stated: set[Constraint] = set()
+        self.budget = work.current()
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
@@ -168,6 +171,8 @@ class Context:
 
     def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
         """Report a rule's refusal at a place, with the choices that lead to it."""
+        if isinstance(error, WorkError):
+            self.stop(error.code, error.message, span, error.hint)
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
             notes = (Note(f"when {error.combination}", _place(error, span)),)
@@ -180,13 +185,16 @@ class Context:
 
     def step(self, span: Span) -> None:
         """Count a step of elaboration."""
-        self.steps += 1
-        if self.steps > self.limits.steps + _STEPS_PER_NODE * len(self.graph):
-            self.too_many_steps(span)
+        self.budget.left -= A_STEP
+        if self.budget.left < 0:
+            self.refuse(WorkError(), span)
 
-    def too_many_steps(self, span: Span) -> None:
-        """Stop: elaboration takes too long."""
-        self.stop("A0602", "elaboration takes too many steps", span, "raise the limit with --limit NODES")
+    def spend(self, amount: float, span: Span) -> None:
+        """Count work; stop at a place if there is none left."""
+        try:
+            self.budget.spend(amount)
+        except WorkError as error:
+            self.refuse(error, span)
 
     def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
         """`rule` on values that may depend on choices; refusals are reported at `span`."""
@@ -200,7 +208,8 @@ class Context:
 
     def constrain(self, constraint: Constraint) -> None:
         """Add a constraint; a cell states its own in every call."""
-        if constraint not in self.graph.constraints:
+        if constraint not in self._stated:
+            self._stated.add(constraint)
             self.graph.constraints.append(constraint)
             if constraint.cost is None and constraint.condition is not True:
                 self.given.append(constraint.condition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,17 @@ from archir.build.files import Loader, Module
 from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
-from archir.build.values import POISON, UNBOUND, Items
+from archir.build.values import MOST_BITS, POISON, UNBOUND, Items
 from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
+from archir.ir.values import MOST_NESTING
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
+from archir.work import WorkError, bounded
 
 _RELATIONS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
@@ -108,6 +111,7 @@ class Elaborator(Chooser):
         try:
             for position, (exists, item) in enumerate(self.each(items, span)):
                 self.step(span)
+                self.spend(len(self.frame.env) / 32, span)
                 before = dict(self.frame.env)
                 self.scope.loops = (*outer, position)
                 still = self.unreturned(returned)
@@ -129,6 +133,7 @@ class Elaborator(Chooser):
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return
+        self.spend(len(self.frame.env) / 32, statement.span)
         before = self.frame.env
         ends: dict[bool, dict[str, Value]] = {}
         for holds, body in ((True, statement.then), (False, statement.otherwise)):
@@ -145,6 +150,7 @@ class Elaborator(Chooser):
         if condition is True:
             self.frame.env = then
             return
+        self.spend(len(then) / 4, span)
         merged: dict[str, Value] = {}
         for name in [*then, *(name for name in otherwise if name not in then)]:
             one, other = then.get(name, UNBOUND), otherwise.get(name, UNBOUND)
@@ -302,11 +308,13 @@ def elaborate(
 
     Raises ArchError with everything that is wrong with the text.
     """
+    limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits or Limits())))
+    with bounded(limits.work):
+        module = loader.load(text, path, folder)
+        return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -321,8 +329,9 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
     before = "net bounded {\n    input x: f32[1]\n    require "
     try:
         loader = Loader(Path.cwd(), anywhere=True)
-        module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-        graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
+        with bounded():
+            module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
+            graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
     except ArchError as error:
         raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
@@ -340,17 +349,24 @@ def _shifted(span: Span, source: Source, by: int) -> Span:
     return Span(source, min(max(span.start - by, 0), size), min(max(span.end - by, 0), size))
 
 
-def check_library(
+def survey(
     text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
-) -> list[str]:
-    """Check the names of a text that need not have a net; the names of its nets. Raises ArchError."""
+) -> tuple[list[str], list[Diagnostic]]:
+    """The nets of a text, which need not have any, and what is wrong with its names and constants.
+
+    Raises ArchError where nothing can be known: it cannot be read.
+    """
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
-    module = loader.load(text, path, folder)
-    context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
-    context.problems.raise_any()
-    return list(module.nets)
+    with bounded():
+        module = loader.load(text, path, folder)
+        context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
+    try:
+        context.problems.raise_any()
+    except ArchError as error:
+        return list(module.nets), list(error.diagnostics)
+    return list(module.nets), []
 
 
 def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
@@ -364,6 +380,8 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
                 context.problems.add(found)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(module.tree.span) from None
     return context
 
 
@@ -383,6 +401,8 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
+    except WorkError as error:
+        raise error.at(definition.name.span) from None
     except Excluded:
         context.problems.raise_any()
         raise ArchError(contradiction(context.graph.constraints, together)) from None
@@ -420,7 +440,7 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
     for param in definition.params:
         name = param.name.text
         if name in given:
-            value = _static(given[name])
+            value = _static(given[name], name)
         elif param.default is not None:
             value = context.eval(param.default)
         else:
@@ -429,5 +449,19 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
         context.graph.parameters[name] = value
 
 
-def _static(value: Value) -> Value:
-    return Items(_static(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _static(value: Value, name: str, depth: int = 0) -> Value:
+    """A value from outside as programs have them. Raises ArchError (A1202) if it is none."""
+    if isinstance(value, (list, tuple)) and depth < MOST_NESTING:
+        return Items(_static(item, name, depth + 1) for item in value)
+    match value:
+        case int() if value.bit_length() > MOST_BITS:
+            problem = "is too long a number"
+        case float() if not isfinite(value):
+            problem = f"is {value}: numbers are finite"
+        case list() | tuple():
+            problem = f"nests deeper than {MOST_NESTING} levels"
+        case dict() | set() | bytes():
+            problem = "is neither a number, nor text, nor a list of them"
+        case _:
+            return value
+    raise fail("A1202", f"the parameter `{name}` {problem}")

@@ -9,6 +9,7 @@ from archir.build.static import is_number
 from archir.build.values import Block, Builtin, Items, Operation, Tensor, kind
 from archir.cases import Value, lift
 from archir.errors import RuleError
+from archir.work import spend
 
 Likeness = bool | None
 """Whether two values are equal; None if they are of kinds that never are."""
@@ -32,6 +33,7 @@ def _alike(a: Value, b: Value) -> Value:
         if len(a) != len(b):
             return False
         result: Value = True
+        spend(2 * len(a))
         for x, y in zip(a, b, strict=True):
             result = lift(_and, result, alike(x, y))
         return result
@@ -64,6 +66,7 @@ def contains(item: Value, items: Value) -> Value:
     if isinstance(items, range) and is_number(item):
         return item == int(item) and int(item) in items
     result: Value = None if items else False
+    spend(2 * len(items))
     for one in items:
         result = lift(_or, result, alike(item, one))
     return result

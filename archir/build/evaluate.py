@@ -10,7 +10,7 @@ from archir.build import equality, static
 from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
-from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Library, Operation, Tensor, kind
+from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operation, Tensor, kind, not_applied
 from archir.cases import Excluded, Value, both, if_else, leaves, negate, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
@@ -143,6 +143,7 @@ class Evaluator(Network):
     ) -> bool:
         self.step(tree.span)
         if not parts:
+            self.spend(len(self.frame.env) / 2, tree.span)
             env, loops = dict(self.frame.env), self.scope.loops
 
             def element() -> Value:
@@ -166,6 +167,7 @@ class Evaluator(Network):
         value = self.lift(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
+        self.spend(len(self.frame.env) / 2, tree.span)
         env, loops = dict(self.frame.env), self.scope.loops
         try:
             for position, (exists, item) in enumerate(self.each(value, part.items.span)):
@@ -187,6 +189,7 @@ class Evaluator(Network):
             self.stop("A0603", f"a list of {longest} items is too long", span)
         found: list[tuple[Value, Element]] = []
         for position in range(longest):
+            self.step(span)
             exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
             if exists is False:
                 break
@@ -372,13 +375,13 @@ class Evaluator(Network):
 
         def read(leaf: Value) -> Value:
             if not isinstance(leaf, Tensor):
-                raise RuleError(f"{kind(leaf)} has no attributes", code="A0205")
+                raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
             if tree.name.text not in ATTRIBUTES:
                 hint = about_attribute_of_tensor(tree.name.text, ATTRIBUTES, self.frame.module)
                 raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
-            return attribute(self.type_of(leaf), tree.name.text)
+            return attribute(self.types[leaf.node], tree.name.text)
 
-        return self.lift(tree.name.span, read, value)
+        return restrict(self.lift(tree.name.span, read, value), self.path)
 
     @abstractmethod
     def eval_call(self, tree: ast.Call) -> Value:
@@ -417,8 +420,7 @@ def _both(a: bool, b: bool) -> bool:
 def _operand(op: str, x: Value) -> float:
     """The number that a tensor is scaled or shifted by under `op`."""
     if not static.is_number(x):
-        hint = f"to apply it, write `x |> {x.name}`" if isinstance(x, (Operation, Block)) else None
-        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", hint, "A0301")
+        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", not_applied(x), "A0301")
     if op == "-":
         return static.decimal(static.sign("-", x))
     return static.decimal(static.binary("/", 1, x) if op == "/" else x)

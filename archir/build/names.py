@@ -18,6 +18,7 @@ from archir.build.values import Block
 from archir.errors import Diagnostic, Note, suggest
 from archir.ir.op import OPS
 from archir.syntax import ast
+from archir.work import spend
 
 
 def check_names(module: Module) -> Iterator[Diagnostic]:
@@ -30,12 +31,14 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
         return
     everywhere = set(known_names(module))
     for definition in module.definitions():
+        spend(5)
         yield from _doubled(definition)
         yield from never_chosen(definition, module)
         local = {param.name.text for param in definition.params}
         local.update(assigned(definition.body))
         for tree in walk(definition):
-            if isinstance(tree, ast.Name) and tree.text not in local | everywhere:
+            spend(1)
+            if isinstance(tree, ast.Name) and tree.text not in local and tree.text not in everywhere:
                 hint = about_name(tree, local | everywhere, module)
                 yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:

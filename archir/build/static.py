@@ -8,12 +8,15 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Block, Items, Operation, kind, show
+from archir.build.values import MOST_BITS, Items, kind, not_applied, show
 from archir.cases import Value
 from archir.errors import RuleError, require
+from archir.work import spend
 
 Number = int | Fraction | float
 
+MOST_TEXT = 10_000
+"""Characters of a string that is made."""
 MOST_RANGE = 2**62
 """Items of a range, which is not written out."""
 
@@ -35,6 +38,8 @@ def settle(value: Number) -> Number:
         if isinstance(value, int)
         else max(value.numerator.bit_length(), value.denominator.bit_length())
     )
+    if digits > 256:
+        spend(digits / 64)
     require(digits <= MOST_BITS, f"a number of more than {MOST_BITS} bits", code="A0604")
     return value
 
@@ -44,8 +49,7 @@ def binary(op: str, a: Value, b: Value) -> Value:
     if op == "+" and isinstance(a, Items) and isinstance(b, Items):
         return Items((*a, *b))
     if op == "+" and isinstance(a, str) and isinstance(b, str):
-        require(len(a) + len(b) <= 10_000, "a string of more than 10000 characters", code="A0603")
-        return a + b
+        return text(a + b)
     if not (is_number(a) and is_number(b)):
         raise unfit(op, a, b)
     if op in ("/", "//", "%"):
@@ -92,9 +96,7 @@ def _power(a: Any, b: Any) -> Value:
 
 def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
     """The refusal of two values that an operator does not work on."""
-    applied = next((x.name for x in (a, b) if isinstance(x, (Operation, Block))), None)
-    hint = f"to apply it, write `x |> {applied}`" if applied is not None else None
-    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", hint, code)
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b), code)
 
 
 def sign(op: str, a: Value) -> Value:
@@ -109,6 +111,13 @@ def compare(op: str, a: Value, b: Value) -> bool:
     if not (is_number(a) and is_number(b)) and not (isinstance(a, str) and isinstance(b, str)):
         raise unfit(op, a, b)
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
+
+
+def text(value: str) -> str:
+    """A string, of bounded length."""
+    require(len(value) <= MOST_TEXT, f"a string of more than {MOST_TEXT} characters", code="A0603")
+    spend(len(value) / 8)
+    return value
 
 
 def truth(value: Value) -> bool:
@@ -213,7 +222,7 @@ FUNCTIONS: dict[str, tuple[int, int, Callable[..., Value]]] = {
     "reversed": (1, 1, lambda items: Items(reversed(_listed(items)))),
     "sorted": (1, 1, lambda items: Items(sorted(_number("sorted", item) for item in _listed(items)))),
     "list": (1, 1, _listed),
-    "str": (1, 1, lambda value: value if isinstance(value, str) else show(value)),
+    "str": (1, 1, lambda value: value if isinstance(value, str) else text(show(value))),
 }
 """Static functions: least and most arguments, and the rule."""
 DEEP = {"sorted", "str"}

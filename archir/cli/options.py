@@ -13,6 +13,7 @@ from archir.build.context import Limits
 from archir.build.parameters import parse_parameter
 from archir.errors import ArchError, fail
 from archir.ir.graph import Graph
+from archir.work import bounded
 
 if TYPE_CHECKING:
     from archir.search.architecture import Architecture, Written
@@ -32,15 +33,22 @@ def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
         raise click.BadParameter(error.diagnostics[0].message) from None
 
 
-def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
-    return Limits(nodes=nodes, steps=max(Limits.steps, nodes))
+def _limits(context: click.Context, _: click.Parameter, nodes: int) -> Limits:
+    limits = Limits(nodes=nodes, work=max(Limits.work, Limits.work // Limits.nodes * nodes))
+    if context.command.name in BOUNDED:
+        context.with_resource(bounded(limits.work))
+    return limits
+
+
+BOUNDED = {"check", "show", "count", "sample", "diff", "cost"}
+"""Commands that have one budget of work, for all that they do."""
 
 
 def net_options(command: Command) -> Command:
     """-p, --root and --limit: how a net is elaborated."""
     command = click.option(
         "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
-        metavar="NODES", help="Nodes a graph may have.",
+        metavar="NODES", help="Nodes a graph may have; the work that may be done grows with it.",
     )(command)  # fmt: skip
     command = click.option(
         "--root", type=click.Path(file_okay=False, path_type=Path), help="Folder imports must stay in [FILE's folder]."

@@ -17,6 +17,7 @@ from archir.cases import Choice, Value, fix, if_else, lift, support
 from archir.draws import Distribution
 from archir.errors import RuleError, fail
 from archir.ir.graph import Decision
+from archir.work import bounded
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,11 @@ def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
 
 def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
     """Count the architectures that satisfy all constraints (conditions on choices)."""
+    with bounded():
+        return _compiled(order, constraints)
+
+
+def _compiled(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
     factors: list[Value] = [lift(int, condition) for condition in constraints if condition is not True]
     distributions: dict[str, Value] = {}
     size = 1

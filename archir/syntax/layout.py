@@ -8,8 +8,11 @@ from lark import Token
 from lark.lark import PostLex
 
 from archir.errors import Diagnostic, Source, Span
+from archir.work import spend
 
 MOST_NESTING = 100
+A_TOKEN, _MANY = 20, 256
+"""Units of work for each token, and how many are counted at once."""
 _OPEN = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 _CLOSE = set(_OPEN.values())
 
@@ -37,7 +40,9 @@ class Layout(PostLex):
         """The tokens without the newlines that separate nothing."""
         brackets: list[str] = []
         before = "LBRACE"
-        for token in stream:
+        for number, token in enumerate(stream, 1):
+            if number % _MANY == 0:
+                spend(_MANY * A_TOKEN)
             if token.type == "_NL":
                 inside = bool(brackets) and brackets[-1] != "RBRACE"
                 if inside or before in ("LBRACE", "COMMA"):

@@ -17,6 +17,7 @@ from archir.errors import ArchError, Source, Span, fail
 from archir.syntax import ast
 from archir.syntax.layout import Layout, NestingError
 from archir.syntax.unexpected import unexpected_character, unexpected_token
+from archir.work import WorkError, current
 from archir_grammar import parser
 
 T = TypeVar("T", bound=ast.Tree)
@@ -29,8 +30,15 @@ SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**
 
 
 def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
-    """The syntax tree of a file's text. Raises ArchError (A01xx)."""
-    source = Source(name, text)
+    """The syntax tree of a file's text. Raises ArchError (A01xx). Within a budget of work, a text is read once."""
+    known = current().known
+    if ("parse", name, text) not in known:
+        known["parse", name, text] = _parsed(Source(name, text), text, most_bytes)
+    file: ast.File = known["parse", name, text]
+    return file
+
+
+def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
     if len(text.encode("utf-8", "replace")) > most_bytes:
         raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
     collecting = gc.isenabled()
@@ -46,6 +54,8 @@ def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast
         raise fail("A0102", "the file ends too early", Span(source, len(text), len(text))) from None
     except NestingError as error:
         raise ArchError(error.diagnostic(source)) from None
+    except WorkError as error:
+        raise error.at(Span(source, 0, 1)) from None
     except VisitError as error:
         raise error.orig_exc from None
     finally:

@@ -1,0 +1,80 @@
+"""One budget of work for all that a program makes happen: reading, elaborating, proving, counting, drawing, showing.
+
+A unit is about a microsecond of one processor, and at most a few hundred bytes. Whatever repeats something as often as
+a program says draws on the budget at hand; where nobody set one, work is not bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
+from typing import Any
+
+from archir.errors import RuleError
+
+MOST_WORK = 2_000_000
+"""The budget of a command, unless it is raised: two or three times what the largest example takes."""
+MOST_HINTS = 100
+"""Names that are compared with all that are known; finding the nearest takes long."""
+
+
+class WorkError(RuleError):
+    """The budget is spent. What is tried after that is refused, too."""
+
+    def __init__(self) -> None:
+        super().__init__("this takes too much work", "raise the limit with --limit NODES", "A0602")
+
+
+class Work:
+    """What may still be done, and what was done that need not be done again."""
+
+    __slots__ = ("hints", "known", "left", "most")
+
+    def __init__(self, most: float) -> None:
+        self.most = self.left = most
+        self.hints = MOST_HINTS
+        self.known: dict[Hashable, Any] = {}
+
+    @property
+    def spent(self) -> float:
+        """What was done."""
+        return self.most - self.left
+
+    def spend(self, amount: float) -> None:
+        """Raise WorkError if so much is not left."""
+        self.left -= amount
+        if self.left < 0:
+            raise WorkError
+
+
+_current: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+def current() -> Work:
+    """The budget at hand."""
+    return _current.get() or Work(inf)
+
+
+def spend(amount: float) -> None:
+    """Draw on the budget at hand. Raises WorkError if that is too much."""
+    work = _current.get()
+    if work is not None:
+        work.left -= amount
+        if work.left < 0:
+            raise WorkError
+
+
+@contextmanager
+def bounded(most: float = MOST_WORK) -> Iterator[Work]:
+    """Work within a budget: the one at hand, or else a new one of so many units."""
+    work = _current.get()
+    if work is not None:
+        yield work
+        return
+    token = _current.set(Work(most))
+    try:
+        yield current()
+    finally:
+        _current.reset(token)

@@ -16,6 +16,7 @@ from tests.conftest import EXAMPLES, ROOT
 LAYERS = [
     {
         "visible",
+        "globs",
         "errors",
         "files",
         "certificates",
@@ -24,6 +25,7 @@ LAYERS = [
         "types",
         "cases",
         "symbols",
+        "draws",
         "explain",
         "settings",
         "toml",

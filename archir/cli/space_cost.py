@@ -27,10 +27,13 @@ def extremes(space: Space, as_json: bool) -> None:
         values = {name: [one.value for one in pair] for name, pair in found.items()}
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
         exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
-        emit({"net": space.name, "size": space.size, "extremes": values, "bounds": bounds, "exact": exact})
+        ends = {"extremes": values, "bounds": bounds, "exact": exact}
+        emit({"net": space.name, "size": space.size, "satisfying": space.satisfying} | ends)
         return
     rows = [(name, *map(_told, pair)) for name, pair in found.items()]
-    table(f"{space.name}: {big(space.size)} architectures", ["cost", "least", "greatest"], rows, right=(1, 2))
+    among = "" if space.satisfying == space.size else f" of {big(space.size)}"
+    counted = f"{big(space.satisfying)}{among} architectures"
+    table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     if not all(one.exact for pair in found.values() for one in pair):
         click.echo("between: no architecture is beyond the one number, one that was found has the other")
 

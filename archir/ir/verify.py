@@ -159,7 +159,7 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
         place = f"%{number} ({node.op.name})"
         operands = [types[operand] for operand in graph.operands(number)]
         try:
-            shapes = lifted(_shapes, node.op, operands, needed[number], told=_told)
+            shapes = lifted(_shapes, node.op, operands, needed[number], graph.given, _told)
         except (RuleError, ArithmeticError, LookupError):
             yield _broken(f"{place}: has no weights for its operands", node.span)
             continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, reduce
-from itertools import combinations, repeat
+from itertools import combinations, islice, repeat
 from math import copysign
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
@@ -478,6 +478,14 @@ def size(value: Value) -> int:
             seen.add(id(one))
             stack.extend(one.branches)
     return len(seen)
+
+
+def worded(value: Value, show: Callable[[Value], str] = str) -> str:
+    """What a value may be, as a message says it: `16`, `16 or 32`, `16, 32, 48 or others`."""
+    words = list(dict.fromkeys(show(leaf) for leaf in islice(leaves(value), _MOST_SHOWN + 1)))
+    if len(words) > _MOST_SHOWN:
+        words = [*words[: _MOST_SHOWN - 1], "others"]
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
 def support(*values: Value) -> list[Choice]:

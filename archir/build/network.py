@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from archir.build.context import A_NODE, Context, Scope
-from archir.build.values import POISON, UNBOUND, Tensor, kind
+from archir.build.values import POISON, UNBOUND, Tensor, kind, not_applied
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
 from archir.errors import RuleError, Span
 from archir.ir.graph import Node, NodeId
@@ -72,7 +72,7 @@ class Network(Context):
             if leaf is UNBOUND:
                 raise RuleError(f"{what} is not assigned here", code="A0204")
             if type(leaf) is not Tensor:
-                raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", code="A0404")
+                raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", not_applied(leaf), "A0404")
             return leaf
 
         checked = self.lift(span, check, value)

@@ -62,6 +62,11 @@ LAWS: dict[str, tuple[str, list[str], list[str]]] = {
         ["slice(%0, stop=4)", "slice(%0, start=4)", "relu(%1)", "relu(%2)", "concat(%3, %4)"],
         ["relu(%0)"],
     ),
+    "both halves of what was computed, beside another": (
+        X,
+        ["slice(%0, stop=4)", "slice(%0, start=4)", "relu(%1)", "relu(%2)", "exp(%0)", "concat(%3, %4, %5)"],
+        ["relu(%0)", "exp(%0)", "concat(%1, %2)"],
+    ),
     "scale and scale": (X, ["scale(%0, factor=0.1)", "scale(%1, factor=0.2)"], ["scale(%0, factor=0.02)"]),
     "shift and shift": (X, ["shift(%0, amount=1.0)", "shift(%1, amount=-3.0)"], ["shift(%0, amount=-2.0)"]),
     "scale of shift": (

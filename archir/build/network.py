@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from archir.build.context import A_NODE, Context, Scope
 from archir.build.values import POISON, UNBOUND, Tensor, kind, not_applied
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
@@ -27,6 +25,8 @@ class Network(Context):
         """Begin with no nodes."""
         self.types: dict[NodeId, TensorType] = {}
         self._selected: dict[Case, NodeId] = {}
+        self.excused = False
+        """Whether there are nodes that only what is required makes right."""
         self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
@@ -44,7 +44,13 @@ class Network(Context):
         """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
         question = (op, types, self.path)
         if question not in self._inferred:
-            self._inferred[question] = infer_op(op, types, self.path)
+            try:
+                self._inferred[question] = infer_op(op, types, self.path)
+            except RuleError:
+                if not self.given:
+                    raise
+                self.excused = True
+                self._inferred[question] = infer_op(op, types, self.path, None, self.given)
         return self._inferred[question]
 
     def too_many_nodes(self, span: Span) -> None:
@@ -110,7 +116,10 @@ class Network(Context):
 
     def settled(self, value: Value, about: set[Choice], span: Span) -> Value:
         """A tensor that depends on choices, none of them in `about`, as one node; any other value as it is."""
-        if not varies(value) or not about.isdisjoint(support(value)):
+        if not varies(value):
+            return value
+        depends = support(value)
+        if len(depends) == 1 and depends[0] in about:
             return value
         if not all(type(leaf) is Tensor for leaf in leaves(value)):
             return value
@@ -121,14 +130,6 @@ class Network(Context):
             return infer_op(op, [self.types[operand] for operand in operands], True, choice)
         except RuleError as error:
             raise RuleError(f"`{choice.path}`: {error.message}", error.hint, error.code) from None
-
-    def type_of(self, value: Tensor) -> TensorType:
-        """The type of a tensor, as far as it can be under the condition at hand."""
-        found = self.types[value.node]
-        if self.path is True or not found.varied:
-            return found
-        dims = tuple(restrict(dim, self.path) for dim in found.dims)
-        return replace(found, dims=dims, kind=restrict(found.kind, self.path))
 
     def named(self, name: str, here: bool) -> str:
         """The scope of a new node: the scope at hand itself, or a component of it."""

@@ -13,7 +13,7 @@ from archir.build.context import Limits
 from archir.cli import torch_files
 from archir.cli.options import SEED, arch_options, file_argument, net_options, picked, refuse
 from archir.cli.output import big, say, write
-from archir.files import write_atomic
+from archir.files import sha256, write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
 
@@ -94,6 +94,7 @@ def compile_command(
     metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if target in torch_files.PACKAGES:
         report = torch_files.package(graph, output, module, target, metadata)
+        report = f"{report}\nsha256: {sha256(output)}; `archir verify {output}` looks at it again"
     else:
         report = api.export(graph, output, module, metadata=metadata, certified=True)
     say(f"wrote {output}: {report}")

@@ -17,7 +17,7 @@ from archir.costs.rooms import Limit, Rooms
 from archir.costs.rows import Parts, Peaks, Sums
 from archir.costs.strides import Strides
 from archir.costs.symbolic import Rule, Symbolic, Terms
-from archir.costs.tables import Codes, Groups, Numbers, Table, grouped, maxima, sums
+from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
@@ -253,12 +253,15 @@ class Account:
         return _there(found)
 
     def limits(self, name: str) -> tuple[int, int]:
-        """Numbers that every architecture costs at least and at most: reached, if the cost adds up."""
+        """Numbers that every architecture costs at least and at most: reached, if the cost adds up and is exact."""
         if name != PEAK:
             least, greatest = self.extremes(name)
-            return least.value, greatest.value
-        ends = [(int(factor.table.min()), int(factor.table.max())) for factor in self._peaks.factors]
-        ends.append((int(self._peaks.constant[0]),) * 2)
+            return least.bound, greatest.bound
+        peaks = self._peaks
+        if isinstance(peaks, Peaks):
+            return 0, MOST_SUM
+        ends = [(int(factor.table.min()), int(factor.table.max())) for factor in peaks.factors]
+        ends.append((int(peaks.constant[0]),) * 2)
         return max(least for least, _ in ends), max(greatest for _, greatest in ends)
 
     def marginals(self, name: str) -> Marginals:

@@ -3,18 +3,22 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed
+# Where an index serves other files than PyPI: make venv LOCK='-c constraints.txt hatchling editables'
+LOCK ?= --require-hashes -r requirements.lock
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build clean
+.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
 
 venv: $(STAMP) ## Make .venv with everything development needs.
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt requirements.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) $(LOCK)
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[dev]'
 	touch $(STAMP)
 
 demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
@@ -44,7 +48,7 @@ docs: $(STAMP) ## The documentation, in docs/_build/html.
 	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
 
 bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'
+	$(PIP) --no-build-isolation -c constraints.txt -e '.[bench]'
 	$(BIN)/python benchmarks/run.py
 
 bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
@@ -56,8 +60,12 @@ test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, tw
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests
 
-build: $(STAMP) ## Wheel and sdist.
+build: $(STAMP) ## Wheel and sdist, and the bill of materials beside them.
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python tools/sbom.py dist/archir.cdx.json
+
+lock: $(STAMP) ## Write requirements.lock anew, after constraints.txt was changed; needs uv.
+	$(BIN)/python tools/lock.py
 
 clean: ## Remove what was made.
 	rm -rf .venv build dist docs/_build .coverage .hypothesis .mypy_cache .ruff_cache .pytest_cache

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
-from archir.build.elaborate import check_library, elaborate
+from archir.build.elaborate import elaborate, survey
 from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.files import require_writable
@@ -138,9 +138,9 @@ def _proved(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
-    nets = [net] if net is not None else check_library(text, file, folder=folder, root=root)
+    nets, said = ([net], []) if net is not None else survey(text, file, folder=folder, root=root)
     found: list[Graph] = []
-    problems: dict[Any, Diagnostic] = {}
+    problems: dict[Any, Diagnostic] = {(d.code, str(d.span), d.message): d for d in said}
     for name in nets:
         try:
             made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal, cast
 
-from archir.cases import Case, at, leaves, varies
+from archir.cases import Case, at, leaves, varies, worded
 from archir.errors import RuleError, require
 
 Dim = int | Case
@@ -77,7 +77,7 @@ class TensorType:
     def __str__(self) -> str:
         kinds = " or ".join(sorted(leaves(self.kind))) if varies(self.kind) else self.kind
         kind = "" if kinds == "feature" else f"{kinds} "
-        return f"{kind}{self.dtype}[{', '.join(map(str, self.dims))}]"
+        return f"{kind}{self.dtype}[{', '.join(map(worded, self.dims))}]"
 
 
 def is_map(x: TensorType) -> tuple[int, int, int]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -56,7 +59,8 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[1]) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
     wanted = {
-        "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt", "archir/std/attention.arch",
+        "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
+        "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/std/attention.arch",
         "grammar/archir_grammar/arch.lark", "backends/archir_torch/digits.npz", "backends/archir_onnx/model.py",
         "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
     }  # fmt: skip
@@ -103,3 +107,56 @@ print(archir.export(space.graph, "net.onnx", module))
         text=True,
     )
     assert checked.returncode == 0, checked.stderr
+
+
+LOCK = (ROOT / "requirements.lock").read_text("utf-8")
+NAME = r"^([A-Za-z0-9][\w.-]*)==(\S+)"
+NOT_LOCKED = {"torch", "onnxsim", "onnxslim"}
+"""torch, whose builds differ by index, and the extra `bench`."""
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pinned(text: str) -> dict[str, str]:
+    return {canonical(name): version for name, version in re.findall(NAME, text, re.MULTILINE)}
+
+
+def test_the_lock_file_is_that_of_the_constraints() -> None:
+    constraints = pinned((ROOT / "constraints.txt").read_text("utf-8"))
+    assert pinned(LOCK) == {name: version for name, version in constraints.items() if name not in NOT_LOCKED}
+
+
+def test_every_locked_package_has_its_hashes() -> None:
+    blocks = re.split(r"\n(?=[A-Za-z0-9])", LOCK)[1:]
+    assert len(blocks) == len(pinned(LOCK))
+    for block in blocks:
+        lines = block.strip().splitlines()
+        assert len(lines) >= 2
+        assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines[1:])
+    assert "://" not in LOCK  # whichever index pip is set up with is asked
+
+
+def test_what_builds_is_pinned() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    (requirement,) = project["build-system"]["requires"]
+    assert requirement == f"hatchling=={pinned(LOCK)['hatchling']}"
+
+
+def test_everything_that_is_needed_is_in_the_bill_of_materials(tmp_path: Path) -> None:
+    path = tmp_path / "bill.json"
+    subprocess.run([sys.executable, str(ROOT / "tools" / "sbom.py"), str(path)], check=True, capture_output=True)
+    bill = json.loads(path.read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    assert bill["metadata"]["component"]["licenses"] == [{"license": {"name": "Apache-2.0"}}]
+    parts = {one["name"]: one for one in bill["components"]}
+    assert {"click", "lark", "numpy", "onnx", "pydantic", "rich", "safetensors", "torch"} <= set(parts)
+    assert all(one.get("hashes") for name, one in parts.items() if name != "torch")
+    assert all(one["purl"].startswith(f"pkg:pypi/{name}@") for name, one in parts.items())
+    references = {one["bom-ref"] for one in [bill["metadata"]["component"], *bill["components"]]}
+    assert len(references) == len(parts) + 1
+    assert {one["ref"] for one in bill["dependencies"]} == references
+    assert {other for one in bill["dependencies"] for other in one["dependsOn"]} <= references
+    licences = {name: one["licenses"][0]["license"]["name"] for name, one in parts.items()}
+    assert [name for name, licence in licences.items() if "GPL" in licence or licence == "unknown"] == []

@@ -247,11 +247,21 @@ def test_an_architecture_of_another_space_is_refused_naming_every_difference() -
         space.architecture({"op": "conv", "op.conv.kernl": 3, "op.act.act": "a", "op.conv.kernel": 9})
     assert str(caught.value) == (
         "error[A1002]: `small` has no choice `op.conv.kernl`\n  hint: did you mean `op.conv.kernel`?\n"
-        "error[A1004]: `op.act.act` is given, but the other choices leave it inactive\n"
-        "error[A1003]: `op.conv.kernel` is 9, but must be one of 1, 3, 5"
+        "error[A1003]: `op.conv.kernel` is 9, but must be one of 1, 3, 5\n"
+        "error[A1004]: `op.act.act` is given, but the other choices leave it inactive"
     )
     with pytest.raises(ArchError, match=r"A1004.*`op.conv.kernel` is missing"):
         space.architecture({"op": "conv"})
+
+
+def test_an_architecture_of_quite_another_space_is_one_error() -> None:
+    space = PROGRAMS["conditional"]
+    with pytest.raises(ArchError) as caught:
+        space.architecture({f"layer[{i}].op": "conv" for i in range(19)} | {"op": "con"})
+    assert str(caught.value) == (
+        "error[A1002]: this is no architecture of `small`: it has no `layer[0].op`, `layer[1].op`, `layer[2].op` and "
+        "16 more; `op` cannot be what is given; `op.conv.kernel` must be given"
+    )
 
 
 def test_an_architecture_that_breaks_a_requirement_is_refused() -> None:

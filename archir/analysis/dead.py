@@ -16,11 +16,16 @@ from archir.syntax import ast
 def unread_results(module: Module) -> Iterator[Diagnostic]:
     """A1409: an input, or a value that is given to a variable, which nothing reads before it gets another one.
 
-    Of several variables that are given values together, one is enough. Values that choose are left to A1403.
+    What every round of a loop gives anew, and none reads, is read of the last round alone; that is said, too. Of
+    several variables that are given values together, one is enough. Values that choose are left to A1403.
     """
     for definition in module.definitions():
         flow = _Flow()
         flow.body(definition.body, frozenset())
+        for assign in flow.overwritten:
+            text = f"every round gives `{assign.targets[0]}` another value, and only the last one is read"
+            hint = f"is `{assign.targets[0]}` to go through all rounds, as in `x = x |> unit`?"
+            yield Diagnostic("A1409", text, assign.targets[0].span, hint, (), "warning")
         for statement in flow.unread:
             match statement:
                 case ast.Assign(targets=(name, *_), value=value) if not _chooses(value):
@@ -43,6 +48,8 @@ class _Flow:
         self._given: dict[int, ast.Assign | ast.Input] = {}
         self._read: set[int] = set()
         self._reads: dict[int, Live] = {}
+        self.overwritten: list[ast.Assign] = []
+        """Statements in loops whose values are read behind the loop alone."""
 
     @property
     def unread(self) -> list[ast.Assign | ast.Input]:
@@ -65,6 +72,10 @@ class _Flow:
                 self._give(statement, {name.text}, live)
                 return (live - {name.text}) | _names(type_)
             case ast.ForLoop(items=head, body=body) | ast.Repeat(times=head, body=body):
+                for one in body:
+                    given = {target.text for target in one.targets} if isinstance(one, ast.Assign) else set()
+                    if isinstance(one, ast.Assign) and given & live and not given & self._read_in(statement):
+                        self.overwritten.append(one)
                 return live | self.body(body, live | self._read_in(statement)) | _names(head)
             case ast.If(condition=condition, then=then, otherwise=otherwise):
                 return self.body(then, live) | self.body(otherwise, live) | _names(condition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ from archir.build.files import Loader, Module
 from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
-from archir.build.values import POISON, UNBOUND, Items
+from archir.build.values import MOST_BITS, POISON, UNBOUND, Items
 from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
+from archir.ir.values import MOST_NESTING
 from archir.passes.prune import prune
 from archir.syntax import ast
 from archir.types import DTYPES
@@ -347,18 +349,24 @@ def _shifted(span: Span, source: Source, by: int) -> Span:
     return Span(source, min(max(span.start - by, 0), size), min(max(span.end - by, 0), size))
 
 
-def check_library(
+def survey(
     text: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None
-) -> list[str]:
-    """Check the names of a text that need not have a net; the names of its nets. Raises ArchError."""
+) -> tuple[list[str], list[Diagnostic]]:
+    """The nets of a text, which need not have any, and what is wrong with its names and constants.
+
+    Raises ArchError where nothing can be known: it cannot be read.
+    """
     loader = Loader(root if root is not None else folder)
     if folder is not None:
         loader.opened(folder / Path(path).name)
     with bounded():
         module = loader.load(text, path, folder)
         context = deeply(lambda: _prepared(module, loader, Limits(), module.path))
-    context.problems.raise_any()
-    return list(module.nets)
+    try:
+        context.problems.raise_any()
+    except ArchError as error:
+        return list(module.nets), list(error.diagnostics)
+    return list(module.nets), []
 
 
 def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elaborator:
@@ -432,7 +440,7 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
     for param in definition.params:
         name = param.name.text
         if name in given:
-            value = _static(given[name])
+            value = _static(given[name], name)
         elif param.default is not None:
             value = context.eval(param.default)
         else:
@@ -441,5 +449,19 @@ def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str
         context.graph.parameters[name] = value
 
 
-def _static(value: Value) -> Value:
-    return Items(_static(item) for item in value) if isinstance(value, (list, tuple)) else value
+def _static(value: Value, name: str, depth: int = 0) -> Value:
+    """A value from outside as programs have them. Raises ArchError (A1202) if it is none."""
+    if isinstance(value, (list, tuple)) and depth < MOST_NESTING:
+        return Items(_static(item, name, depth + 1) for item in value)
+    match value:
+        case int() if value.bit_length() > MOST_BITS:
+            problem = "is too long a number"
+        case float() if not isfinite(value):
+            problem = f"is {value}: numbers are finite"
+        case list() | tuple():
+            problem = f"nests deeper than {MOST_NESTING} levels"
+        case dict() | set() | bytes():
+            problem = "is neither a number, nor text, nor a list of them"
+        case _:
+            return value
+    raise fail("A1202", f"the parameter `{name}` {problem}")

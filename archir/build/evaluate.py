@@ -10,7 +10,7 @@ from archir.build import equality, static
 from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
-from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Library, Operation, Tensor, kind
+from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operation, Tensor, kind, not_applied
 from archir.cases import Excluded, Value, both, if_else, leaves, negate, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
@@ -375,13 +375,13 @@ class Evaluator(Network):
 
         def read(leaf: Value) -> Value:
             if not isinstance(leaf, Tensor):
-                raise RuleError(f"{kind(leaf)} has no attributes", code="A0205")
+                raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
             if tree.name.text not in ATTRIBUTES:
                 hint = about_attribute_of_tensor(tree.name.text, ATTRIBUTES, self.frame.module)
                 raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
-            return attribute(self.type_of(leaf), tree.name.text)
+            return attribute(self.types[leaf.node], tree.name.text)
 
-        return self.lift(tree.name.span, read, value)
+        return restrict(self.lift(tree.name.span, read, value), self.path)
 
     @abstractmethod
     def eval_call(self, tree: ast.Call) -> Value:
@@ -420,8 +420,7 @@ def _both(a: bool, b: bool) -> bool:
 def _operand(op: str, x: Value) -> float:
     """The number that a tensor is scaled or shifted by under `op`."""
     if not static.is_number(x):
-        hint = f"to apply it, write `x |> {x.name}`" if isinstance(x, (Operation, Block)) else None
-        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", hint, "A0301")
+        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", not_applied(x), "A0301")
     if op == "-":
         return static.decimal(static.sign("-", x))
     return static.decimal(static.binary("/", 1, x) if op == "/" else x)

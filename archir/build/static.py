@@ -8,7 +8,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from archir.build.values import MOST_BITS, Block, Items, Operation, kind, show
+from archir.build.values import MOST_BITS, Items, kind, not_applied, show
 from archir.cases import Value
 from archir.errors import RuleError, require
 from archir.work import spend
@@ -96,9 +96,7 @@ def _power(a: Any, b: Any) -> Value:
 
 def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
     """The refusal of two values that an operator does not work on."""
-    applied = next((x.name for x in (a, b) if isinstance(x, (Operation, Block))), None)
-    hint = f"to apply it, write `x |> {applied}`" if applied is not None else None
-    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", hint, code)
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b), code)
 
 
 def sign(op: str, a: Value) -> Value:

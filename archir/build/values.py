@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import assigned
-from archir.cases import Value, leaves, lift, varies
+from archir.cases import Value, leaves, lift, varies, worded
 from archir.errors import RuleError
 from archir.ir.op import Op
 from archir.work import spend
@@ -130,8 +130,14 @@ def kind(value: Value) -> str:
     return names.get(type(value), "nothing")
 
 
+def not_applied(*values: Value) -> str | None:
+    """A hint where an operation or a block stands for its result."""
+    name = next((value.name for value in values if isinstance(value, (Operation, Block))), None)
+    return f"to apply it, write `x |> {name}`" if name is not None else None
+
+
 def show(value: Value) -> str:
-    """A plain value as the language writes it."""
+    """A value as the language writes it; one that depends on choices as what it may be."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -144,4 +150,6 @@ def show(value: Value) -> str:
         return f"{value.start}..{value.stop}"
     if isinstance(value, (Block, Operation, Builtin)):
         return value.name
+    if varies(value):
+        return worded(value, show)
     return kind(value) if isinstance(value, (Tensor, Library, Mark)) else str(value)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from archir.cases import Choice, Label
-from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.errors import ArchError, Diagnostic, fail, listed, suggest
 
 SCHEMA = 1
+MOST_DIFFERENCES = 3
+"""Differences between an architecture and a space that are said one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,17 +99,31 @@ def read_architecture(text: str, name: str = "<architecture>") -> Written:
 def differences(
     given: Mapping[str, Any], choices: Mapping[str, Choice], active: set[str], space: str
 ) -> ArchError | None:
-    """What keeps labels from being an architecture of a space, all of it."""
-    found = []
-    for path, label in given.items():
-        if path not in choices:
-            found.append(Diagnostic("A1002", f"`{space}` has no choice `{path}`", hint=suggest(path, choices)))
-        elif choices[path].outcome(label) is None:
-            names = ", ".join(map(str, choices[path].alternatives))
-            take = choices[path].take
-            wanted = f"{take} of {names}" if take is not None else f"one of {names}"
-            found.append(Diagnostic("A1003", f"`{path}` is {label!r}, but must be {wanted}"))
-        elif path not in active:
-            found.append(Diagnostic("A1004", f"`{path}` is given, but the other choices leave it inactive"))
-    found += [Diagnostic("A1004", f"`{path}` is missing") for path in choices if path in active and path not in given]
+    """What keeps labels from being an architecture of a space; in one sentence where it is much."""
+    given_in_vain = [path for path in given if path not in choices]
+    unfit = [path for path in given if path in choices and choices[path].outcome(given[path]) is None]
+    others = {*given_in_vain, *unfit, *active}
+    inactive = [path for path in given if path not in others]
+    missing = [path for path in choices if path in active and path not in given]
+    if len(given_in_vain) + len(unfit) + len(inactive) + len(missing) > MOST_DIFFERENCES:
+        parts = [
+            ("A1002", "it has no {}", given_in_vain),
+            ("A1003", "{} cannot be what is given", unfit),
+            ("A1004", "{} must not be given, for other choices leave it inactive", inactive),
+            ("A1004", "{} must be given", missing),
+        ]
+        said = [(code, text.format(listed(paths, 3))) for code, text, paths in parts if paths]
+        text = f"this is no architecture of `{space}`: {'; '.join(part for _, part in said)}"
+        return ArchError(Diagnostic(said[0][0], text))
+    found = [
+        Diagnostic("A1002", f"`{space}` has no choice `{path}`", hint=suggest(path, choices)) for path in given_in_vain
+    ]
+    for path in unfit:
+        names = ", ".join(map(str, choices[path].alternatives))
+        take = choices[path].take
+        wanted = f"{take} of {names}" if take is not None else f"one of {names}"
+        found.append(Diagnostic("A1003", f"`{path}` is {json.dumps(given[path], default=str)}, but must be {wanted}"))
+    for path in inactive:
+        found.append(Diagnostic("A1004", f"`{path}` is given, but the other choices leave it inactive"))
+    found += [Diagnostic("A1004", f"`{path}` is missing") for path in missing]
     return ArchError(*found) if found else None

@@ -52,7 +52,7 @@ _ANYWHERE: list[Row] = [
     (r"\d\.$", r"[),\]]|$", "write `5.0`"),
     (r"\d$", r"\.(?!\.)", "write `5.0`, or `0..5` for a range"),
     (r"\bchoose(\s+\w+)?(\s+in)?\s*$", r"\[", "write `choose width(8, 16)`, or `choose parts 2 of [a, b, c]`"),
-    (r"\bchoose\s+@\w+$", r"\w", "tags stand behind the label: `choose width @small(8, 16)`"),
+    (r"\bchoose\s+@\w+(\s+\w+)?$", r"\w|[({]", "tags stand behind the label: `choose width @small(8, 16)`"),
     (r"\blambda$", "", "there are no functions inside of expressions: write a `block`"),
 ]
 """Whatever is expected."""

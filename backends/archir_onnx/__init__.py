@@ -128,7 +128,9 @@ class OnnxBackend:
         def typed(one: onnx.ValueInfoProto) -> str:
             kind = one.type.tensor_type
             dims = ", ".join(dim.dim_param or str(dim.dim_value) for dim in kind.shape.dim)
-            return f"{one.name} {onnx.TensorProto.DataType.Name(kind.elem_type).lower()}[{dims}]"
+            known = onnx.TensorProto.DataType.values()
+            element = onnx.TensorProto.DataType.Name(kind.elem_type).lower() if kind.elem_type in known else "unknown"
+            return f"{one.name} {element}[{dims}]"
 
         return {
             "producer": f"{model.producer_name} {model.producer_version}".strip(),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lark import Lark
 
 from archir.build.context import Limits
-from archir.build.elaborate import check_library, elaborate
+from archir.build.elaborate import elaborate, survey
 from archir.errors import ArchError
 from archir_grammar import grammar
 from tests.conftest import EXAMPLES, ROOT
@@ -45,7 +45,7 @@ TOKENS = sorted(
 
 
 def survives(text: str) -> None:
-    for run in (lambda: check_library(text, "fuzz.arch"), lambda: elaborate(text, "fuzz.arch", limits=SMALL)):
+    for run in (lambda: survey(text, "fuzz.arch"), lambda: elaborate(text, "fuzz.arch", limits=SMALL)):
         try:
             run()
         except ArchError as error:

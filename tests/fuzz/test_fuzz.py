@@ -1,0 +1,54 @@
+"""Of whatever comes in, nothing escapes: a few hundred of each kind here, and 200,000 of each in soak."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from archir.errors import fail
+from tests.fuzz.harness import found, tried
+from tests.fuzz.kinds import KINDS
+
+SLOW = {"models": 60, "run_folders": 25, "commands": 60, "graph_json": 100, "graph_text": 100}
+"""How many of those that take tens of milliseconds each."""
+USUAL = 200
+PORTIONS, PORTION = 20, 10_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_nothing_escapes(kind: str, tmp_path: Path) -> None:
+    findings = found(KINDS[kind](tmp_path), kind, SLOW.get(kind, USUAL))
+    assert not findings, "\n".join(map(str, findings))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("portion", range(PORTIONS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_escapes_from_many(kind: str, portion: int, tmp_path: Path) -> None:
+    findings = found(KINDS[kind](tmp_path), kind, PORTION, portion * PORTION)
+    assert not findings, "\n".join(map(str, findings))
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
+def refused() -> None:
+    raise fail("A1202", "no")
+
+
+def test_the_harness_sees_what_escapes() -> None:
+    assert tried((0, lambda: 1 / 0), "x") is not None
+    assert tried((0, refused), "x") is None
+    held: list[bytes] = []
+    assert tried((0, lambda: held.append(b"x" * 2**28)), "x", most=2**26) is not None
+    late = tried((0, spin), "x", seconds=0.1)
+    assert late is not None
+    assert "more than 0.1 s" in str(late)
+    kind = KINDS["where"](Path())
+    assert [kind(random.Random(5))[0] for _ in range(2)] == [kind(random.Random(5))[0]] * 2

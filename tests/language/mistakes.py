@@ -1,0 +1,74 @@
+"""Mistakes planted over the examples: where, what instead of what, and words of what must be said there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import archir
+from archir.errors import ArchError, Diagnostic
+from tests.conftest import EXAMPLES
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """`old` becomes `new` in `file`; `by` is the file that is checked, if not that one itself.
+
+    The line to be found is that of the first character which differs, or that of `at` in the new text.
+    """
+
+    file: str
+    old: str
+    new: str = ""
+    words: str = ""
+    by: str = ""
+    at: str = ""
+
+    @property
+    def text(self) -> str:
+        """The file with the mistake in it."""
+        text = (EXAMPLES / self.file).read_text("utf-8")
+        assert self.old in text, f"{self.file} has no {self.old!r}"
+        return text.replace(self.old, self.new, 1)
+
+    @property
+    def line(self) -> int:
+        """Where the mistake is."""
+        before, after = (EXAMPLES / self.file).read_text("utf-8"), self.text
+        if self.at:
+            return after[: after.index(self.at)].count("\n") + 1
+        same = next(i for i, (a, b) in enumerate(zip(before, f"{after}\0", strict=False)) if a != b)
+        return after[:same].count("\n") + 1
+
+    def found(self, folder: Path) -> tuple[bool, str]:
+        """Whether `archir check --lint` points to the line and says the words; and all that it says."""
+        said = self.said(folder)
+        right = any(
+            problem.span is not None
+            and Path(problem.span.source.name).name == Path(self.file).name
+            and problem.span.line == self.line
+            and self.words in str(problem)
+            for problem in said
+        )
+        return right, "\n".join(map(str, said))
+
+    def said(self, folder: Path) -> list[Diagnostic]:
+        """What `archir check --lint` says of the example with the mistake, in a copy of its folder."""
+        source = EXAMPLES / self.file
+        copy = folder / f"{abs(hash(self))}"
+        copy.mkdir()
+        for path in source.parent.glob("*.arch"):
+            shutil.copy(path, copy)
+        (copy / source.name).write_text(self.text, "utf-8")
+        try:
+            return archir.lint(copy / Path(self.by or self.file).name)
+        except ArchError as error:
+            return list(error.diagnostics)
+
+
+def planted(table: str) -> list[Mistake]:
+    """The mistakes of a table of `mistakes.json`."""
+    rows = json.loads((Path(__file__).parent / "mistakes.json").read_text("utf-8"))[table]
+    return [Mistake(**row) for row in rows]

@@ -1,0 +1,33 @@
+"""Mistakes that are planted over the examples are found where they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import archir
+from tests.conftest import EXAMPLES
+from tests.language.mistakes import planted
+
+
+@pytest.mark.parametrize(("table", "least"), [("first", 97), ("later", 97)])
+def test_nearly_all_are_found(table: str, least: int, tmp_path: Path) -> None:
+    """At the right line, with the right words, by `archir check --lint`: so many of a hundred."""
+    mistakes = planted(table)
+    missed = []
+    for mistake in mistakes:
+        right, said = mistake.found(tmp_path)
+        if not right:
+            missed.append(f"{mistake.file}:{mistake.line}: {mistake.new!r}\n{said}")
+    assert len(mistakes) - len(missed) >= least / 100 * len(mistakes), "\n\n".join(missed)
+
+
+def test_there_are_a_hundred_and_more() -> None:
+    assert len({(m.file, m.old, m.new) for table in ("first", "later") for m in planted(table)}) >= 150
+
+
+@pytest.mark.parametrize("file", sorted({m.by or m.file for m in planted("first")} - {"nos/nos.arch"}))
+def test_without_mistakes_nothing_is_found(file: str) -> None:
+    """But that alternatives of some published spaces cost very different amounts, which is so."""
+    assert {warning.code for warning in archir.lint(EXAMPLES / file)} <= {"A1401"}

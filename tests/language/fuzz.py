@@ -19,7 +19,7 @@ from lark import Token
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import api
 from archir.build.context import Limits
-from archir.build.elaborate import check_library, elaborate
+from archir.build.elaborate import elaborate, survey
 from archir.costs.bounds import Extreme
 from archir.errors import ArchError
 from archir.ir.op import OPS
@@ -138,7 +138,8 @@ def survives(text: str, folder: Path | None) -> str:
     """Read, prove, count, draw, cost, show and lay out a program; how far it came."""
     try:
         with bounded(LIMITS.work):
-            nets = check_library(text, "fuzz.arch", folder=folder)
+            nets, said = survey(text, "fuzz.arch", folder=folder)
+            str(said)
             laid_out = canonical(text)
             assert canonical(laid_out) == laid_out, "a layout has another layout"
     except ArchError as error:

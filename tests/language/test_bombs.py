@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from archir import api
-from archir.build.elaborate import check_library, elaborate
+from archir.build.elaborate import elaborate, survey
 from archir.errors import ArchError
 from archir.ir.graph import Graph
 from archir.pictures import picture
@@ -44,7 +44,7 @@ def test_bombs_within_a_small_budget(name: str) -> None:
     text, found = BOMBS[name], []
     begin = time.process_time()
     with bounded(SMALL):
-        found += refused(lambda: check_library(text, "bomb.arch"))
+        found += refused(lambda: survey(text, "bomb.arch"))
         graphs: list[Graph] = []
         found += refused(lambda: graphs.append(elaborate(text, "bomb.arch")))
         for graph, use in product(graphs, USES.values()):
@@ -103,7 +103,7 @@ def test_the_place_is_where_the_budget_ended() -> None:
 def test_a_text_is_read_once_within_a_budget() -> None:
     text = "".join(f"net n{i} {{\n input x: f32[1]\n output y = x\n}}\n" for i in range(3))
     with bounded(1e9) as work:
-        check_library(text, "n.arch")
+        survey(text, "n.arch")
         elaborate(text, "n.arch", net="n1")
         assert len([key for key in work.known if key[0] == "parse"]) == 1  # type: ignore[index]
 

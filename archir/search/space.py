@@ -21,6 +21,7 @@ from archir.costs.account import Account
 from archir.costs.symbolic import Rule
 from archir.draws import Distribution
 from archir.errors import ArchError, fail
+from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.canonical import Canonical
 from archir.passes.specialize import specialize
@@ -74,13 +75,29 @@ class Space:
     def _program(self) -> Program:
         program = compile_program(self.order, self._conditions("where", "require"))
         if program.size == 0:
-            spans = [c.span for c in self.graph.constraints if c.condition is not True]
-            raise fail("A0510", "no architecture satisfies the constraints", spans[-1] if spans else None)
+            self.prove_some()
         return program
+
+    def prove_some(self) -> None:
+        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices, naming the fewest of them
+        that contradict each other."""
+        constraints = [one for one in self.graph.constraints if one.cost is None and one.condition is not True]
+        if self._none(constraints):
+            raise ArchError(contradiction(constraints, self._none))
+
+    def _none(self, constraints: Sequence[Constraint]) -> bool:
+        """Whether no architecture satisfies these. Choices that they have nothing to do with are not counted."""
+        about = set(support(*(one.condition for one in constraints)))
+        needed: list[Decision] = []
+        for decision in reversed(self.order):
+            if decision.choice in about:
+                needed.append(decision)
+                about.update(support(decision.active))
+        return compile_program(needed[::-1], [one.condition for one in constraints]).size == 0
 
     @property
     def satisfying(self) -> int:
-        """How many architectures satisfy the `require`s on choices."""
+        """How many architectures satisfy the `require`s on choices. Raises ArchError (A0510) if none does."""
         return self._program.size
 
     @property

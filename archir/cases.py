@@ -229,8 +229,8 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
 
 def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     failed = False
+    held: dict[int, _Held] = {}
     memo: dict[Hashable, Value] = {}
-    joined: dict[Hashable, Value] = {}
 
     def walk(values: tuple[Value, ...], care: Value) -> Value:
         nonlocal failed
@@ -240,7 +240,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
         if not tops:
             spend(1)
             try:
-                return rule(*values)
+                result = rule(*values)
             except WorkError:
                 raise
             except RuleError as error:
@@ -249,6 +249,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             except FAULTS as error:
                 failed = True
                 return _Failure(unforeseen(error))
+            return held.setdefault(id(result), _Held(result)) if type(result) is Case else result
         name = (key(care), *map(key, values))
         if name in memo:
             return memo[name]
@@ -262,11 +263,62 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             walk(tuple([_branch(value, top, i) for value in values]), _branch(care, top, i))
             for i in range(top.outcomes)
         ]
-        result = memo[name] = _join(top, branches, joined)
+        result = memo[name] = _join(top, branches)
         return result
 
     result = walk(values, under)
+    if held:
+        result = _composed(result, list(held.values()))
     return result if not failed else _excused(result, under, given)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Held:
+    """A Case that stands as a leaf of another, until they are composed."""
+
+    value: Case
+
+
+def _composed(outer: Value, held: list[_Held]) -> Value:
+    """A value whose leaves may be held Cases, which may test choices that come before those above them.
+
+    All are walked together, so that it takes as long as the result is large.
+    """
+    within: dict[int, tuple[int, ...]] = {}
+    memo: dict[Hashable, Value] = {}
+    places = {id(one): place for place, one in enumerate(held)}
+
+    def reach(value: Value) -> tuple[int, ...]:
+        """The places of the Cases below a value."""
+        if type(value) is _Held:
+            return (places[id(value)],)
+        if type(value) is not Case:
+            return ()
+        if id(value) not in within:
+            within[id(value)] = tuple(sorted({place for branch in value.branches for place in reach(branch)}))
+        return within[id(value)]
+
+    def walk(value: Value, inner: tuple[Value, ...]) -> Value:
+        """`inner` is what is left of the Cases at `reach(value)`."""
+        if type(value) is not Case:
+            return inner[0] if type(value) is _Held else value
+        if not inner:
+            return value
+        name = (id(value), *map(key, inner))
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            spend(2 + len(inner) + value.choice.outcomes / 2)
+            top = min([value.choice, *(one.choice for one in inner if type(one) is Case)], key=_order)
+            left = dict(zip(reach(value), inner, strict=True))
+            branches = []
+            for outcome in range(top.outcomes):
+                below = _branch(value, top, outcome)
+                branches.append(walk(below, tuple([_branch(left[place], top, outcome) for place in reach(below)])))
+            memo[name] = case(top, branches)
+        return memo[name]
+
+    return walk(outer, tuple([held[place].value for place in reach(outer)]))
 
 
 def _order(choice: Choice) -> int:
@@ -277,29 +329,13 @@ def _branch(value: Value, choice: Choice, outcome: int) -> Value:
     return value.branches[outcome] if type(value) is Case and value.choice is choice else value
 
 
-def _join(choice: Choice, branches: list[Value], memo: dict[Hashable, Value]) -> Value:
-    """A case whose branches may be unreachable, or may test choices that come before `choice`."""
+def _join(choice: Choice, branches: list[Value]) -> Value:
+    """A case whose branches may be unreachable."""
     reached = [branch for branch in branches if branch is not NEVER]
     if not reached:
         return NEVER
     filler = next((branch for branch in reached if type(branch) is not _Failure), reached[0])
-    branches = [filler if branch is NEVER else branch for branch in branches]
-    tops = [branch.choice for branch in branches if type(branch) is Case]
-    if all(top.order > choice.order for top in tops):
-        return case(choice, branches)
-    name = (choice.order, *map(key, branches))
-    if name not in memo:
-        if len(memo) > MOST_STEPS:
-            raise EntangledError
-        spend(2 + len(branches) / 2)
-        top = min(tops, key=_order)
-        if top is choice:
-            parts = [_branch(branch, choice, i) for i, branch in enumerate(branches)]
-            memo[name] = _join(choice, parts, memo)
-        else:
-            parts = [_join(choice, [_branch(branch, top, i) for branch in branches], memo) for i in range(top.outcomes)]
-            memo[name] = case(top, parts)
-    return memo[name]
+    return case(choice, [filler if branch is NEVER else branch for branch in branches])
 
 
 def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:

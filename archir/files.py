@@ -42,9 +42,11 @@ def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
 def read_bytes(path: Path, most: int) -> bytes:
     """What an ordinary file of at most so many bytes holds. Raises OSError as `reading` does."""
     with reading(path, most) as stream:
-        data = stream.read(most + 1)
-    if len(data) > most:  # it grew, or says nothing of its size
-        raise _too_large(path, most)
+        data = stream.read(os.fstat(stream.fileno()).st_size)
+        while more := stream.read(1 << 16):  # it grew, or says nothing of its size
+            data += more
+            if len(data) > most:
+                raise _too_large(path, most)
     return data
 
 

@@ -16,6 +16,7 @@ from tests.conftest import EXAMPLES, ROOT
 LAYERS = [
     {
         "visible",
+        "globs",
         "errors",
         "files",
         "certificates",

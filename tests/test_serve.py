@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with running(model, tmp_path_factory.mktemp("service"), "--most-bytes", "20000", "--timeout", "2") as one:
+    with running(model, tmp_path_factory.mktemp("service"), "--timeout", "2") as one:
         yield one
         assert "Traceback" not in one.log.read_text("utf-8")
 
@@ -168,7 +168,7 @@ MALFORMED: list[tuple[str, int, dict[str, Any]]] = [
     ("no body", 400, {"body": b"", "kind": JSON}),
     ("no JSON", 400, {"body": b"{'inputs': 1}", "kind": JSON}),
     ("no UTF-8", 400, {"body": b'{"inputs": "\xff"}', "kind": JSON}),
-    ("nested too deeply", 400, {"body": b"[" * 19_000, "kind": JSON}),
+    ("nested too deeply", 400, {"body": b"[" * 18_000, "kind": JSON}),
     ("a digit too many", 400, {"body": changed("1" * 5000), "kind": JSON}),
     ("a list", 422, {"body": b"[1]", "kind": JSON}),
     ("no inputs", 422, {"body": b'{"input": [1]}', "kind": JSON}),
@@ -189,7 +189,7 @@ MALFORMED: list[tuple[str, int, dict[str, Any]]] = [
     ("an integer beyond floats", 422, {"body": changed("1" * 400), "kind": JSON}),
     ("numbers that the model cannot bear", 422, {"body": np.full(64, 3e38, np.float32).tobytes(), "kind": RAW}),
     ("a byte too few", 422, {"body": bytes(255), "kind": RAW}),
-    ("a byte too many", 422, {"body": bytes(257), "kind": RAW}),
+    ("a byte too many", 413, {"body": bytes(257), "kind": RAW}),
     ("bytes of no numbers", 422, {"body": b"\xff" * 256, "kind": RAW}),
     ("too large", 413, {"body": bytes(20_001), "kind": RAW}),
 ]
@@ -225,7 +225,7 @@ POST = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-st
         (POST + b"content-length: -1\r\n\r\n", 400),
         (POST + b"content-length: 5\r\ncontent-length: 6\r\n\r\nabcdef", 400),
         (POST + b"content-length: 99999999999999\r\n\r\n", 413),
-        (POST + b"transfer-encoding: chunked\r\n\r\n" + b"fff\r\n" + bytes(4095) + b"\r\n0\r\n\r\n", 422),
+        (POST + b"transfer-encoding: chunked\r\n\r\n" + b"ff\r\n" + bytes(255) + b"\r\n0\r\n\r\n", 422),
         (POST + b"transfer-encoding: chunked\r\n\r\n" + b"ffff\r\n" + bytes(65535) + b"\r\n", 413),
         (POST + b"x: " + b"y" * 2**17 + b"\r\n\r\n", 400),
         (POST + b"content-length: 256\r\n\r\nabc", 408),
@@ -314,6 +314,58 @@ def test_batches_have_a_limit_and_a_queue(model: Path, tmp_path: Path) -> None:
         assert all(case.right(answer) for answer in good)
         assert all(answer.headers["retry-after"] == "1" and answer.json["error"] for answer in bad)
         assert one.counted()["serve_batches_total"] == len(good)
+
+
+def test_bodies_are_as_large_as_samples_may_be(model: Path, service: Running) -> None:
+    """A sample has 64 numbers: 256 bytes; as JSON, what somebody may write for them."""
+    assert service.ask(body=bytes(256), kind=RAW).status == 200
+    assert service.ask(body=bytes(255), kind=RAW).status == 422
+    assert service.ask(body=bytes(257), kind=RAW).status == 413
+    numbers = np.full((1, 8, 8), -1.2345678901234567e-300).tolist()
+    loose = json.dumps({"inputs": numbers}, indent=8).encode()
+    assert service.ask(body=loose, kind=JSON).status == 200
+    assert service.ask(body=loose + b" " * 20_000, kind=JSON).status == 413
+    with socket.create_connection(("127.0.0.1", service.port), timeout=10) as one:
+        one.sendall(b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-stream\r\n")
+        one.sendall(b"transfer-encoding: chunked\r\n\r\n101\r\n" + bytes(257) + b"\r\n")
+        assert one.recv(64).startswith(b"HTTP/1.1 413")
+
+
+def test_memory_has_a_limit(model: Path, tmp_path: Path) -> None:
+    """Bodies that come slowly hold what they may take until they are answered."""
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/octet-stream\r\ncontent-length: 256\r\n\r\n"
+    with running(model, tmp_path, "--memory", "3000", "--timeout", "5") as one:
+        slow = [socket.create_connection(("127.0.0.1", one.port), timeout=10) for _ in range(2)]
+        for each in slow:
+            each.sendall(head + bytes(10))
+        wanted = "serve_memory_bytes 2048"
+        assert eventually(lambda: wanted in one.ask("/metrics").body.decode())
+        refused = one.ask(body=bytes(256), kind=RAW)
+        assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+        assert one.ask(body=b"[" * 10_000, kind=JSON).status == 413
+        for each in slow:
+            each.sendall(bytes(246))
+            assert each.recv(64).startswith(b"HTTP/1.1 200")
+            each.close()
+        assert eventually(lambda: "serve_memory_bytes 0" in one.ask("/metrics").body.decode())
+        assert one.ask(body=bytes(256), kind=RAW).status == 200
+
+
+def test_connections_have_a_limit(model: Path, tmp_path: Path) -> None:
+    with running(model, tmp_path, "--connections", "4") as one:
+        idle = [socket.create_connection(("127.0.0.1", one.port), timeout=10) for _ in range(6)]
+        assert eventually(lambda: one.ask("/healthz").status == 503)
+        for each in idle:
+            each.close()
+        assert eventually(lambda: one.ask("/healthz").status == 200)
+
+
+def eventually(right: Callable[[], bool]) -> bool:
+    """Whether something is so before long."""
+    until = time.monotonic() + 20
+    while not right() and time.monotonic() < until:
+        time.sleep(0.05)
+    return right()
 
 
 def test_requests_that_take_too_long_are_given_up(model: Path, tmp_path: Path) -> None:

@@ -379,9 +379,9 @@ class Evaluator(Network):
             if tree.name.text not in ATTRIBUTES:
                 hint = about_attribute_of_tensor(tree.name.text, ATTRIBUTES, self.frame.module)
                 raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
-            return attribute(self.type_of(leaf), tree.name.text)
+            return attribute(self.types[leaf.node], tree.name.text)
 
-        return self.lift(tree.name.span, read, value)
+        return restrict(self.lift(tree.name.span, read, value), self.path)
 
     @abstractmethod
     def eval_call(self, tree: ast.Call) -> Value:

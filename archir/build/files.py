@@ -11,6 +11,7 @@ from pathlib import Path
 from archir.build.values import Block, Library
 from archir.cases import Value
 from archir.errors import ArchError, Diagnostic, Note, Span, fail, suggest
+from archir.files import reading
 from archir.syntax import ast
 from archir.syntax.parse import MOST_BYTES, parse
 
@@ -191,7 +192,7 @@ def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
     try:
         if path.is_dir():
             raise fail("A0801", f"{shown} is a folder")
-        with path.open("rb") as stream:
+        with reading(path) as stream:
             data = stream.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from archir.build.context import A_NODE, Context, Scope
 from archir.build.values import POISON, UNBOUND, Tensor, kind, not_applied
 from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
@@ -110,7 +108,10 @@ class Network(Context):
 
     def settled(self, value: Value, about: set[Choice], span: Span) -> Value:
         """A tensor that depends on choices, none of them in `about`, as one node; any other value as it is."""
-        if not varies(value) or not about.isdisjoint(support(value)):
+        if not varies(value):
+            return value
+        depends = support(value)
+        if len(depends) == 1 and depends[0] in about:
             return value
         if not all(type(leaf) is Tensor for leaf in leaves(value)):
             return value
@@ -121,14 +122,6 @@ class Network(Context):
             return infer_op(op, [self.types[operand] for operand in operands], True, choice)
         except RuleError as error:
             raise RuleError(f"`{choice.path}`: {error.message}", error.hint, error.code) from None
-
-    def type_of(self, value: Tensor) -> TensorType:
-        """The type of a tensor, as far as it can be under the condition at hand."""
-        found = self.types[value.node]
-        if self.path is True or not found.varied:
-            return found
-        dims = tuple(restrict(dim, self.path) for dim in found.dims)
-        return replace(found, dims=dims, kind=restrict(found.kind, self.path))
 
     def named(self, name: str, here: bool) -> str:
         """The scope of a new node: the scope at hand itself, or a component of it."""

@@ -22,7 +22,7 @@ from archir.build.locals import latency_file
 from archir.costs.symbolic import Rule
 from archir.costs.workloads import parts, steps, workloads
 from archir.errors import fail, listed
-from archir.files import write_atomic
+from archir.files import reading, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.types import TensorType
@@ -73,7 +73,7 @@ class LatencyTable(_Part):
         """The table of a file, which messages call `shown`. Raises ArchError (A1501) for what is none."""
         shown = shown or str(path)
         try:
-            with Path(path).open("rb") as stream:
+            with reading(Path(path)) as stream:
                 text = stream.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
             hint = f"make one: archir bench --table {shown} FILE"

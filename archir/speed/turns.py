@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Timer
 from typing import IO, Any
 
 from archir.errors import ArchError, fail
@@ -22,6 +23,8 @@ from archir.speed.figures import Latency, LeftOut, Speed, Subject
 TURNS = 8
 """Processes there are at once."""
 ROUNDS = 10
+PATIENCE = 600.0
+"""Seconds that one answer may take: loading, compiling and warming up are one. A model may have loops without end."""
 PAUSE = 0.02
 """Seconds between turns: threads that wait for work go on spinning for a while."""
 
@@ -122,11 +125,18 @@ class _Process:
     def _ask(self, what: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        late = Timer(PATIENCE, self._process.kill)
+        late.start()
+        begun = time.monotonic()
         try:
             print(json.dumps(what), file=self._process.stdin, flush=True)
             line = self._process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        finally:
+            late.cancel()
+        if not line and time.monotonic() - begun >= PATIENCE:
+            raise fail("A1508", f"its process did not answer for {PATIENCE:g} seconds, and was ended")
         if not line:
             raise fail("A1508", f"its process ended with {self._process.wait()}{self._last_words()}")
         found: dict[str, Any] = json.loads(line)

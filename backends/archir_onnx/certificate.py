@@ -19,8 +19,9 @@ from archir import __version__, certificates
 from archir.certificates import MOST_ELEMENTS, SEED, Verified
 from archir.errors import fail
 from archir_onnx import external
+from archir_onnx.limited import computed, require_bounded
 from archir_onnx.sessions import run, session
-from archir_onnx.verify import TOLERANCE, Report, check
+from archir_onnx.verify import TOLERANCE, Report
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -38,7 +39,7 @@ def certify(
     those of open axes, of which the batch is 1 unless it is among them.
     """
     model = external.read(path)
-    inputs = _probe(model, sizes)
+    inputs = probe(model, sizes)
     names = [output.name for output in model.graph.output]
     computed = (run(session(path), inputs) if reference is None else reference(inputs)).values()
     content = {
@@ -67,6 +68,8 @@ def certify(
 def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
     """Compare a model with its certificate, and compute again on each provider what the network computed.
 
+    A child process computes, within limits: who wrote the model is not known.
+
     Raises ArchError: A0917 (the certificate), A0918 (a file was changed), A0916 and A0915 (the model), A0914 (a
     provider), A0913 (it computes something else).
     """
@@ -74,21 +77,19 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     model = external.read(path)
     if others := {file.name for file in external.files(model, path)} - known["files"].keys():
         raise fail("A0918", f"{path} has data in {', '.join(sorted(others))}, of which the certificate knows nothing")
-    check(path)
+    require_bounded(model, path)
     sizes = known["computed"].get("sizes")
     if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
         raise fail("A0917", f"the certificate of {path} is one of something else")
-    if sum(prod(shape) for shape in _shapes(model, sizes).values()) > MOST_ELEMENTS:
+    elements = sum(prod(shape) for shape in _shapes(model, sizes).values())
+    if elements > MOST_ELEMENTS:
         raise fail("A0917", f"the certificate of {path} asks for inputs of more than {MOST_ELEMENTS:,} numbers")
-    inputs = _probe(model, sizes)
-    differences = {
-        provider: certificates.compare(path, provider, run(session(path, (provider,)), inputs), known)
-        for provider in providers
-    }
+    found = computed(path, providers, sizes, elements)
+    differences = {provider: certificates.compare(path, provider, found[provider], known) for provider in providers}
     return Verified(tuple(known["files"]), differences, known)
 
 
-def _probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+def probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     """The numbers that are computed with, by a seed: normal ones, pixels, zeros and ones of other integers."""
     rng = np.random.default_rng(SEED)
     found, shapes = {}, _shapes(model, sizes)

@@ -12,14 +12,17 @@ import onnx
 from onnx import helper
 
 from archir.errors import fail
+from archir.files import read_bytes
 
+MOST_BYTES = 1 << 31
+"""What protobuf can hold."""
 _KEYS = {"location", "offset", "length", "checksum"}
 
 
 def read(path: Path) -> onnx.ModelProto:
     """A model, without the data beside it. Raises ArchError (A0916) if it is none, or its data may not be read."""
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load_model_from_string(read_bytes(path, MOST_BYTES))
     except OSError as error:
         raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
     except Exception as error:  # protobuf's, which has no types to name it by

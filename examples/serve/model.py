@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ _DTYPES = {
 }  # fmt: skip
 
 
+_MOST_CERTIFICATE = 1 << 23
+
+
 class UnservableError(Exception):
     """A model that cannot be served, and why."""
 
@@ -34,9 +38,14 @@ class Slot:
     dtype: np.dtype[Any]
 
     @property
+    def size(self) -> int:
+        """The numbers of a sample."""
+        return math.prod(self.shape)
+
+    @property
     def nbytes(self) -> int:
-        """The size of a sample."""
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        """The bytes of a sample."""
+        return self.size * self.dtype.itemsize
 
     def described(self) -> dict[str, Any]:
         """As clients are told."""
@@ -111,6 +120,8 @@ def _certified(path: Path) -> None:
     if not certificate.exists():
         return
     try:
+        if not certificate.is_file() or certificate.stat().st_size > _MOST_CERTIFICATE:
+            raise ValueError("it is no file, or a large one")
         files = json.loads(certificate.read_text("utf-8"))["files"]
         changed = [name for name, facts in files.items() if _changed(path.parent / name, facts["sha256"])]
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

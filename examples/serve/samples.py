@@ -17,12 +17,35 @@ _IMAGES = {"image/png": "PNG", "image/jpeg": "JPEG"}
 _MODES = {1: "L", 3: "RGB"}
 _KINDS: dict[str, set[type]] = {"f": {float, int}, "i": {int}, "u": {int}, "b": {bool}}
 """What JSON has for a dtype's numbers."""
+_WRITTEN = 40
+"""Characters of a number in JSON, with blanks around it."""
+_PIXEL = 10
+"""Bytes of a pixel in a file: four channels of 16 bits that do not pack, and a little more."""
+_ROOM = 1 << 14
+"""What is in a body besides: names, headers, a colour profile."""
+_PARSED = 20
+"""Bytes that a byte of JSON takes at most as Python has it: `0,` is an object and a place in a list."""
 
 
 def accepted(inputs: Sequence[Slot]) -> list[str]:
     """The content types that a model's samples may come in."""
     raw = ["application/octet-stream"] if len(inputs) == 1 else []
     return ["application/json", *raw, *(_IMAGES if is_image(inputs) else [])]
+
+
+def most_bytes(kind: str, inputs: Sequence[Slot]) -> int:
+    """The largest body of a sample that comes in this content type."""
+    if kind == "application/json":
+        return _ROOM + sum(_WRITTEN * one.size + len(one.name) for one in inputs)
+    if kind in _IMAGES:
+        height, width, _ = inputs[0].shape
+        return _ROOM + _PIXEL * height * width
+    return sum(one.nbytes for one in inputs)
+
+
+def memory(kind: str, length: int, inputs: Sequence[Slot]) -> int:
+    """About what a body of so many bytes takes until it is answered: itself, what is parsed of it, and the sample."""
+    return length * (_PARSED if kind == "application/json" else 2) + 2 * sum(one.nbytes for one in inputs)
 
 
 def is_image(inputs: Sequence[Slot]) -> bool:

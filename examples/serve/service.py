@@ -7,8 +7,8 @@ import asyncio
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ import uvicorn
 from batching import Batcher, FullError
 from model import Arrays, Model, UnservableError
 from numpy.typing import NDArray
-from samples import decoded
+from samples import accepted, decoded, memory, most_bytes
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -42,7 +42,8 @@ class Settings:
     wait: float = 0.002
     queue: int = 256
     timeout: float = 10.0
-    most_bytes: int = 8 * 2**20
+    memory: int = 256 * 2**20
+    connections: int = 1024
 
 
 class Service:
@@ -54,6 +55,7 @@ class Service:
             model.run, size=settings.batch, wait=settings.wait, room=settings.queue
         )
         self._answers: Counter[int] = Counter()
+        self._held = 0
         self.draining = False
         """Whether this is about to stop."""
 
@@ -88,12 +90,13 @@ class Service:
         if request.headers.get("content-encoding", "identity") != "identity":
             raise HTTPException(415, "bodies are taken as they are, without a content encoding")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        sample = await run_in_threadpool(decoded, kind, await self._body(request), self._model.inputs)
-        try:
-            async with asyncio.timeout(self._settings.timeout):
-                outputs = await self._batcher.answer(sample)
-        except (FullError, TimeoutError):
-            raise HTTPException(503, "too many requests for now", {"retry-after": "1"}) from None
+        with self._room(kind, request) as most:
+            sample = await run_in_threadpool(decoded, kind, await self._body(request, most), self._model.inputs)
+            try:
+                async with asyncio.timeout(self._settings.timeout):
+                    outputs = await self._batcher.answer(sample)
+            except (FullError, TimeoutError):
+                raise _busy() from None
         if not all(np.isfinite(array).all() for array in outputs.values() if array.dtype.kind == "f"):
             raise HTTPException(422, "of this input, the model computes numbers that are not finite")
         answer: dict[str, Any] = {"outputs": {name: array.tolist() for name, array in outputs.items()}}
@@ -101,18 +104,34 @@ class Service:
             answer["classes"] = _classes(outputs[self._model.outputs[0].name], self._model.labels)
         return JSONResponse(answer)
 
-    async def _body(self, request: Request) -> bytes:
-        most = self._settings.most_bytes
-        too_large = HTTPException(413, f"a body has {most} bytes at most")
-        if int(request.headers.get("content-length", 0)) > most:
-            raise too_large
+    @contextmanager
+    def _room(self, kind: str, request: Request) -> Iterator[int]:
+        """Memory for a body and what becomes of it; the most bytes that it may have. What is refused holds none."""
+        if kind not in accepted(self._model.inputs):
+            decoded(kind, b"", self._model.inputs)  # says what is taken
+        most = most_bytes(kind, self._model.inputs)
+        length = int(request.headers.get("content-length", most))
+        if length > most:
+            raise _too_large(most)
+        needed = memory(kind, length, self._model.inputs)
+        if needed > self._settings.memory:
+            raise HTTPException(413, f"such a body may take {needed} bytes; all requests have {self._settings.memory}")
+        if self._held + needed > self._settings.memory:
+            raise _busy()
+        self._held += needed
+        try:
+            yield length
+        finally:
+            self._held -= needed
+
+    async def _body(self, request: Request, most: int) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self._settings.timeout):
                 async for part in request.stream():
                     body += part
                     if len(body) > most:
-                        raise too_large
+                        raise _too_large(most)
         except TimeoutError:
             raise HTTPException(408, "the body did not come in time") from None
         except ClientDisconnect:
@@ -138,7 +157,8 @@ class Service:
         lines = [f'serve_answers_total{{status="{status}"}} {n}' for status, n in sorted(self._answers.items())]
         batcher = self._batcher
         lines += [f"serve_batches_total {batcher.batches}", f"serve_samples_total {batcher.samples}"]
-        return PlainTextResponse("\n".join([*lines, f"serve_waiting {batcher.waiting}"]) + "\n")
+        lines += [f"serve_waiting {batcher.waiting}", f"serve_memory_bytes {self._held}"]
+        return PlainTextResponse("\n".join(lines) + "\n")
 
 
 class _Watched:
@@ -156,6 +176,14 @@ class _Watched:
             await send(message)
 
         await self._app(scope, receive, watched)
+
+
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"a body has {most} bytes at most, as a sample of the model may have")
+
+
+def _busy() -> HTTPException:
+    return HTTPException(503, "too many requests for now", {"retry-after": "1"})
 
 
 async def _refusal(_: Request, error: Exception) -> Response:
@@ -207,10 +235,11 @@ def main() -> None:
     parser.add_argument("--wait", type=float, default=usual.wait, help="seconds a batch gathers [%(default)s]")
     parser.add_argument("--queue", type=int, default=usual.queue, help="most requests that wait [%(default)s]")
     parser.add_argument("--timeout", type=float, default=usual.timeout, help="seconds for a request [%(default)s]")
-    parser.add_argument("--most-bytes", type=int, default=usual.most_bytes, help="of a body [%(default)s]")
+    parser.add_argument("--memory", type=int, default=usual.memory, help="bytes for all requests [%(default)s]")
+    parser.add_argument("--connections", type=int, default=usual.connections, help="at a time, at most [%(default)s]")
     parser.add_argument("--notice", type=float, default=2.0, help="seconds from SIGTERM to closing [%(default)s]")
     given = parser.parse_args()
-    settings = Settings(given.batch, given.wait, given.queue, given.timeout, given.most_bytes)
+    settings = Settings(given.batch, given.wait, given.queue, given.timeout, given.memory, given.connections)
     try:
         model = Model(given.model, given.threads)
         model.warm_up(settings.batch)
@@ -219,6 +248,7 @@ def main() -> None:
     service = Service(model, settings)
     config = uvicorn.Config(
         service.app(), host=given.host, port=given.port, ws="none", access_log=False,
+        limit_concurrency=settings.connections,
         timeout_graceful_shutdown=round(2 * given.timeout) + 1,
     )  # fmt: skip
     Server(config, service, given.notice).run()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from math import prod
 from typing import Literal
 
 import onnx
 
 from archir.errors import fail, suggest
+from archir.globs import matches
 
 Arithmetic = Literal["static", "dynamic"]
 
@@ -91,12 +91,12 @@ def suited(all_layers: Sequence[Layer]) -> Arithmetic:
 def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence[str]) -> dict[str, str]:
     """Layers that stay in float whatever it costs, and why. Raises ArchError (A2804) if a pattern names none."""
     for pattern in patterns:
-        if not any(fnmatchcase(one.name, pattern) for one in all_layers):
+        if not any(matches(pattern, one.name) for one in all_layers):
             hint = suggest(pattern, [one.name for one in all_layers])
             raise fail("A2804", f"no layer is called `{pattern}`", None, hint)
     found = {}
     for one in all_layers:
-        if any(fnmatchcase(one.name, pattern) for pattern in patterns):
+        if any(matches(pattern, one.name) for pattern in patterns):
             found[one.name] = "--keep"
         elif arithmetic == "dynamic" and one.operator in CONVOLUTIONS:
             found[one.name] = "a convolution, in dynamic mode"

@@ -23,7 +23,8 @@ from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
 from archir_onnx.int8.layers import Arithmetic
 from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
-from archir_onnx.sessions import session
+from archir_onnx.limited import computed, require_bounded
+from archir_onnx.sessions import CPU, session
 from archir_onnx.verify import Report, check
 
 Mode = Literal["auto", "static", "dynamic"]
@@ -97,10 +98,12 @@ def quantize(
     `max_loss` points of accuracy. Raises ArchError (A0914 to A0916 and A2801: the model; A2802: nothing to quantise;
     A2803: too much is lost; A2804: `keep`; A1108: other classes).
     """
-    size = sum(file.stat().st_size for file in external.files(external.read(path), path))
+    written = external.read(path)
+    size = sum(file.stat().st_size for file in external.files(written, path))
     if size > MOST_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
-    check(path)
+    require_bounded(written, path)
+    computed(path, (CPU,), {}, 0, run=False)
     model = onnx.load(path)
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < OLDEST:

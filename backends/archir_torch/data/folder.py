@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from archir.errors import fail
+from archir.files import read_bytes
 from archir_torch.data.encoded import Encoded
 from archir_torch.data.source import MOST, Part, Source, labelled, unreadable
 
+MOST_BYTES = 1 << 28
+"""Bytes of one image's file."""
 _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"}
 _TESTS = ("test", "val", "valid", "validation")
 
@@ -46,7 +49,7 @@ def _part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> P
 
     def fetch(row: int) -> tuple[str, bytes]:
         try:
-            return str(files[row]), files[row].read_bytes()
+            return str(files[row]), read_bytes(files[row], MOST_BYTES)
         except OSError as error:
             raise unreadable(files[row], error) from None
 

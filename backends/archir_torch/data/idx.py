@@ -10,6 +10,7 @@ import gzip
 import math
 import struct
 import zlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +19,8 @@ import torch
 from numpy.typing import NDArray
 
 from archir.errors import fail
-from archir_torch.data.source import LARGEST, PACKED, Part, Source, labelled, numbered, unreadable
+from archir.files import reading
+from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 _PARTS = ("train", "t10k")
 _PIECE = 1 << 20
@@ -60,12 +62,12 @@ def _array(path: Path, rank: int) -> NDArray[Any]:
     packed = path.suffix == ".gz"
     try:
         size = path.stat().st_size
-        with gzip.open(path) if packed else path.open("rb") as file:
+        with reading(path) as raw, gzip.open(raw) if packed else nullcontext(raw) as file:
             magic = _exactly(file, 4)
             if magic[:2] != b"\0\0" or magic[2] != 8 or magic[3] != rank:
                 raise ValueError(f"it begins with {magic.hex(' ')}, not with 00 00 08 0{rank}")
             shape = struct.unpack(f">{rank}I", _exactly(file, 4 * rank))
-            if math.prod(shape) > min(LARGEST, PACKED * size if packed else size):
+            if math.prod(shape) > min(LARGEST, max(SMALL, PACKED * size) if packed else size):
                 raise ValueError(f"it claims to hold {list(shape)} bytes, but is too small for them")
             content = _exactly(file, math.prod(shape))
             if file.read(1):

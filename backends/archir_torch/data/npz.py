@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
@@ -14,17 +15,21 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from archir.errors import fail
-from archir_torch.data.source import LARGEST, PACKED, Part, Source, labelled, numbered, unreadable
+from archir.files import reading
+from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
+MOST_ARRAYS = 1000
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)
 
 
 def read(path: Path) -> Source:
     """The parts of a file. Raises ArchError: A1101 (it cannot be read), A1102 (its arrays are of other forms)."""
     try:
-        _check(path)
-        with np.load(path, allow_pickle=False) as arrays:
-            named = {name: arrays[name] for name in arrays.files}
+        with reading(path) as stream:
+            _check(stream)
+            stream.seek(0)
+            with np.load(stream, allow_pickle=False) as arrays:
+                named = {name: arrays[name] for name in arrays.files}
     except _DAMAGED as error:
         raise unreadable(path, error) from None
     if {"x_train", "y_train", "x_test", "y_test"} <= named.keys():
@@ -37,20 +42,25 @@ def read(path: Path) -> Source:
     raise fail("A1102", f"{path} has the arrays {', '.join(named) or 'none'}", None, hint)
 
 
-def _check(path: Path) -> None:
+def _check(stream: BinaryIO) -> None:
     """Arrays are as large as their headers say, before room is made for them. Raises ValueError."""
-    with ZipFile(path) as archive:
+    left = max(SMALL, PACKED * stream.seek(0, os.SEEK_END))
+    with ZipFile(stream) as archive:
+        if len(archive.infolist()) > MOST_ARRAYS:
+            raise ValueError(f"it holds more than {MOST_ARRAYS} arrays")
         for member in archive.infolist():
             with archive.open(member) as file:
                 version = npy.read_magic(file)
                 header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, _, dtype = header(file)
                 claimed = file.tell() + math.prod(shape) * dtype.itemsize
-            room = min(LARGEST, PACKED * (member.compress_size + 64))
             if dtype.hasobject or any(size < 0 for size in shape):
                 raise ValueError(f"`{member.filename}` is no array of numbers")
-            if claimed != member.file_size or claimed > room:
+            if claimed != member.file_size or claimed > LARGEST:
                 raise ValueError(f"`{member.filename}` claims to hold {list(shape)} of {dtype}, but does not")
+            left -= claimed
+            if left < 0:
+                raise ValueError(f"its arrays are more than {PACKED} times as large as the file")
 
 
 def _part(path: Path, arrays: dict[str, NDArray[Any]], images: str, labels: str) -> Part:

@@ -18,8 +18,10 @@ MOST = 100_000
 """Classes that data may have."""
 LARGEST = 1 << 34
 """Bytes that one array of a file may have."""
-PACKED = 1100
-"""What a byte of a deflated file can stand for, at most (1,032), with room for headers."""
+PACKED = 20
+"""What a byte of a packed file may stand for where arrays are large: images pack to a fifth of their size."""
+SMALL = 1 << 26
+"""Bytes up to which all arrays of a file together may be packed as densely as they like."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, zeros
 
 from archir.errors import fail
-from archir.files import sha256, write_atomic
+from archir.files import read_bytes, sha256, write_atomic
+from archir.runs.manifest import MOST_BYTES
 from archir_torch.engine.distributed import broadcast, on_gpus, world
 from archir_torch.engine.loop import Figures, Keeper, Nowhere
 from archir_torch.engine.state import State
@@ -105,7 +106,7 @@ class ShardKeeper:
         if not path.exists():
             return None
         try:
-            record: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            record: dict[str, Any] = json.loads(read_bytes(path, MOST_BYTES))
             assert record.keys() >= {"shards", "sha256", "facts"}
         except (OSError, ValueError, AssertionError) as error:
             raise fail("A1105", f"the checkpoint {path} cannot be read: {error}") from None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from archir.cases import Choice
 from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.globs import matches
 from archir.passes.freeze import freeze
 from archir.search.architecture import Architecture
 from archir.search.partial import largest, smallest
@@ -59,8 +59,7 @@ def opened(space: Space, patterns: Sequence[str]) -> set[str]:
             named = {choice.path for choice in space.choices if pattern[1:] in choice.tags}
             known = sorted({f"@{tag}" for choice in space.choices for tag in choice.tags})
         else:
-            wanted = re.compile(".*".join(map(re.escape, pattern.split("*"))))
-            named = {choice.path for choice in space.choices if wanted.fullmatch(choice.path)}
+            named = {choice.path for choice in space.choices if matches(pattern, choice.path)}
             known = [choice.path for choice in space.choices]
         if not named and space.choices:
             hint = suggest(pattern, known) or f"there are {', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field
 
 from archir import toml
 from archir.errors import ArchError, Diagnostic, fail, suggest
+from archir.files import read_bytes
 from archir.settings import MOST, MOST_THREADS, Amount, Seed
 from archir.toml import Document
 from archir_torch.engine.settings import Augment, Many, Optimizer, Settings, Training, parsed
@@ -140,7 +141,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
     Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
     """
     try:
-        text = path.read_text("utf-8")
+        text = read_bytes(path, 4 * toml.MOST_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
         raise fail("A2201", f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
     return parse(text, str(path), overrides)

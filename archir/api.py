@@ -144,10 +144,13 @@ def _proved(
     for name in nets:
         try:
             made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
-            if any(constraint.cost is not None for constraint in made.constraints):
+            if made.constraints:
                 from archir.search.space import Space
 
-                Space(made).prove()
+                space = Space(made)
+                space.prove_some()
+                if space.bounded:
+                    space.prove()
             found.append(made)
         except ArchError as error:
             problems.update({(d.code, str(d.span), d.message): d for d in error.diagnostics})

@@ -349,6 +349,8 @@ def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
         return lift(lambda leaf: leaf, result, under=fine)
     found = smallest(left, lambda leaf: leaf is True)
     assert found is not None, "a rule failed at a combination that is reachable"
+    about = set(support(failing))
+    found = {choice: outcome for choice, outcome in found.items() if choice in about}
     leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
     raise CaseError(leaf.error, found)
 

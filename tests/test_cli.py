@@ -303,3 +303,53 @@ def test_what_the_system_refuses_is_a_diagnostic(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr("archir.api.graph", full)
     assert "error[A1206]: /somewhere/file: No space left" in run("compile", str(net), code=1).stderr
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, str]:
+    """A net, a space, two architectures of it and an ONNX model."""
+    (tmp_path / NET).write_text(TINY)
+    space = TINY.replace("relu |>", "choose op(relu, gelu) |>")
+    (tmp_path / "space.arch").write_text(space)
+    found = {name: str(tmp_path / name) for name in (NET, "space.arch", "a.json", "b.json", "net.onnx", "out")}
+    for seed, name in enumerate(("a.json", "b.json")):
+        run("sample", found["space.arch"], "--seed", str(seed), "-o", found[name])
+    run("compile", found[NET], "--to", "onnx", "-o", found["net.onnx"])
+    return found
+
+
+WITHOUT_EFFECT = [
+    ("show net.onnx --format html -o out", "pictures are of nets, not of ONNX models"),
+    ("show net.onnx --depth 2", "--depth is for nets"),
+    ("show net.onnx -p width=3", "-p is for nets"),
+    ("show net.arch --depth 2", "--depth is for pictures"),
+    ("show net.arch --verify", "--verify checks the graph after passes"),
+    ("show net.arch --json --format svg", "exclude each other"),
+    ("compile net.arch --init-seed 3", "--init-seed is for networks with weights"),
+    ("compile net.arch --weights a.json", "--weights is for networks with weights"),
+    ("cost net.arch --data digits", "--data is for proxies"),
+    ("cost space.arch --depth 2", "--depth is for parts"),
+    ("sample space.arch --batch 8", "--batch is for proxies"),
+    ("diff a.json b.json --limit 5", "--limit is for the space"),
+    ("bench net.onnx --arch a.json", "--arch is for nets"),
+    ("search a.toml --fall-back", "--fall-back goes with --resume"),
+    ("sample space.arch --seed -1", "not in the range"),
+    ("cost space.arch --seed 99999999999999999999999", "not in the range"),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), WITHOUT_EFFECT, ids=[line for line, _ in WITHOUT_EFFECT])
+def test_an_option_has_an_effect_or_is_refused(places: dict[str, str], line: str, said: str) -> None:
+    result = run(*(places.get(word, word) for word in line.split()), code=2)
+    assert said in " ".join(result.stderr.split())
+    assert not Path(places["out"]).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"), [([], "opset: "), (["--json"], '"opset"'), (["--format", "json"], '"opset"')]
+)
+def test_what_a_model_says_can_be_written(places: dict[str, str], options: list[str], wanted: str) -> None:
+    shown = run("show", places["net.onnx"], *options).stdout
+    assert wanted in shown
+    assert "wrote" in run("show", places["net.onnx"], *options, "-o", places["out"]).stdout
+    assert Path(places["out"]).read_text() == shown

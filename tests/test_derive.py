@@ -122,3 +122,42 @@ def test_nothing_is_left() -> None:
     space = archir.loads("net n() {\n    input x: f32[4]\n    output y = choose op { a: linear(x, 4), b: x }\n}")
     with pytest.raises(ArchError, match="A2101"):
         derive(space, {}, ["a", "b"])
+
+
+CHAIN = """
+net chain() {
+    input x: f32[4, 6, 6]
+    a = choose a(0, 1, 2, 3)
+    b = choose b(0, 1, 2, 3)
+    c = choose c(0, 1, 2, 3)
+    d = choose d(0, 1, 2, 3)
+    require a + b == 3
+    require b + c == 3
+    require c + d == 3
+    require d >= 2
+    output y = x |> conv(1 + a + b + c + d, kernel=1)
+}
+"""
+
+
+@pytest.mark.parametrize("first", "abcd")
+@pytest.mark.parametrize("wish", range(4))
+def test_constraints_are_kept_together(first: str, wish: int) -> None:
+    """Each of them alone leaves what all of them rule out: what is strongest is taken of what can be completed."""
+    space = archir.loads(CHAIN)
+    possible = {one[first] for one in space.enumerate()}
+    strengths = [0.1 + 0.1 * i for i in range(4)]
+    strengths[wish] = 0.9
+    derived = derive(space, {first: strengths})
+    assert derived in set(space.enumerate())
+    assert derived[first] == max((strengths[int(str(one))], one) for one in possible)[1]
+
+
+def test_what_is_excluded_is_avoided_by_what_leads_to_it() -> None:
+    space = archir.loads("""
+        net n() {
+            input x: f32[4, 6, 6]
+            output y = x |> choose way { deep: choose inner { none: zero, zeros: zero }, flat: relu }
+        }
+    """)
+    assert dict(derive(space, {"way": [0.9, 0.1]}, ["none", "zeros"])) == {"way": "flat"}

@@ -24,6 +24,7 @@ LAYERS = [
         "images",
         "types",
         "cases",
+        "draws",
         "explain",
         "settings",
         "toml",

@@ -26,7 +26,7 @@ def uneven_padding(subject: Subject) -> Iterator[Diagnostic]:
         node = subject.graph[number]
         if _may_be_askew(node.op) and str(node.span) not in found:
             (x,) = subject.operand_types(number)
-            if True in leaves(lifted(_askew, node.op, (x,), condition)):
+            if True in leaves(lifted(_askew, node.op, (x,), condition, subject.graph.given)):
                 found[str(node.span)] = node.span, node.op
     for span, op in found.values():
         text = f"`{op.name}` with an even kernel and `same` padding sees more on one side"

@@ -102,7 +102,8 @@ def _totals(subject: Subject) -> dict[Owner, _Total]:
         node, types = subject.graph[number], subject.operand_types(number)
         question = node.op, types, id(condition)
         if question not in known:
-            known[question] = list(_shares(subject, lifted(_costs, node.op, types, condition), condition))
+            costs = lifted(_costs, node.op, types, condition, subject.graph.given)
+            known[question] = list(_shares(subject, costs, condition))
         for share in known[question]:
             totals[share.owner].add(share.pairs, share.always, node.scope)
     return totals

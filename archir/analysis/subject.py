@@ -48,7 +48,7 @@ class Subject:
         """Whether a node has trained weights, for some combination of choices."""
         question = self.graph[number].op, self.operand_types(number)
         if question not in self._weighs:
-            trained = lifted(_trained, *question, self.needed[number])
+            trained = lifted(_trained, *question, self.needed[number], self.graph.given)
             self._weighs[question] = trained is not False
         return self._weighs[question]
 

@@ -24,7 +24,7 @@ from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.ir.values import MOST_NESTING
-from archir.passes.prune import prune
+from archir.passes.prune import prune, prune_excluded
 from archir.syntax import ast
 from archir.types import DTYPES
 from archir.work import WorkError, bounded
@@ -416,7 +416,7 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()
-    return context.graph
+    return prune_excluded(context.graph) if context.excused else context.graph
 
 
 def _pick(module: Module, net: str | None) -> ast.Definition:

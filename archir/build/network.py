@@ -25,6 +25,8 @@ class Network(Context):
         """Begin with no nodes."""
         self.types: dict[NodeId, TensorType] = {}
         self._selected: dict[Case, NodeId] = {}
+        self.excused = False
+        """Whether there are nodes that only what is required makes right."""
         self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
@@ -42,7 +44,13 @@ class Network(Context):
         """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
         question = (op, types, self.path)
         if question not in self._inferred:
-            self._inferred[question] = infer_op(op, types, self.path)
+            try:
+                self._inferred[question] = infer_op(op, types, self.path)
+            except RuleError:
+                if not self.given:
+                    raise
+                self.excused = True
+                self._inferred[question] = infer_op(op, types, self.path, None, self.given)
         return self._inferred[question]
 
     def too_many_nodes(self, span: Span) -> None:

@@ -9,7 +9,7 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.cli.options import json_option, net_options, picked, space_of
+from archir.cli.options import OF_NETS, SEED, json_option, net_options, picked, refuse, space_of
 from archir.cli.output import emit, say, table
 from archir.cli.progress import tracked
 from archir.cli.speed import show
@@ -53,7 +53,7 @@ _MODES = {
 @click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to run each.")
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file to write, too.")
 @click.option("--arch", type=click.Path(dir_okay=False, allow_dash=True), help="The architecture of a space.")
-@click.option("--seed", type=int, help="Sample the architecture with this seed; of --validate: all of them [0].")
+@click.option("--seed", type=SEED, help="Sample the architecture with this seed; of --validate: all of them [0].")
 @click.option(
     "--table",
     "output",
@@ -106,6 +106,8 @@ def bench_command(
     for file in (picture, output):
         if file is not None:
             require_writable(file)
+    if all(file.endswith(".onnx") for file in files):
+        refuse(OF_NETS | {"arch", "seed"}, "is for nets, not for ONNX models")
     if output is None and check is None:
         networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
         found = api.measure(networks, on=where, batches=batch, threads=threads, seconds=seconds, watch=tracked)

@@ -11,9 +11,9 @@ import click
 from archir import api, backends
 from archir.build.context import Limits
 from archir.cli import torch_files
-from archir.cli.options import arch_options, file_argument, net_options, picked
+from archir.cli.options import SEED, arch_options, file_argument, net_options, picked, refuse
 from archir.cli.output import big, say, write
-from archir.files import write_atomic
+from archir.files import sha256, write_atomic
 from archir.ir.serial import to_json
 from archir.passes import PASSES, run
 
@@ -33,7 +33,7 @@ _FORMS = {"torch": "python"}
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
 )
 @click.option("--weights", type=click.Path(dir_okay=False, path_type=Path), help="safetensors of the network.")
-@click.option("--init-seed", type=int, default=0, show_default=True, help="Seed of new weights, where none are given.")
+@click.option("--init-seed", type=SEED, default=0, show_default=True, help="Seed of new weights, where none are given.")
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block of the network, or this call of it.")
 @click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run: {', '.join(PASSES)}.")
 @arch_options
@@ -58,6 +58,7 @@ def compile_command(
     """
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
+        refuse({"weights", "init_seed", "emit"}, f"is for networks with weights, not for --to {target}")
         graph = (
             api.graph(file, root=root, limits=limits, parameters=parameters)
             if arch is None and seed is None and block is None
@@ -93,6 +94,7 @@ def compile_command(
     metadata = {"architecture": architecture.to_json(space.graph.parameters)}
     if target in torch_files.PACKAGES:
         report = torch_files.package(graph, output, module, target, metadata)
+        report = f"{report}\nsha256: {sha256(output)}; `archir verify {output}` looks at it again"
     else:
         report = api.export(graph, output, module, metadata=metadata, certified=True)
     say(f"wrote {output}: {report}")

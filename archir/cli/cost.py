@@ -12,6 +12,7 @@ from archir.build.context import Limits
 from archir.build.locals import latency_name
 from archir.cli import space_cost
 from archir.cli.options import (
+    SEED,
     arch_options,
     file_argument,
     json_option,
@@ -19,6 +20,7 @@ from archir.cli.options import (
     net_options,
     picked,
     proxy_options,
+    refuse,
     space_of,
     where_option,
 )
@@ -42,7 +44,9 @@ from archir.passes.cost import SUMMED, Cost, costs
     "--proxy", "proxies", metavar="NAME,...", callback=names,
     help="Scores of the untrained network, too: naswot, synflow, ...; `archir doctor` lists them.",
 )  # fmt: skip
-@click.option("--init-seed", type=int, default=0, show_default=True, help="Seed of weights and minibatch, for proxies.")
+@click.option(
+    "--init-seed", type=SEED, default=0, show_default=True, help="Seed of weights and minibatch, for proxies."
+)
 @proxy_options
 @click.option("-n", "count", type=click.IntRange(1), help="Costs of so many architectures, drawn by --seed.")
 @click.option("--distribution", metavar="COST", help="Quantiles and a histogram of a cost over the whole space.")
@@ -64,6 +68,10 @@ def cost_command(
     or such as 'latency("cpu.json")'. With --proxy, scores that need weights but no training, on a minibatch; more is
     better.
     """
+    if not proxies:
+        refuse({"data", "batch", "init_seed"}, "is for proxies: add --proxy NAME")
+    if by is None:
+        refuse({"depth"}, "is for parts of a net: add --by scope")
     if arch is None:
         of = space_of(file, parameters, root, limits, where)
         for name in map(latency_name, tables):

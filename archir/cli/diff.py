@@ -11,7 +11,7 @@ import click
 
 from archir import api
 from archir.build.context import Limits
-from archir.cli.options import given_parameters, json_option, net_options, space_of
+from archir.cli.options import OF_NETS, given_parameters, json_option, net_options, refuse, space_of
 from archir.cli.output import emit, say, table
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def _architectures(
     written = [api.architecture(path) for path in (one, other)]
     found = diff_architectures(*written)
     if file is None:
+        refuse(OF_NETS, "is for the space of two architectures: add --space FILE")
         return found, ""
     spaces = [space_of(file, {**given_parameters(each), **parameters}, root, limits) for each in written]
     made = [space.architecture(each.choices) for space, each in zip(spaces, written, strict=True)]

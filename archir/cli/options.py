@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from archir.build.context import Limits
 from archir.build.parameters import parse_parameter
 from archir.errors import ArchError, fail
 from archir.ir.graph import Graph
+from archir.settings import MOST_SEED
 from archir.work import bounded
 
 if TYPE_CHECKING:
@@ -23,7 +24,17 @@ Command = Callable[..., Any]
 
 file_argument = click.argument("file", metavar="FILE[:NET]")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random numbers.")
+SEED = click.IntRange(0, MOST_SEED)
+seed_option = click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random numbers.")
+
+
+def refuse(names: Collection[str], why: str) -> None:
+    """Raise UsageError if one of these options was given to the command that runs: it would have no effect."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and option.name in names:
+            raise click.UsageError(f"{option.opts[0]} {why}")
 
 
 def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -59,9 +70,14 @@ def net_options(command: Command) -> Command:
     )(command)  # fmt: skip
 
 
+OF_NETS = {"parameters", "root", "limits"}
+"""Options of commands that say how a net is elaborated."""
+OF_ARCHITECTURES = {"arch", "seed"}
+
+
 def arch_options(command: Command) -> Command:
     """--arch and --seed: which architecture of a space is meant."""
-    command = click.option("--seed", type=int, help="Sample the architecture with this seed.")(command)
+    command = click.option("--seed", type=SEED, help="Sample the architecture with this seed.")(command)
     return click.option(
         "--arch",
         "arch",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from archir import api
-from archir.cli.options import SOURCES, json_option
+from archir.cli.options import SEED, SOURCES, json_option
 from archir.cli.output import emit, say, table
 
 _WORST = 10
@@ -31,7 +31,7 @@ _WORST = 10
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
     help="Training images that give the ranges of activations.",
 )  # fmt: skip
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the calibration images.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the calibration images.")
 @json_option
 def quantize_command(
     model: Path, output: Path, data: str, mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],

@@ -51,9 +51,13 @@ def search_command(
     """
     if (recipe is None) == (resume is None):
         raise click.UsageError("name a recipe, or a run to --resume")
+    if fall_back and resume is None:
+        raise click.UsageError("--fall-back goes with --resume")
     if resume is not None and (settings or data or output):
         raise click.UsageError("a run goes on with the settings it began with: --set, --data and -o are for new ones")
-    overrides = _overrides(settings) | ({"data.source": repr(data)} if data is not None else {})
+    overrides = _overrides(settings) | (
+        {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
+    )
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
     summary = None if resume is None or fall_back else _stored(resume)

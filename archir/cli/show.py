@@ -10,8 +10,8 @@ import click
 
 from archir import api, backends
 from archir.build.context import Limits
-from archir.cli.options import arch_options, file_argument, net_options, picked
-from archir.cli.output import emit, say, write
+from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, net_options, picked, refuse
+from archir.cli.output import say, write
 from archir.costs.means import means
 from archir.files import write_atomic
 from archir.ir.serial import to_json
@@ -19,7 +19,7 @@ from archir.passes import PASSES, run
 from archir.pictures import FORMATS, picture
 from archir.pictures.heat import Heat
 from archir.search.space import Space
-from archir.visible import one_line
+from archir.visible import one_line, visible
 
 HEATED = ("svg", "html")
 
@@ -67,10 +67,25 @@ def show_command(
     archir show space.arch --format html --heat macs -o macs.html
     archir show net.onnx                                        where a model comes from
     """
-    if file.endswith(".onnx"):
-        _model(Path(file), as_json or format == "json")
-        return
+    if as_json and format not in ("text", "json"):
+        raise click.UsageError(f"--json and --format {format} exclude each other")
     format = "json" if as_json else format
+    if file.endswith(".onnx"):
+        if format in FORMATS:
+            hint = f"archir show NET.arch --format {format}"
+            raise click.UsageError(
+                f"pictures are of nets, not of ONNX models; of the net that this was made of: {hint}"
+            )
+        refuse(
+            OF_NETS | OF_ARCHITECTURES | {"passes", "verify", "depth", "block", "heat"},
+            "is for nets, not for ONNX models",
+        )
+        _shown(_model(Path(file), format == "json"), output, f"{file} as {format}")
+        return
+    if format not in FORMATS:
+        refuse({"depth"}, f"is for pictures: add --format {', '.join(FORMATS)}")
+    if not passes.strip():
+        refuse({"verify"}, "checks the graph after passes: add --pass")
     if block is not None and format not in FORMATS:
         raise click.UsageError(f"--block is for pictures: add --format {', '.join(FORMATS)}")
     if heat is not None and format not in HEATED:
@@ -88,22 +103,27 @@ def show_command(
         case _:
             of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
             text = picture(graph, format, depth, block, of)
+    _shown(text, output, f"net {graph.name} as {format}")
+
+
+def _shown(text: str, output: Path | None, what: str) -> None:
     if output is None:
         write(text)
     else:
         write_atomic(output, text.encode())
-        say(f"wrote {output}: net {graph.name} as {format}")
+        say(f"wrote {output}: {what}")
 
 
-def _model(path: Path, as_json: bool) -> None:
+def _model(path: Path, as_json: bool) -> str:
     """What a model says of itself: inputs, outputs, and the net, architecture and recipe it came of."""
     found: dict[str, Any] = backends.get("onnx").describe(path)
     if as_json:
-        emit(found)
-        return
+        return json.dumps(found, indent=2, default=str) + "\n"
+    lines = []
     for name, value in found.items():
         if name == "metadata":
             for key, text in ((one_line(key), text) for key, text in value.items()):
-                say(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
+                lines.append(f"{key}: {text.strip()}" if "\n" not in text.strip() else f"{key}:\n{text.rstrip()}")
         else:
-            say(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+            lines.append(f"{name}: {', '.join(map(str, value)) if isinstance(value, list) else value}")
+    return visible("\n".join(lines)) + "\n"

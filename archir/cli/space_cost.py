@@ -21,10 +21,12 @@ def extremes(space: Space, as_json: bool) -> None:
     """The least and the greatest of each cost over all architectures."""
     found = {name: [one.value for one in space.account.extremes(name)] for name in space.account.summed}
     if as_json:
-        emit({"net": space.name, "size": space.size, "extremes": found})
+        emit({"net": space.name, "size": space.size, "satisfying": space.satisfying, "extremes": found})
         return
     rows = [(name, *(f"{value:,}" for value in pair)) for name, pair in found.items()]
-    table(f"{space.name}: {big(space.size)} architectures", ["cost", "least", "greatest"], rows, right=(1, 2))
+    among = "" if space.satisfying == space.size else f" of {big(space.size)}"
+    counted = f"{big(space.satisfying)}{among} architectures"
+    table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
 
 
 def scopes(space: Space, depth: int, as_json: bool) -> None:

@@ -17,6 +17,7 @@ from archir.cli.options import (
     json_option,
     net_options,
     proxy_options,
+    refuse,
     seed_option,
     space_of,
     where_option,
@@ -140,6 +141,8 @@ def sample_command(
     for option, given in {"--best": best, "--at-least": at_least}.items():
         if given is not None and by is None:
             raise click.UsageError(f"{option} needs --by PROXY")
+    if by is None:
+        refuse({"data", "batch"}, "is for proxies: add --by PROXY")
     space = space_of(file, parameters, root, limits, where)
     rng = random.Random(seed)
     found = space.sample_unique(count, rng, policy) if unique else [space.sample(rng, policy) for _ in range(count)]

@@ -13,7 +13,7 @@ import click
 from archir import backends
 from archir.build.context import Limits
 from archir.cli import runs
-from archir.cli.options import SOURCES, arch_options, file_argument, net_options, picked
+from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, picked
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
 from archir.errors import ArchError
@@ -37,7 +37,7 @@ from archir.passes.cost import cost
 @click.option("--precision", type=click.Choice(["auto", "float32", "bf16"]), default="auto", show_default=True)
 @click.option("--augment/--no-augment", default=True, show_default=True, help="Shift images by up to an eighth.")
 @click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
-@click.option("--train-seed", type=int, default=0, show_default=True, help="Seed of weights, order and augmentation.")
+@click.option("--train-seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and augmentation.")
 @click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

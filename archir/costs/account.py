@@ -178,6 +178,15 @@ class Account:
             raise fail("A0510", "no architecture satisfies the constraints")
         return least, greatest
 
+    def limits(self, name: str) -> tuple[int, int]:
+        """Numbers that every architecture costs at least and at most: reached, if the cost adds up."""
+        if name != PEAK:
+            least, greatest = self.extremes(name)
+            return least.value, greatest.value
+        ends = [(int(factor.table.min()), int(factor.table.max())) for factor in self._peaks.factors]
+        ends.append((int(self._peaks.constant[0]),) * 2)
+        return max(least for least, _ in ends), max(greatest for _, greatest in ends)
+
     def marginals(self, name: str) -> Marginals:
         """The least and the greatest cost with each outcome of each choice."""
         return marginals(self.chain(name), 0)

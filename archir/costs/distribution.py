@@ -8,6 +8,7 @@ left out on the way.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -132,10 +133,11 @@ class Distribution:
         size = self._within(self.low - self.slack, self.high)
         found = []
         for fraction in fractions:
+            wanted = Fraction(str(fraction)) * size  # sizes may be beyond what floats hold
             low, high = self.low - self.slack, self.high
             while low < high:
                 middle = (low + high) // 2
-                if self._within(self.low - self.slack, middle) >= fraction * size:
+                if self._within(self.low - self.slack, middle) >= wanted:
                     high = middle
                 else:
                     low = middle + 1

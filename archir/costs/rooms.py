@@ -19,13 +19,21 @@ from numpy.typing import NDArray
 from archir.costs import bounds
 from archir.costs.chain import State
 from archir.costs.lattice import Lattice, Numbers
-from archir.costs.spread import BITS, Counts, carry, exact, limbs_for, widened
+from archir.costs.spread import Counts, carry, exact, floats, limbs_for, widened
 from archir.costs.strides import Stride, Strides
+from archir.draws import Distribution
 
 MOST_SORTED = 2**20
 """Rooms that are sorted; more are rounded until they can be marked."""
 DRAWN = 20_000
 """Architectures that are drawn at a time."""
+
+
+RARE = 44
+"""One in 2 to so many draws is for what is lighter than that."""
+
+Weights = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Mantissas and exponents of 2."""
 
 
 class Limit(NamedTuple):
@@ -142,10 +150,10 @@ class Rooms:
         return self._ways[0]
 
     @cached_property
-    def _ways(self) -> tuple[int, list[dict[State, NDArray[np.float64]]]]:
+    def _ways(self) -> tuple[int, list[dict[State, Weights]]]:
         """How many ways there are from the first room, exact; and how many from each, rounded to 53 bits."""
         ways: dict[State, Counts] = {state: np.ones((1, 1), np.int64) for state in self.places[-1]}
-        rounded = [_floats(ways)]
+        rounded = [{state: floats(found) for state, found in ways.items()}]
         paths = dict.fromkeys(ways, 1)
         for level, places, after in reversed(list(zip(self.levels, self.places[:-1], self.places[1:], strict=True))):
             paths = {
@@ -162,7 +170,7 @@ class Rooms:
                         some, index = _moved(rooms, move, after)
                         ways[state][some] += further[move.after][index] * move.stride.times
                 carry(ways[state])
-            rounded.append(_floats(ways))
+            rounded.append({state: floats(found) for state, found in ways.items()})
         return exact(ways[()][0]) if ways else 0, rounded[::-1]
 
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int16]:
@@ -182,13 +190,15 @@ class Rooms:
             for state, (rows, found) in groups.items():
                 moves = [move for move in level[state] if move.after in after]
                 rooms = places[state].lattice.rooms(places[state].numbers[found])
-                weights = np.zeros((len(moves), len(rows)))
+                mantissas = np.zeros((len(moves), len(rows)))
+                exponents = np.full((len(moves), len(rows)), np.iinfo(np.int32).min // 2)
                 indices = np.zeros((len(moves), len(rows)), np.int64)
-                for weight, index, move in zip(weights, indices, moves, strict=True):
-                    some, index[some] = _moved(rooms, move, after)
-                    weight[some] = ways[number + 1][move.after][index[some]] * move.stride.times
-                sums = np.cumsum(weights, axis=0)
-                drawn = (sums <= rng.random(len(rows)) * sums[-1]).sum(axis=0)
+                for i, move in enumerate(moves):
+                    some, indices[i, some] = _moved(rooms, move, after)
+                    mantissa, exponent = ways[number + 1][move.after]
+                    mantissas[i, some] = mantissa[indices[i, some]] * move.stride.times
+                    exponents[i, some] = exponent[indices[i, some]]
+                drawn = _drawn(mantissas, exponents, rng)
                 for i in np.unique(drawn):
                     (part,) = np.nonzero(drawn == i)
                     outcomes = moves[i].stride.outcomes
@@ -206,8 +216,27 @@ def _moved(rooms: Sequence[Numbers], move: Move, after: Mapping[State, Place]) -
     return after[move.after].find([room - cost for room, cost in zip(rooms, move.costs, strict=True)])
 
 
-def _floats(ways: Mapping[State, Counts]) -> dict[State, NDArray[np.float64]]:
-    return {state: found @ 2.0 ** (BITS * np.arange(found.shape[1])) for state, found in ways.items()}
+def _drawn(
+    mantissas: NDArray[np.float64], exponents: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:  # fmt: skip
+    """Of each column of weights [rows, n], a row in proportion. Rows that are so much lighter than others that a sum of
+    floats does not notice them are drawn as well, as often as they are likely."""
+    weights = np.ldexp(mantissas, exponents - exponents.max(axis=0))
+    sums = np.cumsum(weights, axis=0)
+    points = rng.random(weights.shape[1])
+    drawn: NDArray[np.int64] = (sums <= points * sums[-1]).sum(axis=0)
+    for column in np.flatnonzero(points < 2.0**-RARE):
+        lowest = int(exponents[mantissas[:, column] > 0, column].min())
+        exact = [
+            int(mantissa * 2**53) << int(exponent) - lowest if mantissa else 0
+            for mantissa, exponent in zip(mantissas[:, column], exponents[:, column], strict=True)
+        ]
+        share = sum(exact) >> RARE  # what points as low as this stand for
+        light = [weight if weight * len(exact) < share else 0 for weight in exact]
+        among = Distribution.of(*light, share - sum(light))
+        found = int(among.draws(1, rng)[0])
+        drawn[column] = found if found < len(exact) else drawn[column]
+    return drawn
 
 
 def _all(level: Mapping[State, Sequence[Move]]) -> Iterator[Move]:

@@ -113,6 +113,17 @@ def exact(limbs: Counts) -> int:
     return sum(int(limb) << BITS * i for i, limb in enumerate(limbs))
 
 
+def floats(counts: Counts) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Counts as mantissas, 0 or from 1/2 to 1, and exponents of 2: rounded to 53 bits, however large they are."""
+    limbs = counts.shape[1]
+    top = np.maximum(limbs - 1 - (counts[:, ::-1] != 0).argmax(axis=1), min(2, limbs - 1))
+    rows, leading = np.arange(len(counts)), np.zeros(len(counts))
+    for below in range(min(3, limbs)):
+        leading += counts[rows, top - below] * 2.0 ** (-BITS * below)
+    mantissas, exponents = np.frexp(leading)
+    return mantissas, exponents + BITS * top
+
+
 def limbs_for(size: int) -> int:
     """How many limbs hold numbers of up to `size`."""
     return 1 if size.bit_length() <= SINGLE else size.bit_length() // BITS + 1

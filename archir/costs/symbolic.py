@@ -79,7 +79,7 @@ class Symbolic:
                 operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
                 question = op, operands, needed
                 if question not in known:
-                    known[question] = if_else(needed, lifted(rule.of, op, operands, needed), 0)
+                    known[question] = if_else(needed, lifted(rule.of, op, operands, needed, self.graph.given), 0)
                 yield number, known[question]
 
     def _running(self) -> Iterator[NodeId]:
@@ -99,7 +99,7 @@ class Symbolic:
                 own = cost_of(op, operands, result)
                 return tuple([getattr(own, name) for name in SUMMED])
 
-            together = lifted(summed, op, (*operands, self.types[number]), needed)
+            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given)
             self._known[question] = tuple(
                 if_else(needed, lift(lambda leaf, i=i: leaf[i], together), 0) for i in range(len(SUMMED))
             )

@@ -93,7 +93,7 @@ def workloads(graph: Graph, types: Types | None = None) -> dict[str, Workload]:
         if isinstance(op, Input | Select):
             continue
         try:
-            lifted(meet, op, [types[operand] for operand in graph.operands(number)], needed)
+            lifted(meet, op, [types[operand] for operand in graph.operands(number)], needed, graph.given)
         except RuleError as error:
             raise fail(error.code, f"%{number} ({op.name}): {error.message}", graph[number].span, error.hint) from None
     return found

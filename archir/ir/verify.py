@@ -157,7 +157,8 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
             continue
         place = f"%{number} ({node.op.name})"
         try:
-            shapes = lifted(_shapes, node.op, [types[operand] for operand in graph.operands(number)], needed[number])
+            operands = [types[operand] for operand in graph.operands(number)]
+            shapes = lifted(_shapes, node.op, operands, needed[number], graph.given)
         except (RuleError, ArithmeticError, LookupError):
             yield _broken(f"{place}: has no weights for its operands", node.span)
             continue

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container
 
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
+from archir.ir.typing import infer
 
 
 def prune(graph: Graph) -> Graph:
@@ -14,7 +15,15 @@ def prune(graph: Graph) -> Graph:
 
     Inputs stay: what a network is called with does not depend on what it does with it.
     """
-    needed = needs(graph).keys() | set(graph.inputs.values())
+    return _keeping(graph, needs(graph).keys() | set(graph.inputs.values()))
+
+
+def prune_excluded(graph: Graph) -> Graph:
+    """Drop the nodes that outputs need only where the graph's constraints rule it out, and that are wrong there."""
+    return _keeping(graph, infer(graph).keys())
+
+
+def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:
     if len(needed) == len(graph):
         return graph
     copy = graph.empty()

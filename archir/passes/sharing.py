@@ -81,6 +81,7 @@ class Sharing:
         self.graph = graph
         self.types = infer(graph)
         self._needed = needs(graph)
+        self._given = graph.given
         self._streams: nx.utils.UnionFind[NodeId] = nx.utils.UnionFind()
         self._demands: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         self._cuts: list[tuple[NodeId, NodeId, int]] = []
@@ -110,7 +111,7 @@ class Sharing:
             reached = [operand for operand in operands if operand in self.types]
             self._streams.union(number, *reached)
             return
-        found = lifted(_ties, op, self._operands(number), self._needed[number])
+        found = lifted(_ties, op, self._operands(number), self._needed[number], self._given)
         forms = {tuple(_form(tie) for tie in leaf) for leaf in leaves(found)}
         if len(forms) > 1:
             return
@@ -131,7 +132,7 @@ class Sharing:
 
     def _weigh(self, number: NodeId) -> None:
         node, operands = self.graph[number], self.graph.operands(number)
-        known = lifted(_weights, node.op, self._operands(number), self._needed[number])
+        known = lifted(_weights, node.op, self._operands(number), self._needed[number], self._given)
         if known != ():
             first = operands[0] if operands else None
             self._nodes[number] = _Weighed(node.scope, known, number, first, self._needed[number])

@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import log, prod
+from functools import partial, reduce
+from math import inf, log, prod
+from operator import add
 
 import numpy as np
 
-from archir.cases import Choice, Value, at, fix, support
-from archir.errors import fail
+from archir.cases import Choice, Value, at, fix, if_else, lift, support
+from archir.errors import ArchError, fail
 from archir.ir.graph import Decision
 from archir.search.architecture import Architecture
 from archir.search.space import Space
@@ -26,6 +28,8 @@ Strengths = Mapping[str, Sequence[float]]
 
 DRAWS = 20_000
 """Architectures that are looked at where the strongest one breaks a bound on costs."""
+LEAST = 1e-30
+"""What strengths of 0 count as: not to be taken where anything else can be."""
 CLIMBS = 200
 """Steps from the best of them to better neighbours, at most."""
 
@@ -36,7 +40,10 @@ def derive(space: Space, strengths: Strengths, exclude: Collection[str] = ()) ->
     Where it breaks a bound on costs, it is the likeliest that was found among those that do not: the strengths of what
     is chosen, multiplied. Raises ArchError (A2101) if the constraints leave nothing to derive.
     """
-    found = _Derivation(space, strengths, frozenset(exclude)).result()
+    try:
+        found = _Derivation(space, strengths, frozenset(exclude)).result()
+    except ArchError:  # what was taken first left nothing of something else
+        found = _Derivation(space, strengths, frozenset(exclude)).best()
     architecture = space.decode(
         space.encode({c.path: c.label(found[c.path]) for c in space.choices if c.path in found})
     )
@@ -77,7 +84,8 @@ class _Derivation:
         return {d.choice.path: self.known[d.choice.path] for d in self.space.order if at(d.active, self.known) is True}
 
     def _best(self, choice: Choice) -> float:
-        return max((candidate.strength for candidate in self._candidates(choice)), default=0)
+        known = choice.path in self.strengths  # what nothing is known of can wait
+        return max((candidate.strength for candidate in self._candidates(choice)), default=0) if known else -1
 
     def strength(self, choice: Choice, alternative: int) -> float:
         """How strong an alternative is by itself; 0 for what is excluded."""
@@ -150,6 +158,48 @@ class _Derivation:
     def _possible(self, outcomes: Mapping[Choice, int]) -> bool:
         """Whether no constraint is broken by this alone."""
         return all(_under(condition, outcomes) is not False for condition in self.left)
+
+    # under constraints
+
+    def best(self) -> dict[str, int]:
+        """What gives up least: strengths that are taken, each by the greatest of its choice, have the largest product.
+
+        Exact, by elimination as of `archir.search.counting`, with the largest in the place of the sum. Without
+        constraints nothing is given up, and this is what `result` takes.
+        """
+        factors: list[Value] = [lift(lambda fine: 0.0 if fine else -inf, condition) for condition in self.left]
+        weighed: dict[str, Value] = {}
+        for decision in reversed(self.space.order):
+            choice = decision.choice
+            related = [factor for factor in factors if choice in support(factor)]
+            factors = [factor for factor in factors if not any(factor is one for one in related)]
+            others: Value = reduce(lambda one, other: lift(add, one, other), related, 0.0)
+            losses = self._losses(choice)
+            weights = [lift(partial(add, loss), fix(others, choice, i)) for i, loss in enumerate(losses)]
+            weighed[choice.path] = lift(lambda *parts: parts, *weights)
+            factors.append(if_else(decision.active, lift(lambda *parts: max(parts), *weights), fix(others, choice, 0)))
+        found: dict[str, int] = {}
+        for decision in self.space.order:
+            if at(decision.active, found) is True:
+                weights = at(weighed[decision.choice.path], found)
+                if max(weights) == -inf:
+                    raise self._nothing(decision.choice)
+                found[decision.choice.path] = weights.index(max(weights))
+        return found
+
+    def _losses(self, choice: Choice) -> list[float]:
+        """The logarithms of how strong outcomes are beside the strongest; minus infinity for what is excluded."""
+        if choice.take is None:
+            strengths = [self.strength(choice, i) for i in range(choice.outcomes)]
+        else:
+            each = [
+                max((c.strength for c in self._candidates_of(choice, i)), default=0.0)
+                for i in range(len(choice.alternatives))
+            ]
+            strengths = [prod(max(each[i], LEAST) for i in subset) for subset in choice.subsets]
+        out = [any(self._excluded(choice, i) for i in subset) for subset in choice.subsets]
+        most = max((s for s, gone in zip(strengths, out, strict=True) if not gone), default=1.0)
+        return [-inf if gone else log(max(s, LEAST) / max(most, LEAST)) for s, gone in zip(strengths, out, strict=True)]
 
     def _decide(self, outcomes: Mapping[Choice, int]) -> None:
         self.known |= {choice.path: outcome for choice, outcome in outcomes.items()}

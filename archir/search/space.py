@@ -19,18 +19,26 @@ from archir.build.locals import latency_file
 from archir.cases import Value, at, leaves, support, varies
 from archir.costs.account import Account
 from archir.costs.symbolic import Rule
+from archir.draws import Distribution
 from archir.errors import ArchError, fail
+from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.passes.canonical import Canonical
 from archir.passes.specialize import specialize
 from archir.search.architecture import Architecture, differences
-from archir.search.counting import Distribution, Program, choices_of, compile_program, drawing_order
+from archir.search.counting import Program, choices_of, compile_program, drawing_order
 
 Codes = NDArray[np.int16]
 Policy = Literal["architectures", "choices"]
 
 MOST_TRIES = 10_000
 """Draws that may be refused in a row, because they break cost bounds or were there before."""
+MOST_REFUSED = 1_000_000
+"""The same where many are drawn at once."""
+MOST_AT_ONCE = 8_192
+"""Architectures that are drawn at once where hardly any keeps the bounds on costs."""
+PATIENCE = 16
+"""Draws in a row of which none was of use, before more are made at once."""
 MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
 MOST_LISTED = 1_000_000
@@ -67,13 +75,29 @@ class Space:
     def _program(self) -> Program:
         program = compile_program(self.order, self._conditions("where", "require"))
         if program.size == 0:
-            spans = [c.span for c in self.graph.constraints if c.condition is not True]
-            raise fail("A0510", "no architecture satisfies the constraints", spans[-1] if spans else None)
+            self.prove_some()
         return program
+
+    def prove_some(self) -> None:
+        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices, naming the fewest of them
+        that contradict each other."""
+        constraints = [one for one in self.graph.constraints if one.cost is None and one.condition is not True]
+        if self._none(constraints):
+            raise ArchError(contradiction(constraints, self._none))
+
+    def _none(self, constraints: Sequence[Constraint]) -> bool:
+        """Whether no architecture satisfies these. Choices that they have nothing to do with are not counted."""
+        about = set(support(*(one.condition for one in constraints)))
+        needed: list[Decision] = []
+        for decision in reversed(self.order):
+            if decision.choice in about:
+                needed.append(decision)
+                about.update(support(decision.active))
+        return compile_program(needed[::-1], [one.condition for one in constraints]).size == 0
 
     @property
     def satisfying(self) -> int:
-        """How many architectures satisfy the `require`s on choices."""
+        """How many architectures satisfy the `require`s on choices. Raises ArchError (A0510) if none does."""
         return self._program.size
 
     @property
@@ -292,14 +316,23 @@ class Space:
             return self._draw_codes(n, rng, policy)
         drawing = self._drawing(policy)
         kept: list[Codes] = []
-        tries = 0
-        while (found := sum(map(len, kept))) < n:
-            codes = drawing(max(n - found, min(n, 256)), rng)
-            kept.append(codes[self._keeping(codes)])
-            tries += len(codes)
-            if tries > 100 * MOST_TRIES and not any(map(len, kept)):
-                raise fail("A1005", f"{tries} architectures in a row broke the bounds on costs", self._bounds[0].span)
-        return np.concatenate(kept)[:n]
+        found = refused = empty = 0
+        while found < n:
+            count = max(n - found, min(n, 256))
+            if empty > PATIENCE:  # so many at once cost hardly more than a few
+                count = max(count, MOST_AT_ONCE)
+            codes = drawing(count, rng)
+            fine = codes[self._keeping(codes)]
+            if len(fine):
+                kept.append(fine)
+                found, refused, empty = found + len(fine), 0, 0
+                continue
+            refused, empty = refused + count, empty + 1
+            if refused > MOST_REFUSED:
+                raise fail(
+                    "A1005", f"{refused:,} architectures in a row broke the bounds on costs", self._bounds[0].span
+                )
+        return np.concatenate([np.empty((0, len(self.order)), np.int16), *kept])[:n]
 
     def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
         """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
@@ -380,6 +413,8 @@ class Space:
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
         account = self.account  # reads the tables of bounds that depend on choices, too
+        for bound in self._bounds:
+            self._prove_alone(bound)
         for name, (low, high) in self.ranges.items():
             if not account.some(name, low, high):
                 bounds = [bound for bound in self._bounds if bound.cost == name]
@@ -392,6 +427,22 @@ class Space:
             bounds = [bound for bound in self._bounds if bound.cost in self.ranges]
             text = " and ".join(bound.text for bound in bounds)
             raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
+
+    def _prove_alone(self, bound: Constraint) -> None:
+        """Raise ArchError (A1603) for a bound that is no range, and that costs and limits are too far from."""
+        if self._ranged(bound) or bound.condition is not True:
+            return
+        name, unit = str(bound.cost), "" if latency_file(str(bound.cost)) is None else " ns"
+        try:
+            low, high = self.account.limits(name)
+        except ArchError as error:  # its choices are too entangled to know: draws will find out
+            if error.diagnostics[0].code in ("A1601", "A1602"):
+                return
+            raise
+        numbers = [int(leaf) for leaf in leaves(bound.limit)]
+        if not _POSSIBLE[bound.relation](low, high, min(numbers), max(numbers)):
+            between = f"{low:,}{unit}" if low == high else f"from {low:,} to {high:,}{unit}"
+            raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
 
     def count(self) -> tuple[int, int]:
         """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
@@ -501,6 +552,15 @@ _RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
     ">": lambda limit: (limit + 1, _FAR),
     "==": lambda limit: (limit, limit),
 }
+_POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
+    "<": lambda low, high, least, most: low < most,
+    "<=": lambda low, high, least, most: low <= most,
+    ">": lambda low, high, least, most: high > least,
+    ">=": lambda low, high, least, most: high >= least,
+    "==": lambda low, high, least, most: low <= most and high >= least,
+    "!=": lambda low, high, least, most: not low == high == least == most,
+}
+"""Whether a relation may hold between a number from `low` to `high` and one from `least` to `most`."""
 _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archir
+from archir.draws import Distribution
 from archir.errors import ArchError
-from archir.search.counting import Distribution
 from archir.search.multi import variation
 from archir.search.partial import complete, largest, smallest
 from archir.search.paths import fair, single

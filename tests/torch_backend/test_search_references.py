@@ -568,3 +568,20 @@ def test_a_search_without_architecture_parameters_is_refused(kind: str) -> None:
     alone = space("net n() { input x: f32[1, 6, 6]; output y = x |> conv(3) |> global_avg_pool |> linear(3) }")
     with pytest.raises(ArchError, match=r"A2215.*\n.*`train`"):
         strategy(kind, space=alone)
+
+
+def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
+    """The space asks for what is limited: giving it up again and again would not end."""
+    made = space(
+        "net n() { input x: f32[2, 4, 4]; x = x |> choose a { skip: identity, act: relu }; "
+        "x = x |> choose b { skip: identity, act: relu }; output y = x }"
+    )
+    forced = space(
+        'net n() { input x: f32[2, 4, 4]; a = choose a("skip", "act"); b = choose b("skip", "act"); '
+        'require a == "skip"; output y = x |> conv(1 if a == b else 2) }'
+    )
+    equal = {"a": [0.5, 0.5], "b": [0.6, 0.4]}
+    limit = SkipLimit(labels=("skip",), most=0)
+    assert dict(derived(made, equal, Derive(limit=limit))) == {"a": "act", "b": "act"}
+    with pytest.raises(ArchError, match=r"A2101.*no more than 0 of `skip` cannot be kept"):
+        derived(forced, equal, Derive(limit=limit))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from archir.errors import fail
 from archir.search.architecture import Architecture
 from archir.search.derive import derive
 from archir.search.space import Space
@@ -28,8 +29,12 @@ def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Arc
             for choice in space.choices
             if choice.path.split(".")[0] in cells and choice.path in strengths
             for label in settings.limit.labels
-            if architecture.get(choice.path) == label
+            if architecture.get(choice.path) == label and strengths[choice.path][choice.alternatives.index(label)]
         ]
+        if not limited:  # all of them were given up, and are derived all the same
+            names, where = ", ".join(f"`{one}`" for one in settings.limit.labels), ", ".join(sorted(cells))
+            hint = "constraints of the space ask for them: raise derive.limit.most"
+            raise fail("A2101", f"no more than {settings.limit.most} of {names} cannot be kept in {where}", None, hint)
         _, path, label = min(limited)
         choice = next(choice for choice in space.choices if choice.path == path)
         strengths[path][choice.alternatives.index(label)] = 0.0

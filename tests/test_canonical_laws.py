@@ -62,6 +62,11 @@ LAWS: dict[str, tuple[str, list[str], list[str]]] = {
         ["slice(%0, stop=4)", "slice(%0, start=4)", "relu(%1)", "relu(%2)", "concat(%3, %4)"],
         ["relu(%0)"],
     ),
+    "both halves of what was computed, beside another": (
+        X,
+        ["slice(%0, stop=4)", "slice(%0, start=4)", "relu(%1)", "relu(%2)", "exp(%0)", "concat(%3, %4, %5)"],
+        ["relu(%0)", "exp(%0)", "concat(%1, %2)"],
+    ),
     "scale and scale": (X, ["scale(%0, factor=0.1)", "scale(%1, factor=0.2)"], ["scale(%0, factor=0.02)"]),
     "shift and shift": (X, ["shift(%0, amount=1.0)", "shift(%1, amount=-3.0)"], ["shift(%0, amount=-2.0)"]),
     "scale of shift": (
@@ -163,10 +168,15 @@ APART: dict[str, tuple[str, list[str], list[str]]] = {
         ["relu(%0)", "slice(%0, stop=4)", "slice(%1, start=4)", "concat(%2, %3)"],
         ["identity(%0)"],
     ),
+    "a half and what was computed": (
+        X,
+        ["relu(%0)", "slice(%0, stop=4)", "concat(%1, %2)"],
+        ["relu(%0)", "slice(%0, stop=4)", "concat(%2, %1)"],
+    ),
     "halves along another axis": (
         '%0 = input "x" f32[4, 4]\n',
         ["slice(%0, stop=2)", "slice(%0, start=2)", "concat(%1, %2, axis=0)"],
-        ["reshape(%0, shape=(8, 2))"],
+        ["identity(%0)"],
     ),
     "concat along axes": (
         '%0 = input "x" f32[4, 4]\n',

@@ -125,6 +125,8 @@ def fit(
 class _Network:
     """A network that is trained; the measure is its accuracy on held-out images."""
 
+    steady = True
+
     def __init__(self, module: nn.Module, data: Data, settings: Settings, device: str) -> None:
         self._module, self._held_out, self._settings, self._device = module.to(device), data.held_out, settings, device
         rank, size = distributed.world()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,15 +20,19 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from archir.build.elaborate import elaborate
 from archir.costs import machine
+from archir.errors import ArchError, fail
 from archir.passes.relax import relax
 from archir.search.executors import device_of
 from archir.search.space import Space
+from archir_torch.data import Split, pixels
+from archir_torch.data.pixels import Chosen, Device, Normalised
 from archir_torch.depthwise import depthwise_conv
 from archir_torch.engine import distributed
-from archir_torch.engine.feed import Batch
+from archir_torch.engine.feed import Batch, Feed
+from archir_torch.engine.loop import run
 from archir_torch.engine.measured import Measured
 from archir_torch.engine.precision import chosen_precision, exact
-from archir_torch.engine.settings import Training
+from archir_torch.engine.settings import Augment, Training
 from archir_torch.lowerings.conv import conv
 from archir_torch.mixed import MixedNetwork, Shares, lower_mixed
 from archir_torch.search.alphas import Alphas, Drawn
@@ -35,7 +40,7 @@ from archir_torch.search.job import made
 from archir_torch.search.task import Task
 from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.strategies.trials import Trials
-from tests.torch_backend.searches import job, strategy, tiny
+from tests.torch_backend.searches import images, job, strategy, tiny
 
 DEPTHWISE = """
 net wide() {
@@ -286,3 +291,80 @@ def test_gpus_are_asked_of_the_driver_where_nothing_lists_them(tmp_path: Path, m
         assert machine._told() == []
     finally:
         machine._told.cache_clear()
+
+
+# images
+
+
+class Asked:
+    """Pixels that remember which rows they were asked for; one of them cannot be read."""
+
+    def __init__(self, images: Tensor, broken: int = -1) -> None:
+        self.images, self.broken, self.rows = images, broken, list[list[int]]()
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        self.rows.append(rows.tolist())
+        if self.broken in rows.tolist():
+            raise fail("A1104", "it is no image")
+        return self.images[rows]
+
+    def to(self, device: Device) -> Asked:
+        return self
+
+
+def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
+    plain, augment = images(20), Augment(shift=1, mixup=0.3)
+    asked = Asked(plain.images)
+    ahead = Feed(Split(asked, plain.labels), 6, seed=1, augment=augment)
+    wanted = Feed(plain, 6, seed=1, augment=augment)
+    for index in (0, 1, 2, 3, 4, 9, 2, 3):
+        one, other = ahead.batch(index), wanted.batch(index)
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.labels, other.labels)
+    assert ahead._next is not None
+    ahead._next[1].result()
+    made = asked.rows
+    assert len(made) == 8 + 3  # nothing twice, but for what was made ahead of a jump, and of the end
+
+
+def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
+    plain = images(20)
+    asked = Asked(plain.images)
+    feed = Feed(Split(asked, plain.labels), 6, seed=1)
+    feed.batch(0)
+    feed._next[1].result()  # type: ignore[index]
+    asked.broken = Feed(Split(Asked(plain.images), plain.labels), 6, seed=1)._rows(0)[13].item()  # type: ignore[assignment]
+    feed.batch(1)
+    with pytest.raises(ArchError, match="A1104"):
+        feed.batch(2)
+
+
+def test_halves_of_images_are_on_a_device_once() -> None:
+    raw = torch.zeros(20, 1, 6, 6, dtype=torch.uint8)
+    whole = Normalised(raw, (1, 6, 6), torch.zeros(1, 1, 1, 1), torch.ones(1, 1, 1, 1))
+    halves = [Chosen(whole, torch.arange(10)), Chosen(whole, torch.arange(10, 20))]
+    with gpus():
+        first, second = (half.to("cuda") for half in halves)
+        assert first.pixels is second.pixels
+        assert first.pixels.raw.device.type == "cuda"  # type: ignore[attr-defined]
+        del first, second
+        gc.collect()
+    assert not pixels._MOVED[whole]
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("train", True), ("darts", True), ("spos", False)])
+def test_kernels_are_timed_where_all_steps_have_the_same_shapes(
+    kind: str, wanted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = Space(elaborate(DEPTHWISE, "wide.arch"))
+    one = job(kind, space=space, epochs=1)
+    trainee = made(replace(one, architecture=dict(space.sample(0))) if kind == "train" else one)
+    seen: list[bool] = []
+    monkeypatch.setattr(trainee, "step", lambda index: seen.append(torch.backends.cudnn.benchmark) or {"loss": 0.0})
+    monkeypatch.setattr(trainee, "evaluate", lambda epoch: {})
+    run(trainee, epochs=1, steps=1)
+    assert seen == [wanted]
+    assert not torch.backends.cudnn.benchmark

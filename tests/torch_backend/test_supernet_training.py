@@ -208,7 +208,7 @@ def test_a_found_architecture_keeps_its_weights() -> None:
     wanted = model.weights(outcome.supernet.own(model, architecture))
     for name, tensor in found.weights.items():
         assert torch.equal(tensor, wanted[name]) is ("running" not in name), name
-    assert 0 < float(rows[-1]["validation_accuracy"]) <= 1
+    assert 0 < float(rows[-1]["accuracy"]) <= 1
     with pytest.raises(ArchError, match="A2210"):
         made(given)
 

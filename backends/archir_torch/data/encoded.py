@@ -49,6 +49,8 @@ class Encoded:
         with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
             warnings.simplefilter("ignore")  # of oddities: what cannot be decoded raises
             list(threads.map(put, files))
+        if torch.device(self.device).type == "cuda":
+            return images.pin_memory().to(self.device, non_blocking=True)
         return images.to(self.device)
 
     def to(self, device: Device) -> Encoded:

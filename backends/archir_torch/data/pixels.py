@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import torch
 import torch.nn.functional as F
@@ -68,8 +69,17 @@ class Normalised:
         return (fitted(self.raw[rows], self.size) - self.mean) / self.std
 
     def to(self, device: Device) -> Normalised:
-        """The raw pixels, mean and deviation on a device."""
-        return replace(self, raw=self.raw.to(device), mean=self.mean.to(device), std=self.std.to(device))
+        """The raw pixels, mean and deviation on a device: there once, however many ask for them."""
+        kept = _MOVED.setdefault(self, WeakValueDictionary())
+        made = kept.get(str(device))
+        if made is None:
+            made = replace(self, raw=self.raw.to(device), mean=self.mean.to(device), std=self.std.to(device))
+            kept[str(device)] = made
+        return made
+
+
+_MOVED: WeakKeyDictionary[Normalised, WeakValueDictionary[str, Normalised]] = WeakKeyDictionary()
+"""Pixels on devices, by those that they were made of, while somebody has them."""
 
 
 def chosen(pixels: Pixels, rows: Tensor) -> Pixels:

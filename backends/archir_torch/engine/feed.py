@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -48,7 +49,8 @@ class Feed:
 
     `batch(index)` is a function of the seed and the index. Several processes (`world`) have batches of `batch` images
     each, and together see what one process with a batch `world` times as large would see. An image that would be alone
-    in the last batch waits for another epoch. `classes` is the width of mixed targets, by default that of the labels.
+    in the last batch waits for another epoch. Of images that are made when they are asked for, the next batch is made
+    while this one is at work. `classes` is the width of mixed targets, by default that of the labels.
     Raises ArchError (A1701) if there are fewer images than processes.
     """
 
@@ -76,9 +78,22 @@ class Feed:
         partial = not full or (rest >= max(2, world) and not drop_last)
         self.steps = full + int(partial)
         self._order = (-1, torch.empty(0))
+        self._ahead = None if isinstance(split.pixels, Tensor) else ThreadPoolExecutor(1, "feed")
+        self._next: tuple[int, Future[Batch]] | None = None
 
     def batch(self, index: int) -> Batch:
         """The batch of a step, counted from the first epoch on."""
+        if self._ahead is None:
+            return self._made(index)
+        before, self._next = self._next, None
+        if before is not None and before[0] == index:
+            made = before[1].result()
+        else:
+            made = self._ahead.submit(self._made, index).result()
+        self._next = index + 1, self._ahead.submit(self._made, index + 1)
+        return made
+
+    def _made(self, index: int) -> Batch:
         epoch, step = divmod(index, self.steps)
         rows = self._rows(epoch)[step * self._whole : (step + 1) * self._whole]
         drawn = draws(len(rows), self._seed, index).to(rows.device, non_blocking=True)

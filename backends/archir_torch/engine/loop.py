@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
 from typing import Protocol
 
@@ -28,7 +29,8 @@ DIVERGED = 1e3
 class Trainee(Protocol):
     """What is trained. Everything it does is a function of the step's index, its state and the global generators.
 
-    In a step, these are others in every process: what all processes must draw alike is not drawn from them.
+    In a step, these are others in every process: what all processes must draw alike is not drawn from them. If there is
+    an attribute `steady`, and it is true, steps run operations of the same shapes.
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
@@ -124,6 +126,17 @@ def run(
     return _Loop(trainee, epochs, steps, keeper or Nowhere(), watch or Silent(), seed, every, phase).run()
 
 
+@contextmanager
+def _tried(trainee: Trainee) -> Iterator[None]:
+    """Inside, cuDNN times its convolutions for each shape that it meets, where these are the same in every step."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before or bool(getattr(trainee, "steady", False))
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
 class _Loop:
     def __init__(
         self, trainee: Trainee, epochs: int, steps: int, keeper: Keeper, watch: Watch, seed: int,
@@ -148,7 +161,7 @@ class _Loop:
         self._restore()
         self.watch.start(self.phase, self.epochs, self.steps, self.index)
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-        with torch.random.fork_rng(devices), interruptions() as interrupted:
+        with torch.random.fork_rng(devices), interruptions() as interrupted, _tried(self.trainee):
             while len(self.rows) < self.epochs and self.finished is None:
                 self._epoch(len(self.rows), interrupted)
         return self.rows

@@ -93,6 +93,7 @@ class Relaxed:
     """A trainee: in each step architecture parameters, then weights, each with batches of a half of the images."""
 
     sampling: Sampling = "softmax"
+    steady = True
 
     def __init__(self, job: Job, options: Options) -> None:
         self.job, self.options = job, options

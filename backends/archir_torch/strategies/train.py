@@ -36,6 +36,8 @@ class TrainOptions(Settings):
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
+    steady = True
+
     def __init__(self, job: Job, options: TrainOptions) -> None:
         self.job, self.options = job, options
         phase, training = job.phase, job.phase.training

@@ -82,7 +82,8 @@ class TensorType:
 
 def is_map(x: TensorType) -> tuple[int, int, int]:
     """The dimensions (C, H, W) of a map; RuleError for anything else."""
-    require(x.rank == 3, f"expected a map [C, H, W], got {x}", code="A0402")
+    hint = "there is no axis for the batch" if x.rank == 4 else None
+    require(x.rank == 3, f"expected a map [C, H, W], got {x}", hint, "A0402")
     channels, height, width = x.shape
     return channels, height, width
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from archir.analysis.dead import unread_results, unused_definitions
 from archir.analysis.requirements import idle_requirements
-from archir.analysis.shapes import uneven_padding, unlike_shapes
+from archir.analysis.shapes import channels_last, uneven_padding, unlike_shapes
 from archir.analysis.siblings import collapse, equivalent
 from archir.analysis.spread import spread
 from archir.analysis.statistics import shared_statistics
@@ -26,6 +26,7 @@ RULES: list[Callable[[Subject], Iterator[Diagnostic]]] = [
     idle_requirements,
     uneven_padding,
     unlike_shapes,
+    channels_last,
 ]
 """Rules that look at a net's graph."""
 FILE_RULES: list[Callable[[Module], Iterator[Diagnostic]]] = [

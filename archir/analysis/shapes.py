@@ -10,7 +10,7 @@ from archir.cases import Choice, leaves
 from archir.errors import Diagnostic, Span
 from archir.ir.graph import NodeId
 from archir.ir.op import Op
-from archir.ir.structure import Select
+from archir.ir.structure import Input, Select
 from archir.ir.typing import lifted
 from archir.ops.conv import pads_of, window
 from archir.types import TensorType
@@ -46,6 +46,17 @@ def _askew(op: Op, x: TensorType) -> bool:
     size = x.shape[-1] if x.rank == 3 else x.shape[0]
     seen = window(size, (before, after), kernel, stride, dilation, "width") - 1
     return kernel % 2 == 0 and before != seen * stride + dilation * (kernel - 1) + 1 - before - size
+
+
+def channels_last(subject: Subject) -> Iterator[Diagnostic]:
+    """A1414: an input that looks like an image whose channels are its last axis."""
+    for number in subject.graph:
+        node = subject.graph[number]
+        match node.op:
+            case Input(label=label, dims=(int(height), int(width), 1 | 3 | 4 as last)) if height == width > 4:
+                text = f"the input `{label}` has {height} channels, and is {width} x {last} pixels: a map is [C, H, W]"
+                hint = f"did you mean `[{last}, {height}, {width}]`?"
+                yield Diagnostic("A1414", text, node.span, hint, (), "warning")
 
 
 def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:

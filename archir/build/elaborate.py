@@ -410,9 +410,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
     if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
-        context.error("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
+        context.complain("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
-        context.error(
+        context.complain(
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()

@@ -16,6 +16,7 @@ from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
 from archir.symbols import AskError, Symbol, is_long, value_of
 from archir.types import TensorType
+from archir.work import spend
 
 Types = Mapping[NodeId, TensorType]
 
@@ -55,6 +56,7 @@ def lifted(
         return lift(lambda: rule(op, *types), under=under, given=given)
 
     def plain(*values: Value) -> Value:
+        spend(5 * (1 + len(types)))
         concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
         known = list(parts)
         for i, value in zip(varied, values[len(attributes) :], strict=True):

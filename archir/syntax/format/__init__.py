@@ -12,6 +12,7 @@ from archir.syntax.format.layout import file
 from archir.syntax.format.printer import render
 from archir.syntax.format.words import words
 from archir.syntax.parse import parse, tokens
+from archir.work import MOST_WORK, bounded
 
 __all__ = ["canonical"]
 
@@ -21,9 +22,10 @@ def canonical(text: str, name: str = "<input>") -> str:
 
     Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out.
     """
-    parse(text, name)
-    text = text.removeprefix("\ufeff")
-    found = tokens(text)
+    with bounded(2 * MOST_WORK):  # of reading it twice
+        parse(text, name)
+        text = text.removeprefix("\ufeff")
+        found = tokens(text)
     last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
     lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")
     return lines + "\n" if lines else ""

@@ -1,0 +1,201 @@
+"""Programs that are nearly right: examples and other programs with their words and brackets moved about.
+
+python -m tests.language.fuzz FIRST LAST runs the seeds from FIRST up to LAST and prints those that fail. Every seed
+stands for one program, so that seeds can be shared out to processes, and gone on with.
+"""
+
+from __future__ import annotations
+
+import random
+import resource
+import sys
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+
+from lark import Token
+
+import archir.ops  # noqa: F401  (declares the operations)
+from archir import api
+from archir.build.context import Limits
+from archir.build.elaborate import elaborate, survey
+from archir.costs.bounds import Extreme
+from archir.errors import ArchError
+from archir.ir.op import OPS
+from archir.search.space import Space
+from archir.syntax.format import canonical
+from archir.syntax.parse import tokens
+from archir.work import bounded
+from tests.conftest import EXAMPLES, ROOT
+from tests.language.bombs import BOMBS
+
+LIMITS = Limits(nodes=2_000, work=100_000)
+MOST_SECONDS, MOST_MEBIBYTES = 5.0, 1024
+NUMBERS = [
+    "0", "1", "2", "-1", "3", "7", "8", "1/2", "0.5", "1e300", "1e-300", "10 ** 400", "2 ** 63", "2 ** 62",
+    "-(2 ** 64)", "1/10 ** 400", "1K", "5ms", "100_000", "99999999999999999999", "[1, 2]", "0..3", "0..10 ** 12",
+    "none", "true", '"a"',
+]  # fmt: skip
+WORDS = [
+    "+", "-", "*", "/", "//", "%", "**", "==", "<", "in", "not", "and", "or", "if", "else", "for", "choose", "match",
+    "own", "of", "where", "require", "repeat", "return", "..", "|>", "=", ",", ":", ".", "=>", "|", "\n", "len", "sum",
+    "sorted", "zip", "str", "list", "round_to", "log2", "sqrt", "min", "enumerate", "params", "macs", "peak_bytes",
+    "x", "image",
+]  # fmt: skip
+NOISE = [
+    "\r\n",
+    "\r",
+    "\t",
+    "\f",
+    "\0",
+    "\ufeff",
+    "\u00e9",
+    "\U0001f600",
+    "# } |>\r\n",
+    "#\n",
+    '"',
+    "\u2028",
+    "\x1b[31m",
+]
+PAIRS = {"(": ")", "[": "]", "{": "}"}
+
+
+@cache
+def originals() -> list[tuple[str, Path | None]]:
+    """Programs to begin with, and the folders they import from; bombs are met as seldom as any one example."""
+    files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "std").glob("*.arch"))
+    wrong = sorted((ROOT / "tests" / "language").glob("*/*.arch"))
+    small = [(text, None) for text in BOMBS.values() if len(text) < 2_000]
+    return [(f.read_text("utf-8", "replace"), f.parent) for f in files + wrong] + small
+
+
+@cache
+def words(text: str) -> list[str]:
+    """The words of a program, line breaks among them; a text that does not parse is cut at blanks."""
+    try:
+        found: list[Token] = tokens(text)
+    except Exception:  # no program yet, but something to mutate
+        return text.split(" ")
+    return ["\n" if token.type == "_NL" else str(token) for token in found]
+
+
+def program(seed: int) -> tuple[str, Path | None]:
+    """The program of a seed, and its folder."""
+    rng = random.Random(seed)
+    text, folder = rng.choice(originals())
+    found = list(words(text))
+    for _ in range(rng.choice((1, 1, 2, 3, 5))):
+        _mutate(found, rng)
+    text = " ".join(found)
+    if rng.random() < 0.1:
+        text = text.replace("\n", rng.choice(("\r\n", "\n\r\n", " # c }\r\n")))
+    if rng.random() < 0.1:
+        place = rng.randrange(len(text) + 1)
+        text = text[:place] + rng.choice(NOISE) + text[place:]
+    return text, folder
+
+
+def _mutate(found: list[str], rng: random.Random) -> None:
+    if not found:
+        return
+    i, j = rng.randrange(len(found)), rng.randrange(len(found))
+    a, b = _subtree(found, i), _subtree(found, j)
+    match rng.randrange(9):
+        case 0:
+            del found[a]
+        case 1:
+            found[i:i] = found[b]
+        case 2:
+            found[a] = found[b]
+        case 3:
+            found[i], found[j] = found[j], found[i]
+        case 4 | 5:
+            places = [k for k, word in enumerate(found) if word[:1].isdigit()] or [i]
+            found[rng.choice(places)] = f"({rng.choice(NUMBERS)})"
+        case 6:
+            names = [k for k, word in enumerate(found) if word.isidentifier()] or [i]
+            found[rng.choice(names)] = found[rng.choice(names)]
+        case 7:
+            names = [k for k, word in enumerate(found) if word in OPS] or [i]
+            found[rng.choice(names)] = rng.choice(sorted(OPS))
+        case _:
+            found[i] = rng.choice(WORDS + NUMBERS)
+
+
+def _subtree(found: list[str], start: int) -> slice:
+    """A word, or a bracket with what is inside."""
+    closing = PAIRS.get(found[start])
+    depth = 0
+    for end in range(start, len(found)):
+        depth += (found[end] == found[start]) - (found[end] == closing)
+        if closing is None or depth == 0:
+            return slice(start, end + 1)
+    return slice(start, start + 1)
+
+
+def survives(text: str, folder: Path | None) -> str:
+    """Read, prove, count, draw, cost, show and lay out a program; how far it came."""
+    try:
+        with bounded(LIMITS.work):
+            nets, said = survey(text, "fuzz.arch", folder=folder)
+            str(said)
+            laid_out = canonical(text)
+            assert canonical(laid_out) == laid_out, "a layout has another layout"
+    except ArchError as error:
+        str(error)
+        return "refused"
+    stage = "library"
+    for net in nets[:2]:
+        with bounded(LIMITS.work):
+            try:
+                graph = elaborate(text, "fuzz.arch", folder=folder, net=net, limits=LIMITS)
+                stage = "net"
+                api.print_graph(graph)
+                space = Space(graph)
+                found = space.sample(random.Random(0))
+                assert found.to_json(graph.parameters)
+                api.cost(space.specialize(found))
+                for name in space.account.summed:
+                    bound: tuple[Extreme, ...] = tuple(space.account.extremes(name))
+                    str([one.value for one in bound])
+                stage = "space"
+            except ArchError as error:
+                str(error)
+    return stage
+
+
+def failure(seed: int) -> str | None:
+    """What is wrong with how the program of a seed is taken."""
+    text, folder = program(seed)
+    begin = time.process_time()
+    try:
+        survives(text, folder)
+    except Exception:
+        return traceback.format_exc(limit=-6)
+    seconds = time.process_time() - begin
+    return f"{seconds:.1f} s of processor time" if seconds > MOST_SECONDS else None
+
+
+def main(first: int, last: int) -> int:
+    """Run seeds; how many fail."""
+    failures = 0
+    for seed in range(first, last):
+        before = _mebibytes()
+        wrong = failure(seed)
+        if wrong is None and _mebibytes() - before > MOST_MEBIBYTES:
+            wrong = f"{_mebibytes() - before} MiB"
+        if wrong is not None:
+            failures += 1
+            print(f"seed {seed}: {wrong}", flush=True)
+        if seed % 1000 == 999:
+            print(f"# {seed + 1}: {failures} failures, {_mebibytes()} MiB", file=sys.stderr, flush=True)
+    return failures
+
+
+def _mebibytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+if __name__ == "__main__":
+    sys.exit(min(1, main(int(sys.argv[1]), int(sys.argv[2]))))

@@ -1,0 +1,149 @@
+"""Whatever a program asks for is done, or refused, within its budget of work, in every command."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from archir import api
+from archir.build.elaborate import elaborate, survey
+from archir.errors import ArchError
+from archir.ir.graph import Graph
+from archir.pictures import picture
+from archir.search.space import Space
+from archir.syntax.format import canonical
+from archir.work import WorkError, bounded, current, spend
+from tests.conftest import EXAMPLES, ROOT
+from tests.language.bombs import BOMBS
+
+SMALL = 60_000
+"""Of the usual budget, a thirtieth: the suite runs every bomb, and none gets far."""
+GENEROUS = 10.0
+"""Seconds of processor time for what takes a tenth: machines are loaded."""
+
+USES: dict[str, Callable[[Graph], object]] = {
+    "count": lambda graph: (Space(graph).size, Space(graph).satisfying),
+    "sample": lambda graph: Space(graph).sample(random.Random(0)),
+    "show": api.print_graph,
+    "picture": lambda graph: picture(graph, "svg", 1, None, None),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_within_a_small_budget(name: str) -> None:
+    """A graph or diagnostics, of elaboration, counting, drawing, showing and laying out, and soon."""
+    text, found = BOMBS[name], []
+    begin = time.process_time()
+    with bounded(SMALL):
+        found += refused(lambda: survey(text, "bomb.arch"))
+        graphs: list[Graph] = []
+        found += refused(lambda: graphs.append(elaborate(text, "bomb.arch")))
+        for graph, use in product(graphs, USES.values()):
+            found += refused(partial(use, graph))
+    with bounded(SMALL):
+        found += refused(lambda: canonical(text))
+    assert all(len(said) < 100_000 for said in found)
+    assert time.process_time() - begin < GENEROUS
+
+
+def refused(work: Callable[[], object]) -> list[str]:
+    """What is said of a program, if anything is."""
+    try:
+        work()
+    except ArchError as error:
+        return [str(error)]
+    return []
+
+
+FILES = sorted(EXAMPLES.rglob("*.arch"))
+
+
+@pytest.mark.parametrize(
+    "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
+)
+def test_examples_take_a_part_of_the_budget(path: Path) -> None:
+    with bounded(1e9) as work:
+        api.graphs(path)
+    assert work.spent < 2_000_000
+
+
+def test_a_budget_is_spent_once_and_for_all() -> None:
+    with bounded(10) as work:
+        spend(4)
+        with bounded(1_000) as inner:
+            assert inner is work, "a budget is never larger than the one around it"
+        with pytest.raises(WorkError):
+            spend(7)
+        with pytest.raises(WorkError):
+            spend(0)
+    spend(10**9)
+    assert current().left == float("inf")
+
+
+def test_the_place_is_where_the_budget_ended() -> None:
+    text = "net n {\n input x: f32[4]\n a = 1\n for i in 0..100_000 {\n  b = [i, a]\n }\n output y = x\n}\n"
+    with pytest.raises(ArchError) as caught, bounded(20_000):
+        elaborate(text, "n.arch")
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "A0602"
+    assert problem.span is not None
+    assert problem.span.line in (4, 5)
+    assert problem.hint == "raise the limit with --limit NODES"
+
+
+def test_a_text_is_read_once_within_a_budget() -> None:
+    text = "".join(f"net n{i} {{\n input x: f32[1]\n output y = x\n}}\n" for i in range(3))
+    with bounded(1e9) as work:
+        survey(text, "n.arch")
+        elaborate(text, "n.arch", net="n1")
+        assert len([key for key in work.known if key[0] == "parse"]) == 1  # type: ignore[index]
+
+
+CHILD = """
+import gc, resource, sys
+import archir.ops, archir.api, archir.search.space, archir.pictures, archir.costs.account
+from archir.cli import check, cost, fmt, main, show, spaces
+before = resource.getrusage(resource.RUSAGE_SELF)
+resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
+gc.disable()
+code = 0
+try:
+    main(sys.argv[1:])
+except SystemExit as stop:
+    code = stop.code
+after = resource.getrusage(resource.RUSAGE_SELF)
+seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+print(code, seconds, (after.ru_maxrss - before.ru_maxrss) / 1024, file=sys.stderr)
+"""
+COMMANDS = [["check"], ["check", "--lint"], ["count"], ["sample"], ["cost"], ["fmt", "--check"], ["show"]]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> None:
+    """Each in a process of its own, with the usual budget: a second of processor time and 256 MiB, on an idle machine;
+    three times that here, for those that are not."""
+    path = tmp_path / "bomb.arch"
+    path.write_text(BOMBS[name], newline="")
+    folders = os.pathsep.join(str(ROOT / part) for part in ("", "backends", "grammar"))
+    done = subprocess.run(
+        [sys.executable, "-c", CHILD, *command, str(path)], capture_output=True, text=True, errors="replace",
+        env={**os.environ, "PYTHONPATH": folders},
+    )  # fmt: skip
+    said = done.stderr.strip().splitlines()[-1:]
+    assert done.returncode == 0, done.stderr[-1000:]
+    code, seconds, mebibytes = map(float, said[0].split())
+    assert code in (0, 1), done.stderr[-1000:]
+    assert seconds < 3, (seconds, mebibytes)
+    assert mebibytes < 3 * 256, (seconds, mebibytes)

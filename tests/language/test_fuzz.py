@@ -1,0 +1,40 @@
+"""Nearly right programs give graphs or diagnostics, and layouts that stay; see `tests/language/fuzz.py`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from archir.build.elaborate import elaborate
+from archir.errors import ArchError
+from tests.language.fuzz import failure, program, survives
+
+
+@pytest.mark.parametrize("body", ["", "return x", "output y = x"])
+def test_nets_that_nothing_satisfies(body: str) -> None:
+    text = f"net n {{\n input x: f32[4]\n a = choose a(1, 2)\n require a == 3\n {body}\n}}\n"
+    with pytest.raises(ArchError) as caught:
+        elaborate(text, "n.arch")
+    assert all(problem.span is not None for problem in caught.value.diagnostics)
+
+
+def test_programs() -> None:
+    wrong = {seed: said for seed in range(150) if (said := failure(seed)) is not None}
+    assert wrong == {}
+
+
+def test_some_programs_go_far() -> None:
+    met = Counter(survives(*program(seed)) for seed in range(300, 360))
+    assert met["refused"] > 20
+    assert met["net"] + met["space"] + met["library"] > 4
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("portion", range(100))
+def test_a_million_programs(portion: int) -> None:
+    """Ten thousand a portion; `python -m tests.language.fuzz` runs any of them beside each other."""
+    first = 1_000 + portion * 10_000
+    wrong = {seed: said for seed in range(first, first + 10_000) if (said := failure(seed)) is not None}
+    assert wrong == {}

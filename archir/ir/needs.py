@@ -13,7 +13,7 @@ from archir.work import current
 
 MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
-SHARE = 1 / 4
+SHARE = 1 / 2
 """Of the work that is left, what telling them may take."""
 
 
@@ -32,18 +32,18 @@ class Needs(dict[NodeId, Value]):
 _known: WeakKeyDictionary[Graph, tuple[Hashable, Needs]] = WeakKeyDictionary()
 
 
-def needs(graph: Graph) -> Needs:
-    """The conditions under which nodes are needed."""
+def needs(graph: Graph, patiently: bool = False) -> Needs:
+    """The conditions under which nodes are needed; if `patiently`, told exactly as long as any work is left."""
     state = len(graph), *graph.outputs.values(), *(id(decision.choice) for decision in graph.decisions.values())
     before = _known.get(graph)
-    if before is None or before[0] != state:
-        before = _known[graph] = state, _Needing(graph).result()
+    if before is None or before[0] != state or (patiently and before[1].loose):
+        before = _known[graph] = state, _Needing(graph, patiently).result()
     return before[1]
 
 
 class _Needing:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: Graph, patiently: bool) -> None:
+        self.graph, self.patiently = graph, patiently
         self.found = Needs()
         self.sizes: dict[Value, int] = {}
         self.told = 0
@@ -67,8 +67,8 @@ class _Needing:
         if known is True:
             return
         reads = True if outcomes is None else when(self.graph.decisions[path].choice, outcomes)
-        exact = operand not in loose and number not in loose and current().left >= self.until
-        if exact and self.told < MOST_TOLD + A_NODE * len(self.graph):
+        few = current().left >= self.until and self.told < MOST_TOLD + A_NODE * len(self.graph)
+        if operand not in loose and number not in loose and (few or self.patiently):
             try:
                 self._note(operand, either(known, both(needed, reads)))
                 return

@@ -11,7 +11,7 @@ from math import prod
 from archir.cases import CaseError, Choice, Excluded, Value, both, case, lift, outcomes, restrict, support, varies, when
 from archir.errors import RuleError, Span, require
 from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import needs
+from archir.ir.needs import Needs, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
 from archir.symbols import AskError, Symbol, is_long, value_of
@@ -183,6 +183,15 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
+    try:
+        return _inferred(graph, needed)
+    except NodeError as refusal:
+        if refusal.number not in needed.loose:
+            raise
+    return _inferred(graph, needs(graph, patiently=True))
+
+
+def _inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
     types: dict[NodeId, TensorType] = {}
     known: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
     given = graph.given

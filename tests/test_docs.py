@@ -105,9 +105,8 @@ def test_the_limits_are_those_of_the_language() -> None:
 
 @pytest.mark.parametrize(("page", "results"), [("mixtures.md", "search_step"), ("deployment.md", "export")])
 def test_what_was_measured_is_from_the_benchmark(page: str, results: str) -> None:
-    (shown,) = snippets(ROOT / "docs" / page, "none")
     measured = (ROOT / "benchmarks" / "results" / f"{results}_cpu.txt").read_text("utf-8")
-    assert shown.text.strip() in measured
+    assert any(shown.text.strip() in measured for shown in snippets(ROOT / "docs" / page, "none"))
 
 
 def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:

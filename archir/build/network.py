@@ -25,9 +25,9 @@ class Network(Context):
         """Begin with no nodes."""
         self.types: dict[NodeId, TensorType] = {}
         self._selected: dict[Case, NodeId] = {}
-        self.excused = False
-        """Whether there are nodes that only what is required makes right."""
-        self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
+        self.excused: set[NodeId] = set()
+        """Nodes that only what is required makes right."""
+        self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
 
     def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
         """A new node as a tensor; POISON if its rule refuses the operands."""
@@ -35,22 +35,27 @@ class Network(Context):
         if len(self.graph) >= self.limits.nodes:
             self.too_many_nodes(span)
         try:
-            type_ = self._infer(op, tuple([self.types[operand] for operand in operands]))
+            type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        return Tensor(self.append(Node(op, self.frame.place(span), scope), operands, type_))
+        number = self.append(Node(op, self.frame.place(span), scope), operands, type_)
+        if excused:
+            self.excused.add(number)
+        return Tensor(number)
 
-    def _infer(self, op: Op, types: tuple[TensorType, ...]) -> TensorType:
-        """The type of a node's result here. Networks repeat themselves: what is known is not worked out again."""
+    def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
+        """The type of a node's result here, and whether it takes what is required to make it right.
+
+        Networks repeat themselves: what is known is not worked out again.
+        """
         question = (op, types, self.path)
         if question not in self._inferred:
             try:
-                self._inferred[question] = infer_op(op, types, self.path)
+                self._inferred[question] = infer_op(op, types, self.path), False
             except RuleError:
                 if not self.given:
                     raise
-                self.excused = True
-                self._inferred[question] = infer_op(op, types, self.path, None, self.given)
+                self._inferred[question] = infer_op(op, types, self.path, None, self.given), True
         return self._inferred[question]
 
     def too_many_nodes(self, span: Span) -> None:

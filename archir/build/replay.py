@@ -72,6 +72,8 @@ def replay(network: Network, recording: Recording, scope: str, arguments: tuple[
             node = Node(node.op, node.span, scope + node.scope[before:])
         operands = tuple([moved[operand] for operand in graph.operands(number)])
         moved[number] = network.append(node, operands, network.types[number])
+        if number in network.excused:
+            network.excused.add(moved[number])
     graph.blocks.update((scope + below, name) for below, name in recording.blocks)
     return _moved(recording.result, moved)
 

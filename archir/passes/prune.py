@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container
+from collections.abc import Collection, Container, Set
 
+from archir.cases import Excluded
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
-from archir.ir.typing import infer
+from archir.ir.typing import Types, infer, infer_op
 
 
 def prune(graph: Graph) -> Graph:
@@ -18,9 +19,19 @@ def prune(graph: Graph) -> Graph:
     return _keeping(graph, needs(graph).keys() | set(graph.inputs.values()))
 
 
-def prune_excluded(graph: Graph) -> Graph:
-    """Drop the nodes that outputs need only where the graph's constraints rule it out, and that are wrong there."""
-    return _keeping(graph, infer(graph).keys())
+def prune_excluded(graph: Graph, types: Types, suspects: Set[NodeId]) -> Graph:
+    """Drop the nodes that outputs need only where the graph's constraints rule it out, and that are wrong there.
+
+    `types` are those of the nodes where they were made, `suspects` the nodes that constraints had to excuse there.
+    """
+    needed = needs(graph) if suspects else {}
+    for number in sorted(suspects & needed.keys()):
+        try:
+            operands = [types[operand] for operand in graph.operands(number)]
+            infer_op(graph[number].op, operands, needed[number], None, graph.given)
+        except Excluded:
+            return _keeping(graph, infer(graph).keys())
+    return graph
 
 
 def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:

@@ -474,6 +474,28 @@ def if_else(condition: Value, one: Value, other: Value) -> Value:
     return lift(lambda c, a, b: a if c else b, condition, one, other)
 
 
+def compatible(*conditions: Value) -> bool:
+    """Whether conditions hold together for some combination, or telling takes too long."""
+    refuted: set[tuple[Value, ...]] = set()
+
+    def walk(left: tuple[Value, ...]) -> bool:
+        if not left or len(refuted) > MOST_STEPS:
+            return True
+        if left in refuted:
+            return False
+        spend(len(left))
+        top = min([condition.choice for condition in left], key=_order)
+        for outcome in range(top.outcomes):
+            below = dict.fromkeys(_branch(condition, top, outcome) for condition in left)
+            if False not in below and walk(tuple(condition for condition in below if condition is not True)):
+                return True
+        refuted.add(left)
+        return False
+
+    given = dict.fromkeys(conditions)
+    return False not in given and walk(tuple(condition for condition in given if condition is not True))
+
+
 def hull(condition: Value, kept: Container[Choice]) -> Value:
     """The strongest condition on the choices `kept` that holds wherever a condition does."""
     memo: dict[int, Value] = {}

@@ -416,7 +416,7 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()
-    return prune_excluded(context.graph, context.types, context.excused)
+    return prune_excluded(context.graph, context.excused)
 
 
 def _pick(module: Module, net: str | None) -> ast.Definition:

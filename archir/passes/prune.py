@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Set
 
-from archir.cases import Excluded
+from archir.cases import compatible
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
-from archir.ir.typing import Types, infer, infer_op
+from archir.ir.typing import infer
 
 
 def prune(graph: Graph) -> Graph:
@@ -19,19 +19,16 @@ def prune(graph: Graph) -> Graph:
     return _keeping(graph, needs(graph).keys() | set(graph.inputs.values()))
 
 
-def prune_excluded(graph: Graph, types: Types, suspects: Set[NodeId]) -> Graph:
+def prune_excluded(graph: Graph, suspects: Set[NodeId]) -> Graph:
     """Drop the nodes that outputs need only where the graph's constraints rule it out, and that are wrong there.
 
-    `types` are those of the nodes where they were made, `suspects` the nodes that constraints had to excuse there.
+    `suspects` are the nodes that constraints had to excuse where they were made.
     """
     needed = needs(graph) if suspects else {}
-    for number in sorted(suspects & needed.keys()):
-        try:
-            operands = [types[operand] for operand in graph.operands(number)]
-            infer_op(graph[number].op, operands, needed[number], None, graph.given)
-        except Excluded:
-            return _keeping(graph, infer(graph).keys())
-    return graph
+    conditions = {needed[number] for number in suspects & needed.keys()}
+    if all(compatible(condition, *graph.given) for condition in conditions):
+        return graph
+    return _keeping(graph, infer(graph).keys())
 
 
 def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:

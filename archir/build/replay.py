@@ -7,10 +7,10 @@ as fast like that.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
-from archir.build.network import Network, is_tensor
+from archir.build.network import Network
 from archir.build.values import Block, Items, Tensor
 from archir.cases import Value, key, leaves, lift, varies
 from archir.ir.graph import Node, NodeId
@@ -32,26 +32,35 @@ class Recording:
 
 def likeness(network: Network, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
     """Equal for calls that only differ in which tensors they are given; None if that cannot be told."""
-    parts: list[Hashable] = [block]
-    nodes: list[NodeId] = []
-    for name, value in arguments.items():
+    given = [*arguments.values()]
+    if any(_varies(value) for value in given):
+        return None
+    nodes = tensors(arguments)
+    places = {node: nodes.index(node) for node in nodes}
+
+    def like(value: Value) -> Hashable:
         if isinstance(value, Tensor):
-            nodes.append(value.node)
-            parts.append((name, network.types[value.node], nodes.index(value.node)))
-        elif varies(value) or (isinstance(value, Items) and _holds_tensors(value)):
-            return None
-        else:
-            parts.append((name, key(value)))
-    return tuple(parts)
+            return network.types[value.node], places[value.node]
+        return (Items, *map(like, value)) if isinstance(value, Items) else key(value)
+
+    return (block, *zip(arguments, map(like, given), strict=True))
 
 
-def _holds_tensors(items: Items) -> bool:
-    return any(_holds_tensors(i) if isinstance(i, Items) else varies(i) or is_tensor(i) for i in items)
+def _varies(value: Value) -> bool:
+    return varies(value) or (isinstance(value, Items) and any(map(_varies, value)))
 
 
 def tensors(arguments: Mapping[str, Value]) -> tuple[NodeId, ...]:
-    """The nodes among a call's arguments."""
-    return tuple(value.node for value in arguments.values() if isinstance(value, Tensor))
+    """The nodes among a call's arguments, those in lists too."""
+    return tuple(node for value in arguments.values() for node in _nodes(value))
+
+
+def _nodes(value: Value) -> Iterator[NodeId]:
+    if isinstance(value, Tensor):
+        yield value.node
+    elif isinstance(value, Items):
+        for item in value:
+            yield from _nodes(item)
 
 
 def copyable(result: Value) -> bool:

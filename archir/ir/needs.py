@@ -93,7 +93,12 @@ class _Needing:
             return True
 
     def _loosened(self, condition: Value) -> Value:
-        """A weaker condition, of choices that attributes depend on: of what rules are asked, nothing else decides."""
+        """A weaker condition, of choices that attributes depend on: of what rules are asked, nothing else decides.
+
+        Where not even that leaves enough work for what comes after, it always holds.
+        """
+        if current().left < self.until / 2:
+            return condition is not False
         return hull(condition, self._telling)
 
     @cached_property

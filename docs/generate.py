@@ -182,8 +182,12 @@ SPACES = {
     "nas_bench_201": ["nas_bench_201.arch"],
     "mobilenet_v3_ofa": ["mobilenet_v3_ofa.arch"],
     "autoformer": ["autoformer.arch"],
+    "nas_bench_101": ["nas_bench_101.arch"],
+    "nas_bert": ["nas_bert.arch"],
+    "nas_fpn": ["nas_fpn.arch"],
+    "grammar": ["grammar.arch"],
 }
-"""The published spaces and their nets, the main one first."""
+"""The published spaces and their nets, the main one first, and one that is a grammar."""
 NETS = {"resnet50": "ResNet-50", "deit_tiny": "DeiT-Tiny", "mobilenet_v2": "MobileNetV2"}
 
 

@@ -1,0 +1,43 @@
+"""Spaces of chosen wirings and grammars: their numbers, and networks of them that work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archir
+from tests.architectures import assert_works
+from tests.conftest import EXAMPLES
+
+
+def pairs() -> int:
+    """Ways in which seven cells pick two of five maps and the cells before them."""
+    return 10 * 15 * 21 * 28 * 36 * 45 * 55
+
+
+def modules(depth: int) -> int:
+    """Modules of the grammar: an operation; two in a sequence, side by side, or on half of the channels; or one inside."""
+    return 5 + 3 * modules(depth - 1) ** 2 + modules(depth - 1) if depth else 5
+
+
+NUMBERS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "nas_bench_101": ({"channels": 9, "stacks": 2, "modules": 1, "size": 8}, 512_290_394, 1_293_208),
+    "nas_bert": ({"tokens": 4, "embedding": 128}, 26**24, 26**24),
+    "nas_fpn": ({"channels": 4, "size": 128}, pairs() * 2**7 * 5**7, pairs() * 2**7 * 5**2 * 120),
+    "grammar": ({"channels": 8, "size": 8}, modules(2) ** 3, modules(2) ** 3),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_and_networks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small, size, satisfying = NUMBERS[name]
+    space = archir.load(EXAMPLES / name / f"{name}.arch", **small)
+    assert (space.size, space.satisfying) == (size, satisfying)
+    for seed in range(2):
+        network = space.specialize(space.sample(seed))
+        if name == "nas_bert":
+            archir.export(network, tmp_path / "net.onnx", archir.compile(network).eval())
+        else:
+            assert_works(network, tmp_path, monkeypatch)

@@ -18,7 +18,7 @@ def pairs() -> int:
 
 
 def modules(depth: int) -> int:
-    """Modules of the grammar: an operation; two in a sequence, side by side, or on half of the channels; or one inside."""
+    """Modules of the grammar: an operation; two in a row, side by side, or on half of the channels; or one inside."""
     return 5 + 3 * modules(depth - 1) ** 2 + modules(depth - 1) if depth else 5
 
 

@@ -15,8 +15,8 @@ from archir.passes.cost import cost
 from tests.language.test_lint import LINT
 from tests.test_spaces import SPACES, space_of
 
-FLAT = ["full_attention", "autola", "nas_bench_201", "glit, high level"]
-"""Spaces in which no choice depends on another: what alternatives cost adds up."""
+FLAT = ["full_attention", "autola", "nas_bench_201"]
+"""Spaces in which choices do not depend on each other, nor say how often something is there: costs add up."""
 
 
 def swapped(space: archir.Space, codes: tuple[int, ...], position: int, outcome: int) -> archir.Architecture:
@@ -66,7 +66,10 @@ def test_what_depends_on_a_second_choice_is_not_always_there() -> None:
     assert (total.least[0], total.most[0]) == (8 * 8 * 9, 2 * 8 * 8 * 9)
 
 
-SPACES_OF_PROGRAMS = [*(str(path) for path in sorted(LINT.glob("*.arch"))), *SPACES]
+SPACES_OF_PROGRAMS = [
+    *(str(path) for path in sorted(LINT.glob("*.arch")) if path.read_text("utf-8").count("\nnet ") < 2),
+    *SPACES,
+]
 
 
 @pytest.mark.parametrize("name", SPACES_OF_PROGRAMS, ids=lambda name: name.rpartition("/")[2])

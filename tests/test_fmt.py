@@ -218,7 +218,7 @@ def test_standard_input() -> None:
     assert run("-", "--check", text=TIDY).stdout == ""
     assert "+const a = 1  # one" in run("-", "--diff", text=UGLY).stdout
     assert "`-` stands alone" in run("-", "x.arch", code=2).stderr
-    assert "<stdin>:1:11: error[A0102]" in run("-", text="const a = \n", code=1).stderr
+    assert "<stdin>:1:10: error[A0102]" in run("-", text="const a = \n", code=1).stderr
 
 
 def test_broken_files_are_left_alone_and_the_others_done(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_broken_files_are_left_alone_and_the_others_done(tmp_path: Path) -> None
     broken.write_text("const a = (1\n")
     ugly.write_text(UGLY)
     result = run(str(tmp_path), str(tmp_path / "missing.arch"), code=1)
-    assert "a.arch:1:12: error[A0102]" in result.stderr
+    assert "a.arch:1:11: error[A0102]" in result.stderr
     assert "error[A0801]: cannot read" in result.stderr
     assert "2 problems" in result.stderr
     assert broken.read_text() == "const a = (1\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import tomllib
 from collections.abc import Mapping
 from math import ceil
@@ -21,7 +20,7 @@ from archir.cli import main
 from archir.errors import ArchError
 from archir.passes.expose import expose
 from archir.runs import Run, Trial
-from archir.search.space import Space
+from archir.search.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.module import lower
 from archir_torch.search.heritage import SupernetRecord
@@ -80,6 +79,7 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
+    drawn = [space.sample(seed) for seed in range(8)]
     shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
     job = Job(
         weights=shared.state_dict() if shared is not None else None,
@@ -89,8 +89,8 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),
         seed=0,
         folder=path.parent,
-        architecture=dict(space.sample(random.Random(0))) if phase.start.architecture else None,
-        earlier=tried(space) if phase.start.trials else (),
+        architecture=dict(drawn[0]) if phase.start.architecture else None,
+        earlier=tried(drawn[:1] if phase.start.architecture else drawn) if phase.start.trials else (),
     )
     strategy = made(job)
     epochs = 1 if shared is not None else phase.training.epochs
@@ -98,9 +98,8 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     assert strategy.steps >= 1
 
 
-def tried(space: Space) -> list[Trial]:
-    """Trials of an earlier phase."""
-    drawn = [space.sample(seed) for seed in range(8)]
+def tried(drawn: list[Architecture]) -> list[Trial]:
+    """Trials of an earlier phase: of what is held in this one, too, if it is."""
     return [Trial(i, f"{i}", dict(one), "done", {"accuracy": i / 8}) for i, one in enumerate(drawn)]
 
 

@@ -15,21 +15,13 @@ FOLDER = EXAMPLES / "trionet"
 def uniform(operator: str, extreme: int) -> archir.Graph:
     """Every block of one operator, everything else at its first or last value."""
     space = archir.load(FOLDER / "trionet.arch")
-    labels = {}
+    outcomes = {}
     for choice in space.choices:
         name = choice.path.rsplit(".", 1)[-1].split("[")[0]
-        labels[choice.path] = operator if name == "operator" else choice.alternatives[extreme]
-    active = dict(labels)
-    for path in labels:
-        try:
-            space.encode(active)
-        except archir.ArchError as error:
-            inactive = [d.message.split("`")[1] for d in error.diagnostics if "inactive" in d.message]
-            active = {key: value for key, value in active.items() if key not in inactive}
-        else:
-            break
-        assert path in labels
-    return space.specialize(space.architecture(active))
+        outcomes[choice.path] = choice.outcome(operator if name == "operator" else choice.alternatives[extreme])
+    assert None not in outcomes.values()
+    known = {path: outcome for path, outcome in outcomes.items() if outcome is not None}
+    return space.specialize(space.exactly(known))
 
 
 @pytest.mark.parametrize(

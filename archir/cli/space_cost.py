@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
-from archir.cli.output import big, emit, table
+from archir.cli.output import big, emit, say, table
 from archir.costs.account import SHOWN
 from archir.costs.scopes import Range, by_scope, whole
 
@@ -35,7 +34,7 @@ def extremes(space: Space, as_json: bool) -> None:
     counted = f"{big(space.satisfying)}{among} architectures"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     if not all(one.exact for pair in found.values() for one in pair):
-        click.echo("between: no architecture is beyond the one number, one that was found has the other")
+        say("between: no architecture is beyond the one number, one that was found has the other")
 
 
 def _told(one: Extreme) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Value, varies
+from archir.cases import Value, leaves, varies
 from archir.costs.tables import ROWS, Codes, Numbers
 from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
@@ -68,6 +68,9 @@ class Sums:
     """Costs that are sums of diagrams. It takes the place of a table."""
 
     def __init__(self, terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> None:
+        for values in terms.values():
+            if sum(max(map(abs, leaves(value))) * abs(times) for value, times in values.items()) >= 2**62:
+                raise fail("A1601", "a cost of this space does not fit into 64 bits")
         self.terms = terms
         self.order = order
         self.known: dict[Value, Followed] = {}

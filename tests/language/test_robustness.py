@@ -244,7 +244,7 @@ def test_bombs(name: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
     said, seconds = done.stdout.split()
     assert said == "fine" or said.startswith("A0")
-    assert float(seconds) < (10 if said == "fine" else 2), (said, seconds)
+    assert float(seconds) < (10 if said == "fine" else 6), (said, seconds)
 
 
 @pytest.mark.soak

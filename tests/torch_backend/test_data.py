@@ -22,10 +22,10 @@ def test_digits() -> None:
     assert float((counts - 0.25).abs().max()) < 0.02
 
 
-def test_splits_are_seeded() -> None:
-    one, same, other = (load("digits", (1, 8, 8), seed=seed) for seed in (1, 1, 2))
-    assert torch.equal(one.held_out.images, same.held_out.images)
-    assert not torch.equal(one.held_out.labels, other.held_out.labels)
+def test_what_is_held_out_does_not_depend_on_seeds() -> None:
+    one, other = (load("digits", (1, 8, 8), seed=seed) for seed in (1, 2))
+    assert torch.equal(one.held_out.images, other.held_out.images)
+    assert torch.equal(one.held_out.labels, other.held_out.labels)
 
 
 @pytest.mark.parametrize("shape", [(20, 6, 6), (20, 1, 6, 6), (20, 6, 6, 1), (20, 3, 6, 6), (20, 6, 6, 3)])

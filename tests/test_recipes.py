@@ -79,7 +79,9 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     shape = (3, 32, 32)
     also = tuple(taught(recipe, settings, path.parent, tmp_path) for settings in phase.also)
     options = {key: value for key, value in phase.options.items() if key != "tune"}
-    drawn = [space.sample(seed) for seed in range(8)]
+    architecture = dict(space.sample(0)) if phase.start.architecture else None
+    settled = settle(space, phase.open, phase.fixed, architecture)
+    drawn = [settled.completed(settled.space.sample(seed)) for seed in range(8)]
     shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
     job = Job(
         weights=shared.state_dict() if shared is not None else None,
@@ -89,8 +91,8 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),
         seed=0,
         folder=path.parent,
-        architecture=dict(drawn[0]) if phase.start.architecture else None,
-        earlier=tried(drawn[:1] if phase.start.architecture else drawn) if phase.start.trials else (),
+        architecture=architecture,
+        earlier=tried(drawn) if phase.start.trials else (),
     )
     strategy = made(job)
     epochs = 1 if shared is not None else phase.training.epochs

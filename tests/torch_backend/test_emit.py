@@ -64,6 +64,20 @@ def test_the_file_runs_where_archir_is_not(tmp_path: Path) -> None:
     assert done.stdout.startswith("logits: [1, 10], the largest number is at ")
 
 
+@pytest.mark.parametrize("biased", ["true", "false"])
+def test_convolutions_with_uneven_pads(biased: str, tmp_path: Path) -> None:
+    """They are no layers of torch: a class of their own, of which one network may need the form with a bias and without."""
+    text = """
+    net uneven {
+        input image: f32[3, 9, 9]
+        x = image |> conv(4, kernel=2, bias=BIASED) |> conv(4, kernel=4, bias=false) |> conv(4, kernel=2, bias=true)
+        output x = x
+    }
+    """.replace("BIASED", biased)
+    written = assert_same(archir.loads(text).graph, tmp_path / "uneven.py")
+    assert "nn.Conv2d" not in written
+
+
 def test_names_cannot_inject_code(tmp_path: Path) -> None:
     """Names of `.arch` files reach the text as identifiers only, whatever Python makes of them."""
     text = """

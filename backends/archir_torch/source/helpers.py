@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archir.ir.op import Op
@@ -127,7 +127,10 @@ def split(parts: int, text: str, op: Slice, x: TensorType) -> Mold:
 
 
 def _body(rule: Rule, held: set[str]) -> list[str] | None:
-    """A rule's statements with `self.name` for what the module holds; None where they use or change more than that."""
+    """A rule's statements with `self.name` for what the module holds, and defaults for what this operation lacks.
+
+    None where they use or change more than that.
+    """
     if len(sources(rule.function)) > 1:
         return None
     tree = definition(rule.function)
@@ -138,13 +141,17 @@ def _body(rule: Rule, held: set[str]) -> list[str] | None:
     if optional - {"batch"}:
         return None
     text = "\n".join(ast.unparse(statement) for statement in tree.body)
-    replaced = _Held(held).visit(ast.parse(text))
+    with_defaults = tree.args.args[len(tree.args.args) - len(tree.args.defaults) :]
+    lacking = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True) if a.arg not in held}
+    replaced = _Held(held, lacking).visit(ast.parse(text))
     return tidy(ast.unparse(replaced)).splitlines()
 
 
 class _Held(ast.NodeTransformer):
-    def __init__(self, held: set[str]) -> None:
-        self.held = held
+    def __init__(self, held: set[str], lacking: Mapping[str, ast.expr]) -> None:
+        self.held, self.lacking = held, lacking
 
     def visit_Name(self, node: ast.Name) -> Any:
+        if node.id in self.lacking:
+            return self.lacking[node.id]
         return ast.Attribute(ast.Name("self"), node.id) if node.id in self.held else node

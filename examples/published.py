@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import re
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +77,10 @@ class Row:
     note: str
 
 
-def rows(folder: Path) -> Iterator[Row]:
+@cache
+def rows(folder: Path) -> tuple[Row, ...]:
     """The rows of a folder, computed."""
+    found = []
     for row in tomllib.loads((folder / "published.toml").read_text("utf-8"))["row"]:
         total = archir.cost(_network(folder, row))
         computed = {"params": total.params, "macs": total.macs, "flops": 2 * total.macs}
@@ -88,7 +90,8 @@ def rows(folder: Path) -> Iterator[Row]:
                 tolerance = row.get("tolerance", {}).get(name)
                 expected = row.get("reproduced", {}).get(name, True)
                 figures[name] = Figure(str(row[name]), value, tolerance, expected)
-        yield Row(row["model"], row.get("source", ""), figures, row.get("note", ""))
+        found.append(Row(row["model"], row.get("source", ""), figures, row.get("note", "")))
+    return tuple(found)
 
 
 def _network(folder: Path, row: dict[str, Any]) -> archir.Graph:
@@ -103,7 +106,7 @@ def _network(folder: Path, row: dict[str, Any]) -> archir.Graph:
 
 def table(folder: Path) -> str:
     """The table of a folder, in markdown."""
-    found = list(rows(folder))
+    found = rows(folder)
     kinds = [kind for kind in ("params", "macs", "flops") if any(kind in row.figures for row in found)]
     titles = {"params": "parameters", "macs": "multiply-accumulates", "flops": "FLOPs (2 per multiply-accumulate)"}
     heads = [

@@ -56,7 +56,7 @@ def test_sizes(order: int, zero: bool, size: int) -> None:
 
 def test_the_module_is_searched_once_whatever_it_is_plugged_into() -> None:
     paths = [f"hoga.edge[{k}][{j}].op" for k in range(4) for j in range(k + 1)]
-    for net, depth in (("autola.arch", 8), ("autola.arch", 20), ("imagenet.arch", 18), ("imagenet.arch", 50)):
+    for net, depth in (("autola.arch", 8), ("autola.arch", 20), ("imagenet.arch", 18)):
         assert [choice.path for choice in space(net, depth=depth, size=32).choices] == paths
 
 
@@ -143,7 +143,7 @@ def test_the_module_by_hand(summary: str, residual: bool, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["paper", "repo"])
-@pytest.mark.parametrize(("net", "depth", "size"), [("autola.arch", 20, 16), ("imagenet.arch", 50, 32)])
+@pytest.mark.parametrize(("net", "depth", "size"), [("autola.arch", 20, 16), pytest.param("imagenet.arch", 50, 32, marks=pytest.mark.soak)])
 def test_searched_modules_compile_and_export(name: str, net: str, depth: int, size: int, tmp_path: Path) -> None:
     file = read_architecture((FOLDER / f"hoga_{name}.json").read_text("utf-8"))
     found = space(net, depth=depth, size=size, classes=10, **file.parameters)
@@ -153,7 +153,7 @@ def test_searched_modules_compile_and_export(name: str, net: str, depth: int, si
     assert archir.export(graph, tmp_path / "net.onnx", module).relative <= 1e-4
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [0, 5, *(pytest.param(s, marks=pytest.mark.soak) for s in (1, 2, 3, 4, 6, 7))])
 def test_random_architectures_train(seed: int, tmp_path: Path) -> None:
     found = space(depth=8, size=8, zero=True, order=(2, 4)[seed % 2], summary=("nodes", "groups")[seed // 4])
     graph = found.specialize(found.sample(seed))

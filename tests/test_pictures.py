@@ -32,9 +32,9 @@ from archir.pictures.outline import Box, Link, Outline, outline
 from archir.pictures.place import HEADER, Edge, Sheet, place
 from archir.search.space import Space
 from tests.conftest import EXAMPLES, ROOT
+from tests.examples import NETS, made_small
 from tests.ir.random_graphs import graphs
 
-NETS = sorted(EXAMPLES.rglob("*.arch"))
 SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
 SMALL = """
 block mixer(x, width) {
@@ -250,16 +250,11 @@ def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
     check_layout(outline(graph), depth)
 
 
-def graphs_of(path: Path) -> list[Graph]:
-    """The nets of a file; stacked cells thrice, for more look the same."""
-    return api.graphs(path, parameters={"cells": 3} if path.stem in ("darts", "nos") else None)
-
-
-@pytest.mark.parametrize("path", NETS, ids=lambda path: path.stem)
-def test_layouts_of_examples(path: Path) -> None:
-    for graph in graphs_of(path):
-        for depth in (1, 2, 9):
-            check_layout(outline(graph), depth)
+@pytest.mark.parametrize("net", NETS)
+def test_layouts_of_examples(net: str) -> None:
+    of = outline(made_small(net))
+    for depth in (1, 2, 9):
+        check_layout(of, depth)
 
 
 def test_a_thousand_nodes_are_laid_out(space: Graph) -> None:
@@ -275,22 +270,17 @@ def test_texts_have_room() -> None:
 # Formats
 
 
-LARGE = {"imagenet", "nos", "autola"}
-"""Files whose pictures take seconds each: one format is enough, when there is little time."""
-DRAWN = [
-    pytest.param(path, format, id=f"{path.stem}-{format}",
-                 marks=[pytest.mark.soak] if path.stem in LARGE and format != "html" else [])
-    for path in NETS for format in FORMATS
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("path", "format"), DRAWN)
-def test_every_example_in_every_format(path: Path, format: str) -> None:
-    for graph in graphs_of(path):
+@pytest.mark.parametrize("net", NETS)
+def test_every_example_in_every_format(net: str) -> None:
+    graph = made_small(net)
+    for format in FORMATS:
         for depth in (1, 3):
-            text = picture(graph, format, depth)
-            assert text == picture(graph, format, depth)
-            check_format(format, text)
+            check_format(format, picture(graph, format, depth))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> None:
+    assert picture(space, format, 3) == picture(api.graph(SPACE), format, 3)
 
 
 @pytest.mark.parametrize("format", ["svg", "mermaid", "dot"])

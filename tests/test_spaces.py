@@ -1,4 +1,4 @@
-"""The published spaces: their sizes, and a hundred random architectures of each (twenty, if there is little time)
+"""The published spaces: their sizes, and a hundred random architectures of each (four, if there is little time)
 trained, exported, and counted."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import archir
 from tests.architectures import assert_works
 from tests.conftest import EXAMPLES
 
-MANY, PARTS = 100, 5
+MANY, PARTS = 100, 25
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from archir.search.multi.registry import create
 from benchmarks.rugged import Rugged, reference, search, space
 
-SEEDS = range(10)
+SEEDS, FEW = range(10), range(3)
 TENTH = 558
 EVOLUTION = {"population": 50, "parents": 50, "tournament": 10, "mutations": 10, "trials": TENTH}
 NSGA2 = {"population": 40, "trials": TENTH}
@@ -24,7 +24,7 @@ def test_the_space_is_what_it_is_said_to_be() -> None:
     assert TENTH <= 5_586 / 10
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [s if s in FEW else pytest.param(s, marks=pytest.mark.soak) for s in SEEDS])
 def test_evolution_finds_the_best(seed: int) -> None:
     rugged = Rugged(seed)
     tried = search(create("evolution", space(), EVOLUTION, seed), rugged)
@@ -32,6 +32,12 @@ def test_evolution_finds_the_best(seed: int) -> None:
     assert tried.at_best() is not None
 
 
+@pytest.mark.parametrize("seed", FEW)
+def test_nsga2_finds_the_front(seed: int) -> None:
+    assert search(create("nsga2", space(), NSGA2, seed), Rugged(seed)).volume() >= 0.99
+
+
+@pytest.mark.soak
 def test_nsga2_finds_the_front_and_is_no_worse_than_the_reference() -> None:
     ours, theirs = [], []
     for seed in SEEDS:
@@ -48,9 +54,9 @@ def test_nsga2_finds_the_front_and_is_no_worse_than_the_reference() -> None:
 def test_random_search_does_not_find_them() -> None:
     """The problem is one: what the strategies find, draws do not."""
     found = []
-    for seed in SEEDS:
+    for seed in FEW:
         rugged = Rugged(seed)
         tried = search(create("random", space(), {"trials": TENTH}, seed), rugged)
         found.append((tried.at_best() is not None, tried.volume()))
-    assert sum(best for best, _ in found) <= 3
+    assert sum(best for best, _ in found) <= 1
     assert mean(volume for _, volume in found) < 0.98

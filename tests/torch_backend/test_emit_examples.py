@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -20,46 +19,8 @@ from archir_torch import BACKEND as TORCH
 from archir_torch.emit import emit
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
+from tests.examples import CELLS, NETS
 from tests.torch_backend.test_emit import imported
-
-CELLS = {"channels": 16, "cells": 3, "size": 16}
-TRANSFORMER = {"width": 24, "size": 32, "patch": 8, "classes": 4}
-ATTENTION = {"size": 8}
-NETS: dict[str, dict[str, Any]] = {
-    "deit_tiny.arch:deit_tiny": {"size": 32, "classes": 4},
-    "mobilenet_v2.arch:mobilenet_v2": {"size": 32},
-    "resnet50.arch:resnet50": {"size": 32},
-    "autoformer/autoformer.arch:autoformer_tiny": {"head": 16, "size": 16, "patch": 8, "classes": 4},
-    "autola/autola.arch:autola": {"depth": 14, "size": 8},
-    "autola/baselines.arch:cifar": {"depth": 8, "size": 8, "attention": "cbam"},
-    "autola/baselines.arch:imagenet": {"depth": 18, "size": 32, "attention": "se"},
-    "autola/imagenet.arch:autola_imagenet": {"depth": 18, "size": 32},
-    "darts/darts.arch:darts": {**CELLS, "auxiliary": True, "size": 32},
-    "darts/darts.arch:imagenet": {**CELLS, "size": 32},
-    "full_attention/deep.arch:full_attention_deep": ATTENTION,
-    "full_attention/full_attention.arch:full_attention": ATTENTION,
-    "full_attention/tied.arch:full_attention_tied": ATTENTION,
-    "glit/glit.arch:glit": TRANSFORMER,
-    "glit/search.arch:high": TRANSFORMER,
-    "glit/search.arch:low": TRANSFORMER,
-    "glit/search.arch:levels": TRANSFORMER,
-    "mobilenet_v3_ofa/mobilenet_v3_large.arch:mobilenet_v3_large": {"size": 32},
-    "mobilenet_v3_ofa/mobilenet_v3_ofa.arch:mobilenet_v3_ofa": {"width": 0.25, "resolution": 32, "classes": 4},
-    "grammar/grammar.arch:grammar": {"channels": 8, "size": 16},
-    "nas_bench_101/nas_bench_101.arch:nas_bench_101": {"channels": 16, "size": 16},
-    "nas_bert/nas_bert.arch:nas_bert": {"layers": 3, "tokens": 8},
-    "nas_fpn/nas_fpn.arch:nas_fpn": {"channels": 8, "size": 128},
-    "nas_bench_201/nas_bench_201.arch:nas_bench_201": {"channels": 4, "cells": 2, "size": 16},
-    "nos/nos.arch:nos": CELLS,
-    "nos/nos.arch:mobile": {**CELLS, "size": 32},
-    "nos/preliminary.arch:resnet18": {"size": 32},
-    "nos/teacher.arch:pyramidnet": {"depth": 20, "size": 8},
-    "trionet/baselines.arch:resnet": {"size": 32},
-    "trionet/baselines.arch:local_net": {"size": 32},
-    "trionet/baselines.arch:axial_net": {"size": 32},
-    "trionet/trionet.arch:trionet": {"channels": 64, "size": 32},
-}
-"""All nets of the examples, and parameters that make them small."""
 
 SOAK = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)]
 

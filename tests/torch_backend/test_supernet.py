@@ -18,7 +18,8 @@ from archir_torch.supernet import SuperNetwork, extract
 from tests.architectures import image_of
 from tests.test_spaces import SPACES, space_of
 
-MANY = 100
+MANY, FEW = 100, 10
+SOAK = pytest.param(MANY, marks=pytest.mark.soak)
 
 
 def supernet_of(space: Space, **options: bool) -> SuperNetwork:
@@ -40,13 +41,14 @@ def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:
     return list(found.values()) if isinstance(found, dict) else [found]
 
 
+@pytest.mark.parametrize("count", [FEW, SOAK])
 @pytest.mark.parametrize("name", SPACES)
-def test_it_computes_what_extracted_networks_do(name: str) -> None:
+def test_it_computes_what_extracted_networks_do(name: str, count: int) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space)
     image = image_of(space.graph, 2)
     with torch.no_grad():
-        for architecture in architectures(space, MANY):
+        for architecture in architectures(space, count):
             network = extract(model, architecture)
             for one, other in zip(tensors(model(image, architecture)), tensors(network(image)), strict=True):
                 assert torch.equal(one, other)
@@ -65,7 +67,7 @@ def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space).train()
     image = image_of(space.graph, 4)
-    for architecture in architectures(space, 5):
+    for architecture in architectures(space, 3):
         network = extract(model, architecture)
         model.zero_grad(set_to_none=True)
         for one in (model, network):
@@ -106,7 +108,7 @@ def network_name(network: Network, name: str) -> str:
     return {wanted: actual for actual, wanted in network._renamed.items()}.get(name, name)
 
 
-@pytest.mark.parametrize(("name", "count"), [(name, 4) for name in SPACES])
+@pytest.mark.parametrize(("name", "count"), [(name, 2) for name in SPACES])
 def test_onnx_models_agree(name: str, count: int, tmp_path: Path) -> None:
     onnx_models_agree(name, range(count), tmp_path)
 

@@ -1,0 +1,54 @@
+"""The nets of the examples, and parameters that make them small: all blocks and kinds of choices, fewer times."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import archir
+from archir.ir.graph import Graph
+from tests.conftest import EXAMPLES
+
+CELLS = {"channels": 16, "cells": 3, "size": 16}
+TRANSFORMER = {"width": 24, "size": 32, "patch": 8, "classes": 4}
+ATTENTION = {"size": 8}
+NETS: dict[str, dict[str, Any]] = {
+    "deit_tiny.arch:deit_tiny": {"size": 32, "classes": 4},
+    "mobilenet_v2.arch:mobilenet_v2": {"size": 32},
+    "resnet50.arch:resnet50": {"size": 32},
+    "autoformer/autoformer.arch:autoformer_tiny": {"head": 16, "size": 16, "patch": 8, "classes": 4},
+    "autola/autola.arch:autola": {"depth": 8, "size": 8},
+    "autola/baselines.arch:cifar": {"depth": 8, "size": 8, "attention": "cbam"},
+    "autola/baselines.arch:imagenet": {"depth": 18, "size": 32, "attention": "se"},
+    "autola/imagenet.arch:autola_imagenet": {"depth": 18, "size": 32},
+    "darts/darts.arch:darts": {**CELLS, "auxiliary": True, "size": 32},
+    "darts/darts.arch:imagenet": {**CELLS, "size": 32},
+    "full_attention/deep.arch:full_attention_deep": ATTENTION,
+    "full_attention/full_attention.arch:full_attention": ATTENTION,
+    "full_attention/tied.arch:full_attention_tied": ATTENTION,
+    "glit/glit.arch:glit": TRANSFORMER,
+    "glit/search.arch:high": TRANSFORMER,
+    "glit/search.arch:low": TRANSFORMER,
+    "glit/search.arch:levels": {**TRANSFORMER, "depth": 4},
+    "mobilenet_v3_ofa/mobilenet_v3_large.arch:mobilenet_v3_large": {"size": 32},
+    "mobilenet_v3_ofa/mobilenet_v3_ofa.arch:mobilenet_v3_ofa": {"width": 0.25, "resolution": 32, "classes": 4},
+    "grammar/grammar.arch:grammar": {"channels": 8, "size": 16, "stages": 2},
+    "nas_bench_101/nas_bench_101.arch:nas_bench_101": {"channels": 16, "size": 16, "stacks": 2, "modules": 1},
+    "nas_bert/nas_bert.arch:nas_bert": {"layers": 3, "tokens": 8},
+    "nas_fpn/nas_fpn.arch:nas_fpn": {"channels": 8, "size": 128},
+    "nas_bench_201/nas_bench_201.arch:nas_bench_201": {"channels": 4, "cells": 2, "size": 16},
+    "nos/nos.arch:nos": CELLS,
+    "nos/nos.arch:mobile": {**CELLS, "size": 32},
+    "nos/preliminary.arch:resnet18": {"size": 32},
+    "nos/teacher.arch:pyramidnet": {"depth": 20, "size": 8},
+    "trionet/baselines.arch:resnet": {"size": 32},
+    "trionet/baselines.arch:local_net": {"size": 32},
+    "trionet/baselines.arch:axial_net": {"size": 32},
+    "trionet/trionet.arch:trionet": {"channels": 64, "size": 32},
+}
+
+
+@cache
+def made_small(net: str) -> Graph:
+    """One of `NETS`, small."""
+    return archir.load(EXAMPLES / net, **NETS[net]).graph

@@ -236,7 +236,8 @@ class Evaluator(Network):
             return self._elementwise(op, a, b, span)
         tensor, number = (a, b) if is_tensor(a) else (b, a)
         if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
-            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span)
+            hint = "write `-x + 1` for `1 - x`" if op == "-" else None
+            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
         amount = self.lift(span, lambda x: _operand(op, x), number)
         node = self.node(tensor, span)
         if node is None or amount is POISON:

@@ -11,7 +11,7 @@ from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
 from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operation, Tensor, kind, not_applied
-from archir.cases import Excluded, Value, both, if_else, leaves, negate, restrict, varies
+from archir.cases import Excluded, Value, both, if_else, leaves, lift, negate, restrict, varies
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
 from archir.ops.activation import Scale, Shift
@@ -230,6 +230,9 @@ class Evaluator(Network):
         """`a op b`, of numbers or tensors."""
         if a is POISON or b is POISON:
             return POISON
+        for mixed in (a, b):
+            if self.is_mixed(mixed):
+                return self.apart(mixed, lambda: self.binary(op, self.here(a), self.here(b), span), span)
         if not (is_tensor(a) or is_tensor(b)):
             return self.lift(span, lambda x, y: static.binary(op, x, y), a, b)
         if is_tensor(a) and is_tensor(b):
@@ -256,7 +259,11 @@ class Evaluator(Network):
 
     def eval_signed(self, tree: ast.Signed) -> Value:
         """A sign; `-x` of a tensor scales by -1."""
-        value = self.eval(tree.operand)
+        return self._signed(tree, self.eval(tree.operand))
+
+    def _signed(self, tree: ast.Signed, value: Value) -> Value:
+        if self.is_mixed(value):
+            return self.apart(value, lambda: self._signed(tree, self.here(value)), tree.span)
         if is_tensor(value):
             return value if tree.sign == "+" else self.binary("*", value, -1, tree.span)
         return self.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
@@ -334,6 +341,21 @@ class Evaluator(Network):
             return self.only(values.values())
         return POISON if POISON in values.values() else self.merged(condition, values[True], values[False], span)
 
+    def here(self, value: Value) -> Value:
+        """A value where the code at hand runs."""
+        return restrict(value, self.path)
+
+    def is_mixed(self, value: Value) -> bool:
+        """Whether a value is a tensor for some outcomes of the choices, here, and something else for others."""
+        if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) == 1:
+            return False
+        return len({type(leaf) is Tensor for leaf in leaves(self.here(value))}) == 2
+
+    def apart(self, mixed: Value, rule: Element, span: Span) -> Value:
+        """What a rule makes of a value where it is a tensor, and where it is none."""
+        condition = lift(lambda leaf: type(leaf) is Tensor, mixed)
+        return self.either(condition, rule, rule, span)
+
     def only(self, values: Collection[Value]) -> Value:
         """What the other alternatives leave, which the requirements rule out. Raises Excluded if nothing is left."""
         if not values:
@@ -351,6 +373,11 @@ class Evaluator(Network):
         """`items[start:stop]`; of a tensor, a slice of its channels."""
         value = self.eval(tree.value)
         start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
+        return self._sliced(tree, value, start, stop)
+
+    def _sliced(self, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
+        if self.is_mixed(value):
+            return self.apart(value, lambda: self._sliced(tree, self.here(value), start, stop), tree.span)
         if not is_tensor(value):
             return self.lift(tree.span, static.part, value, start, stop)
         start, stop = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import inf
+from math import inf, isinf
 from typing import Any
 
 from archir.errors import RuleError
@@ -64,6 +64,28 @@ def spend(amount: float) -> None:
         work.left -= amount
         if work.left < 0:
             raise WorkError
+
+
+@contextmanager
+def portion(share: float) -> Iterator[None]:
+    """Work that may take a share of what is left; what comes after has the rest. Raises WorkError beyond it."""
+    work = current()
+    kept = 0.0 if isinf(work.left) else work.left * (1 - share)
+    work.left -= kept
+    try:
+        yield
+    finally:
+        work.left += kept
+
+
+@contextmanager
+def anew() -> Iterator[None]:
+    """Work within a budget of its own, as large as the one at hand was."""
+    token = _current.set(Work(current().most))
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 @contextmanager

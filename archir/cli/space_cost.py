@@ -9,6 +9,7 @@ import numpy as np
 from archir.cli.output import big, emit, say, table
 from archir.costs.account import SHOWN
 from archir.costs.scopes import Range, by_scope, whole
+from archir.work import anew
 
 if TYPE_CHECKING:
     from archir.costs.bounds import Extreme
@@ -21,7 +22,8 @@ BARS = 20
 def extremes(space: Space, as_json: bool) -> None:
     """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
     known exactly."""
-    found = {name: space.account.extremes(name) for name in space.account.summed}
+    with anew():  # reading the space took its own
+        found = {name: space.account.extremes(name) for name in space.account.summed}
     if as_json:
         values = {name: [one.value for one in pair] for name, pair in found.items()}
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}

@@ -14,10 +14,13 @@ from archir.costs.elimination import least
 from archir.costs.rows import Followed
 from archir.costs.tables import Codes, Numbers
 from archir.ir.graph import Decision
+from archir.work import portion
 
 DRAWN, ROUNDS = 512, 12
 """Architectures that are looked at to begin with, and rounds in which the best is changed in one choice."""
 MOST_NEIGHBOURS = 4_096
+A_DRAW = 1 / 2
+"""Of the work that is left, what finding out how to draw may take."""
 
 Draw = Callable[[int, np.random.Generator], Codes]
 
@@ -52,7 +55,8 @@ class Ends:
 
     @cached_property
     def _drawn(self) -> Codes:
-        return self.draw(DRAWN, np.random.default_rng(0))
+        with portion(A_DRAW):
+            return self.draw(DRAWN, np.random.default_rng(0))
 
     def _improved(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> Codes:
         """One architecture: the cheapest of these, changed in one choice at a time for as long as that helps."""

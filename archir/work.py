@@ -16,6 +16,8 @@ from archir.errors import RuleError
 
 MOST_WORK = 3_000_000
 """The budget of a command, unless it is raised: nearly twice what the largest example takes."""
+TOO_MUCH = "A0602"
+"""What a spent budget is called."""
 MOST_HINTS = 100
 """Names that are compared with all that are known; finding the nearest takes long."""
 
@@ -24,7 +26,7 @@ class WorkError(RuleError):
     """The budget is spent. What is tried after that is refused, too."""
 
     def __init__(self) -> None:
-        super().__init__("this takes too much work", "raise the limit with --limit NODES", "A0602")
+        super().__init__("this takes too much work", "raise the limit with --limit NODES", TOO_MUCH)
 
 
 class Work:
@@ -79,9 +81,12 @@ def portion(share: float) -> Iterator[None]:
 
 
 @contextmanager
-def anew() -> Iterator[None]:
-    """Work within a budget of its own, as large as the one at hand was."""
-    token = _current.set(Work(current().most))
+def anew(times: float = 1) -> Iterator[None]:
+    """Work within a budget of its own, as large as the one at hand was, or so many times as large."""
+    before = current()
+    work = Work(before.most * times)
+    work.known = before.known
+    token = _current.set(work)
     try:
         yield
     finally:

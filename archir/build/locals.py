@@ -52,7 +52,7 @@ def walk(tree: Any) -> Iterator[ast.Tree]:
             ahead += part[::-1]
         elif isinstance(part, ast.Tree):
             yield part
-            ahead += [getattr(part, name) for name in _read(type(part))]
+            ahead += [getattr(part, name) for name in _read(type(part).__name__)]
 
 
 _GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
@@ -76,7 +76,8 @@ _GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
 
 
 @cache
-def _read(kind_of: type[ast.Tree]) -> tuple[str, ...]:
-    """Fields in which names are read, the last one first."""
+def _read(name: str) -> tuple[str, ...]:
+    """Fields of a class of trees in which names are read, the last one first."""
+    kind_of = getattr(ast, name)
     giving = ("span", "depth", *_GIVING.get(kind_of, ()))
     return tuple(field.name for field in reversed(fields(kind_of)) if field.name not in giving)

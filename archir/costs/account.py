@@ -21,10 +21,10 @@ from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped
 from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
-from archir.work import portion
+from archir.work import TOO_MUCH, portion
 
 PEAK = "peak_bytes"
-A_TRY = 1 / 3
+A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
 FEW_STATES = 2_000
 """States of a chain that are surely few."""
@@ -374,7 +374,7 @@ class Account:
 
 def _entangled(error: ArchError) -> None:
     """Raise an error again, unless it says that tables, states or steps are too many."""
-    if error.diagnostics[0].code not in ("A1601", "A1602", "A0602"):
+    if error.diagnostics[0].code not in ("A1601", "A1602", TOO_MUCH):
         raise error
 
 

@@ -1,4 +1,4 @@
-"""Where nodes may be needed, told by how a program makes them: it takes next to no work, however choices are entangled."""
+"""Where nodes may be needed, told by how a program makes them: quickly, however entangled its choices are."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, 
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
+from archir.ir.typing import prove
 from archir.ir.values import MOST_NESTING
 from archir.passes.prune import prune, prune_excluded
 from archir.syntax import ast
@@ -417,7 +418,10 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         )
     context.problems.raise_any()
     try:
-        return prune(prune_excluded(context.graph, context.excused))
+        graph = prune_excluded(context.graph, context.excused)
+        if graph is context.graph:
+            prove(graph, context.types)
+        return prune(graph)
     except WorkError as error:
         raise error.at(definition.name.span) from None
 

@@ -12,6 +12,7 @@ import click
 
 from archir.build.context import Limits
 from archir.build.files import read
+from archir.cli.kinds import Place
 from archir.cli.options import limit_option
 from archir.cli.output import complain, say, write
 from archir.errors import ArchError, Diagnostic, fail
@@ -20,7 +21,7 @@ from archir.syntax.format import canonical
 
 
 @click.command("fmt")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Place())
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing to files; print what would change.")
 @limit_option

@@ -143,7 +143,9 @@ def test_the_module_by_hand(summary: str, residual: bool, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["paper", "repo"])
-@pytest.mark.parametrize(("net", "depth", "size"), [("autola.arch", 20, 16), pytest.param("imagenet.arch", 50, 32, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("net", "depth", "size"), [("autola.arch", 20, 16), pytest.param("imagenet.arch", 50, 32, marks=pytest.mark.soak)]
+)
 def test_searched_modules_compile_and_export(name: str, net: str, depth: int, size: int, tmp_path: Path) -> None:
     file = read_architecture((FOLDER / f"hoga_{name}.json").read_text("utf-8"))
     found = space(net, depth=depth, size=size, classes=10, **file.parameters)

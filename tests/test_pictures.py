@@ -250,7 +250,19 @@ def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
     check_layout(outline(graph), depth)
 
 
-@pytest.mark.parametrize("net", NETS)
+LARGE = {
+    "imagenet.arch:autola",
+    "search.arch:levels",
+    "nos.arch:nos",
+    "nas_fpn.arch",
+    "tied.arch",
+    "darts.arch:imagenet",
+}
+DRAWN = [pytest.param(net, marks=[pytest.mark.soak] if any(part in net for part in LARGE) else []) for net in NETS]
+"""What takes seconds is for the soak: there are smaller ones of the same make."""
+
+
+@pytest.mark.parametrize("net", DRAWN)
 def test_layouts_of_examples(net: str) -> None:
     of = outline(made_small(net))
     for depth in (1, 2, 9):
@@ -270,7 +282,7 @@ def test_texts_have_room() -> None:
 # Formats
 
 
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", DRAWN)
 def test_every_example_in_every_format(net: str) -> None:
     graph = made_small(net)
     for format in FORMATS:

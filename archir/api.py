@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.build.context import Limits
+from archir.build.deep import keeping
 from archir.build.elaborate import elaborate, survey
 from archir.build.files import Loader, read, split
 from archir.errors import ArchError, Diagnostic, fail, suggest
@@ -130,7 +131,7 @@ def _graphs(
     text: str, folder: Path | None, file: str, net: str | None, root: Path | None, limits: Limits | None,
     parameters: Mapping[str, Any] | None,
 ) -> list[Graph]:  # fmt: skip
-    with bounded((limits or Limits()).work):
+    with bounded((limits or Limits()).work), keeping():
         return _proved(text, folder, file, net, root, limits, parameters)
 
 

@@ -119,10 +119,15 @@ def varies(value: Value) -> TypeGuard[Case]:
     return type(value) is Case
 
 
+_THEMSELVES = {Case, int, str}
+"""Types of values that are their own keys."""
+
+
 def key(value: Value) -> Hashable:
     """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True`; 0.0 and -0.0)."""
-    if type(value) is Case:
-        return id(value)
+    if type(value) in _THEMSELVES:
+        found: Hashable = value
+        return found
     if isinstance(value, tuple):
         return (type(value), *map(key, value))
     if type(value) is float:
@@ -139,9 +144,12 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
     """The value with these branches; no Case at all if they agree. Branches test later choices only."""
     branches = tuple(branches)
     first = branches[0]
-    if all(same(first, branch) for branch in branches[1:]):
+    for branch in branches:
+        if branch is not first and not same(first, branch):
+            break
+    else:
         return first
-    name = (id(choice), *map(key, branches))
+    name = (choice, *[branch if type(branch) in _THEMSELVES else key(branch) for branch in branches])
     found = _interned.get(name)
     spend(len(branches))
     if found is None:
@@ -213,11 +221,12 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
     failing combination if the rule raises RuleError, or anything else by mistake, for another; and Excluded if no
     combination is left.
     """
-    if under is True and not given and not any(type(value) is Case for value in values):
-        try:
-            return rule(*values)
-        except FAULTS as error:
-            raise unforeseen(error) from error
+    for value in values:
+        if type(value) is Case:
+            break
+    else:
+        if under is not False:
+            return _once(rule, values, under, given)
     try:
         return _lifted(rule, values, under, given)
     except EntangledError:
@@ -227,17 +236,38 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
         return _lifted(rule, values, weaker, given)
 
 
+def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
+    """`rule` applied to plain values."""
+    spend(1)
+    try:
+        return rule(*values)
+    except WorkError:
+        raise
+    except RuleError as error:
+        refusal = error
+    except FAULTS as error:
+        refusal = unforeseen(error)
+    if under is True and not given:
+        raise refusal
+    return _excused(_Failure(refusal), under, given)
+
+
 def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     failed = False
     held: dict[int, _Held] = {}
     memo: dict[Hashable, Value] = {}
 
-    def walk(values: tuple[Value, ...], care: Value) -> Value:
+    def walk(state: tuple[Value, ...]) -> Value:
+        """The result for what is left of `under`, which comes first, and of the values."""
         nonlocal failed
+        care = state[0]
         if care is False:
             return NEVER
-        tops = [value.choice for value in values if type(value) is Case]
-        if not tops:
+        values, top = state[1:], None
+        for value in values:
+            if type(value) is Case and (top is None or value.choice.order < top.order):
+                top = value.choice
+        if top is None:
             spend(1)
             try:
                 result = rule(*values)
@@ -250,26 +280,26 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
                 failed = True
                 return _Failure(unforeseen(error))
             return held.setdefault(id(result), _Held(result)) if type(result) is Case else result
-        name = (key(care), *map(key, values))
+        name = tuple([value if type(value) in _THEMSELVES else key(value) for value in state])
         if name in memo:
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
         spend(3)
-        if type(care) is Case:
-            tops.append(care.choice)
-        top = min(tops, key=_order)
-        branches = [
-            walk(tuple([_branch(value, top, i) for value in values]), _branch(care, top, i))
-            for i in range(top.outcomes)
-        ]
-        result = memo[name] = _join(top, branches)
+        if type(care) is Case and care.choice.order < top.order:
+            top = care.choice
+        result = memo[name] = _join(top, list(map(walk, _branches(state, top))))
         return result
 
-    result = walk(values, under)
+    result = walk((under, *values))
     if held:
         result = _composed(result, list(held.values()))
     return result if not failed else _excused(result, under, given)
+
+
+def _branches(values: Iterable[Value], choice: Choice) -> Iterator[tuple[Value, ...]]:
+    """What is left of values for each outcome of a choice; none of them tests earlier ones."""
+    return zip(*[v.branches if type(v) is Case and v.choice is choice else repeat(v) for v in values], strict=False)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -304,7 +334,7 @@ def _composed(outer: Value, held: list[_Held]) -> Value:
             return inner[0] if type(value) is _Held else value
         if not inner:
             return value
-        name = (id(value), *map(key, inner))
+        name = (value, *[one if type(one) in _THEMSELVES else key(one) for one in inner])
         if name not in memo:
             if len(memo) > MOST_STEPS:
                 raise EntangledError
@@ -397,12 +427,47 @@ def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int]
 
 def restrict(value: Value, under: Value) -> Value:
     """The value where `under` holds; elsewhere whatever makes it small. Where that is too much work it stays."""
-    if type(value) is not Case or under is True:
-        return value
-    try:
-        return lift(lambda leaf: leaf, value, under=under)
-    except EntangledError:
-        return value
+    return value if type(value) is not Case or under is True else Restriction().of(value, under)
+
+
+class Restriction:
+    """Values where conditions hold; what is known of parts of values and conditions is not worked out again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Case, Case], Value] = {}
+        self._most = 0
+
+    def of(self, value: Value, under: Value) -> Value:
+        """See `restrict`."""
+        if type(value) is not Case or under is True:
+            return value
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        self._most = len(self._known) + MOST_STEPS
+        try:
+            return self._walk(value, under)
+        except EntangledError:
+            weaker = hull(under, frozenset(support(value)))
+        try:
+            return value if weaker is under else self._walk(value, weaker)
+        except EntangledError:
+            return value
+
+    def _walk(self, value: Value, care: Value) -> Value:
+        if care is False:
+            return NEVER
+        if care is True or type(value) is not Case:
+            return value
+        name = value, care
+        if name not in self._known:
+            if len(self._known) > self._most:
+                raise EntangledError
+            spend(3)
+            choice = value.choice if value.choice.order < care.choice.order else care.choice
+            values = value.branches if value.choice is choice else repeat(value)
+            cares = care.branches if care.choice is choice else repeat(care)
+            self._known[name] = _join(choice, list(map(self._walk, values, cares)))
+        return self._known[name]
 
 
 def outcomes(choice: Choice, under: Value) -> set[int]:
@@ -451,7 +516,7 @@ def _joined(one: Value, other: Value, settles: bool) -> Value:
         if name not in memo:
             if len(memo) > MOST_STEPS:
                 raise EntangledError
-            choice = min(one.choice, other.choice, key=_order)
+            choice = one.choice if one.choice.order < other.choice.order else other.choice
             ones = one.branches if one.choice is choice else repeat(one)
             others = other.branches if other.choice is choice else repeat(other)
             memo[name] = case(choice, map(walk, ones, others))
@@ -460,6 +525,7 @@ def _joined(one: Value, other: Value, settles: bool) -> Value:
     return walk(one, other)
 
 
+@lru_cache(MOST_KNOWN)
 def negate(condition: Value) -> Value:
     """Negation of a condition."""
     return lift(lambda a: not a, condition)
@@ -471,7 +537,24 @@ def if_else(condition: Value, one: Value, other: Value) -> Value:
         return one
     if condition is False:
         return other
-    return lift(lambda c, a, b: a if c else b, condition, one, other)
+    memo: dict[Hashable, Value] = {}
+
+    def walk(condition: Value, one: Value, other: Value) -> Value:
+        if condition is True or one is other:
+            return one
+        if condition is False:
+            return other
+        name = condition, key(one), key(other)
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            spend(3)
+            tops = [value.choice for value in (condition, one, other) if type(value) is Case]
+            top = min(tops, key=_order)
+            memo[name] = case(top, [walk(*left) for left in _branches((condition, one, other), top)])
+        return memo[name]
+
+    return walk(condition, one, other)
 
 
 def compatible(*conditions: Value) -> bool:
@@ -517,7 +600,7 @@ def leaves(value: Value) -> Iterator[Value]:
     stack = [value]
     while stack:
         one = stack.pop()
-        name = key(one)
+        name = one if type(one) in _THEMSELVES else key(one)
         if name in seen:
             continue
         spend(1)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Literal, cast
 
 from archir.cases import Case, at, leaves, varies, worded
-from archir.errors import RuleError, require
+from archir.errors import RuleError
 
 Dim = int | Case
 Kind = Literal["feature", "gate", "kernel"]
@@ -77,29 +77,34 @@ class TensorType:
     def __str__(self) -> str:
         kinds = " or ".join(sorted(leaves(self.kind))) if varies(self.kind) else self.kind
         kind = "" if kinds == "feature" else f"{kinds} "
-        return f"{kind}{self.dtype}[{', '.join(map(worded, self.dims))}]"
+        return f"{kind}{self.dtype}[{', '.join([worded(dim) if varies(dim) else str(dim) for dim in self.dims])}]"
 
 
 def is_map(x: TensorType) -> tuple[int, int, int]:
     """The dimensions (C, H, W) of a map; RuleError for anything else."""
-    hint = "there is no axis for the batch" if x.rank == 4 else None
-    require(x.rank == 3, f"expected a map [C, H, W], got {x}", hint, "A0402")
+    if x.rank != 3:
+        hint = "there is no axis for the batch" if x.rank == 4 else None
+        raise RuleError(f"expected a map [C, H, W], got {x}", hint, "A0402")
     channels, height, width = x.shape
     return channels, height, width
 
 
 def is_tokens(x: TensorType) -> tuple[int, int]:
     """The dimensions (N, D) of tokens; RuleError for anything else."""
-    require(x.rank == 2, f"expected tokens [N, D], got {x}", code="A0402")
+    if x.rank != 2:
+        raise RuleError(f"expected tokens [N, D], got {x}", code="A0402")
     tokens, features = x.shape
     return tokens, features
 
 
 def broadcast(one: TensorType, other: TensorType) -> TensorType:
     """The type of an element-wise operation: equal ranks, and each pair of dimensions equal or with a 1 in it."""
-    require(one.rank == other.rank, f"ranks differ: {one} and {other}", code="A0402")
-    require(one.dtype == other.dtype, f"element types differ: {one} and {other}")
-    require(one.kind == other.kind, f"kinds differ: {one} and {other}", code="A0407")
+    if one.rank != other.rank:
+        raise RuleError(f"ranks differ: {one} and {other}", code="A0402")
+    if one.dtype != other.dtype:
+        raise RuleError(f"element types differ: {one} and {other}")
+    if one.kind != other.kind:
+        raise RuleError(f"kinds differ: {one} and {other}", code="A0407")
     dims = []
     for a, b in zip(one.shape, other.shape, strict=True):
         if a != b and 1 not in (a, b):

@@ -335,6 +335,17 @@ WITHOUT_EFFECT = [
     ("search a.toml --fall-back", "--fall-back goes with --resume"),
     ("sample space.arch --seed -1", "not in the range"),
     ("cost space.arch --seed 99999999999999999999999", "not in the range"),
+    ("cost space.arch --arch a.json --where params>=1", "--where is for spaces"),
+    ("cost space.arch --arch a.json --distribution params", "--arch does not go with --distribution"),
+    ("cost space.arch --seed 1 --alternatives params", "--seed does not go with --alternatives"),
+    ("cost space.arch -n 2 --alternatives params", "-n does not go with --alternatives"),
+    ("cost space.arch -n 2 --by scope", "--by does not go with -n"),
+    ("cost space.arch -n 999999999999999999999", "not in the range"),
+    ("sample space.arch -n 999999999999999999999", "not in the range"),
+    ("sample space.arch --by naswot --at-least nan", "nan is no number"),
+    ("quantize net.onnx -o out --max-loss nan", "nan is no number"),
+    ("bench net.onnx --seconds inf", "inf is no number"),
+    ("check net.arch --root nowhere", "does not exist"),
 ]
 
 
@@ -343,6 +354,31 @@ def test_an_option_has_an_effect_or_is_refused(places: dict[str, str], line: str
     result = run(*(places.get(word, word) for word in line.split()), code=2)
     assert said in " ".join(result.stderr.split())
     assert not Path(places["out"]).exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "show net.arch -o ",
+        "sample space.arch -o ",
+        "compile net.arch -o ",
+        "fmt --check ",
+        "runs ",
+        "train net.arch -o ",
+    ],
+)
+def test_a_path_is_not_empty(places: dict[str, str], line: str) -> None:
+    """The empty one is what an unset variable of a shell leaves, and not the folder in which archir runs."""
+    assert "it is empty" in run(*(places.get(word, word) for word in line.split(" ")), code=2).stderr
+
+
+def test_a_bound_holds_for_what_a_seed_draws(places: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "wide.arch").write_text(TINY.replace("relu |>", "conv(choose width(4, 8)) |>"))
+    wide = str(tmp_path / "wide.arch")
+    least = json.loads(run("cost", wide, "--json").stdout)["extremes"]["params"][0]
+    for seed in range(8):
+        said = run("cost", wide, "--seed", str(seed), "--where", f"params <= {least}", "--json").stdout
+        assert json.loads(said)["params"] == least
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from archir.build.elaborate import elaborate
 from archir.cases import Choice, Value, at, case, lift
 from archir.cli import main
 from archir.costs.elimination import least
+from archir.errors import ArchError
 from archir.ir.graph import Decision
 from archir.passes.cost import SUMMED, cost
 from archir.search.space import Space
@@ -105,3 +106,11 @@ def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
     found = json.loads(result.output)
     assert found["bounds"]["macs"][0] <= found["extremes"]["macs"][0]
     assert found["exact"]["macs"] == (found["bounds"]["macs"] == found["extremes"]["macs"])
+
+
+def test_costs_beyond_64_bits_of_a_net_without_choices_are_refused() -> None:
+    layer = "conv(8, kernel=2 ** 30 + 1)"
+    net = Space(elaborate(f"net n {{\n input x: f32[8, 8, 8]\n output y = x |> {layer} |> {layer}\n}}"))
+    for name in ("params", "macs"):
+        with pytest.raises(ArchError, match=r"A1601.*64 bits"):
+            net.account.extremes(name)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from archir.analysis.subject import Owner, Subject, others
-from archir.cases import Choice, Value, fix, leaves, support
+from archir.cases import Case, Choice, Value, outcomes, support, varies
 from archir.errors import Diagnostic
 from archir.ir.op import Op
 from archir.ir.typing import lifted
 from archir.types import TensorType
+from archir.work import spend
 
 WIDEST = 20
 """How many times as much as another alternative one may cost."""
 COSTS = ("parameters", "multiply-accumulates")
 
 Pair = tuple[int, int]
+Ends = tuple[Pair, Pair]
+"""The least and the most of both costs."""
 
 
 @dataclass
@@ -28,16 +32,15 @@ class _Total:
     most: list[int] = field(default_factory=lambda: [0, 0])
     scopes: set[str] = field(default_factory=set)
 
-    def add(self, pairs: list[Pair], always: bool, scope: str) -> None:
-        """Take in a node that costs one of `pairs`. Weights of a scope are there once."""
+    def add(self, share: _Share, scope: str) -> None:
+        """Take in a node. Weights of a scope are there once."""
         for cost in range(len(COSTS)):
-            found = [pair[cost] for pair in pairs]
-            if cost == 0 and max(found) > 0:
+            if cost == 0 and share.most[cost] > 0:
                 if scope in self.scopes:
                     continue
                 self.scopes.add(scope)
-            self.least[cost] += min(found) if always else 0
-            self.most[cost] += max(found)
+            self.least[cost] += share.least[cost] if share.always else 0
+            self.most[cost] += share.most[cost]
 
 
 @dataclass(frozen=True)
@@ -105,16 +108,17 @@ def _totals(subject: Subject) -> dict[Owner, _Total]:
             costs = lifted(_costs, node.op, types, condition, subject.graph.given)
             known[question] = list(_shares(subject, costs, condition))
         for share in known[question]:
-            totals[share.owner].add(share.pairs, share.always, node.scope)
+            totals[share.owner].add(share, node.scope)
     return totals
 
 
 @dataclass(frozen=True)
 class _Share:
-    """An alternative that a node's cost is part of, what it may be there, and whether the node always is there."""
+    """An alternative that a node's cost is part of, its ends there, and whether the node always is there."""
 
     owner: Owner
-    pairs: list[Pair]
+    least: Pair
+    most: Pair
     always: bool
 
 
@@ -123,14 +127,56 @@ def _shares(subject: Subject, value: Value, condition: Value) -> Iterator[_Share
     if value == (0, 0):
         return
     owners = subject.owners[id(condition)]
-    found = [(owner, value) for owner in owners if not _counts(subject.graph.decisions[owner[0]].choice)]
-    for choice in support(value):
-        if choice.take is None and choice.path not in {path for path, _ in owners}:
-            possible = (o for o in range(choice.outcomes) if fix(condition, choice, o) is not False)
-            found += [((choice.path, outcome), fix(value, choice, outcome)) for outcome in possible]
-    for owner, part in found:
+    whole, parts = _ends(value)
+    found = [(owner, whole) for owner in owners if not _counts(subject.graph.decisions[owner[0]].choice)]
+    owning = {path for path, _ in owners}
+    for choice, ends in parts.items():
+        if choice.take is None and choice.path not in owning:
+            found += [((choice.path, outcome), ends[outcome]) for outcome in sorted(outcomes(choice, condition))]
+    for owner, (least, most) in found:
         choice = subject.graph.decisions[owner[0]].choice
-        yield _Share(owner, list(leaves(part)), subject.always(condition, choice, owner[1]))
+        yield _Share(owner, least, most, subject.always(condition, choice, owner[1]))
+
+
+def _ends(value: Value) -> tuple[Ends, dict[Choice, list[Ends]]]:
+    """The least and the most of both costs, and so for each outcome of each choice that they depend on."""
+    choices = support(value)
+    level = {choice: i for i, choice in enumerate(choices)}
+    below: dict[Case, Ends] = {}
+    found: list[list[Ends | None]] = [[None] * choice.outcomes for choice in choices]
+    passing: list[Ends | None] = [None] * len(choices)
+    """Of the paths that do not ask a choice."""
+
+    def walk(value: Value) -> Ends:
+        if not varies(value):
+            return value, value
+        if value not in below:
+            own, here = found[level[value.choice]], level[value.choice]
+            ends = None
+            for outcome, branch in enumerate(value.branches):
+                part = walk(branch)
+                own[outcome], ends = _both(own[outcome], part), _both(ends, part)
+                for i in range(here + 1, level[branch.choice] if varies(branch) else len(choices)):
+                    passing[i] = _both(passing[i], part)
+            assert ends is not None
+            below[value] = ends
+        return below[value]
+
+    whole = walk(value)
+    spend(len(below))
+    return whole, {
+        choice: [_both(past, part) for part in parts]
+        for choice, parts, past in zip(choices, found, passing, strict=True)
+    }
+
+
+def _both(one: Ends | None, other: Ends | None) -> Any:
+    """The ends of what lies between these or those."""
+    if one is None or other is None:
+        return one or other
+    (a, b), (c, d) = one
+    (e, f), (g, h) = other
+    return (min(a, e), min(b, f)), (max(c, g), max(d, h))
 
 
 def _counts(choice: Choice) -> bool:

@@ -307,11 +307,12 @@ class Caller(Evaluator):
         least_work = (A_STEP + 1) * self.work.block(block)
         if least_work > self.budget.left:
             self.refuse(WorkError(), span)
-        if not self.bind_params(frame, block, given, span):
-            return POISON
+        cell = block.definition.word == "cell"
         scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
+        if not self.bind_params(frame, self.scope if cell else scope, block, given, span):
+            return POISON
         self.graph.blocks[scope.path] = block.name
-        if block.definition.word == "cell":
+        if cell:
             return self._in_cell(block, frame, Scope(scope.path, block.name), span)
         return self._in_frame(frame, scope, block.definition)
 
@@ -330,8 +331,8 @@ class Caller(Evaluator):
             self.stop("A0602", f"calls nest deeper than {MOST_CALLS} levels", span)
         return Frame(block.module, block=block, called=span, caller=self.frame, local=block.local)
 
-    def bind_params(self, frame: Frame, block: Block, given: list[Given], span: Span) -> bool:
-        """Put arguments and defaults into the callee's frame; whether they fit."""
+    def bind_params(self, frame: Frame, scope: Scope, block: Block, given: list[Given], span: Span) -> bool:
+        """Put arguments, and defaults that are evaluated in a scope, into the callee's frame; whether they fit."""
         params = block.definition.params
         names = [param.name.text for param in params]
         note = Note(f"`{block.name}` is defined here", block.definition.name.span)
@@ -352,6 +353,7 @@ class Caller(Evaluator):
                 return False
             frame.env[name] = argument.value
         caller, self.frame = self.frame, frame
+        outer, self.scope = self.scope, scope
         try:
             for param in params:
                 if param.name.text not in frame.env:
@@ -361,7 +363,7 @@ class Caller(Evaluator):
                         return False
                     frame.env[param.name.text] = self.eval(param.default)
         finally:
-            self.frame = caller
+            self.frame, self.scope = caller, outer
         return not any(value is POISON for value in frame.env.values())
 
     def _in_cell(self, block: Block, frame: Frame, scope: Scope, span: Span) -> Value:

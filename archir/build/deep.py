@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -13,17 +14,24 @@ MOST_FRAMES = 40_000
 
 
 def deeply(work: Callable[[], T]) -> T:
-    """What `work()` returns.
-
-    Meanwhile nothing looks for cyclic garbage: all that is made is kept, and looking takes a third of the time.
-    """
-    before, collects = sys.getrecursionlimit(), gc.isenabled()
+    """What `work()` returns."""
+    before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, MOST_FRAMES))
-    gc.disable()
     try:
-        return _roomy(work)
+        with keeping():
+            return _roomy(work)
     finally:
         sys.setrecursionlimit(before)
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Meanwhile nothing looks for cyclic garbage: all that is made is kept, and looking takes a third of the time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
         if collects:
             gc.enable()
 

@@ -23,6 +23,7 @@ from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, 
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
+from archir.ir.typing import prove
 from archir.ir.values import MOST_NESTING
 from archir.passes.prune import prune, prune_excluded
 from archir.syntax import ast
@@ -314,7 +315,7 @@ def elaborate(
         loader.opened(folder / Path(path).name)
     with bounded(limits.work):
         module = loader.load(text, path, folder)
-        return prune(deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits)))
+        return deeply(lambda: prune(_net(module, loader, net, dict(parameters or {}), limits)))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -416,7 +417,10 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()
-    return prune_excluded(context.graph, context.excused)
+    graph = prune_excluded(context.graph, context.excused)
+    if graph is context.graph:
+        prove(graph, context.types)
+    return graph
 
 
 def _pick(module: Module, net: str | None) -> ast.Definition:

@@ -226,23 +226,38 @@ class Evaluator(Network):
             value = self.binary(op, value, self.eval(operand), tree.first.span.to(operand.span))
         return value
 
-    def binary(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        """`a op b`, of numbers or tensors."""
+    def binary(self, op: str, a: Value, b: Value, span: Span, mixed: int = 2) -> Value:
+        """`a op b`, of numbers or tensors; of so many `mixed` values, which are one or the other as choices say."""
         if a is POISON or b is POISON:
             return POISON
         if not (is_tensor(a) or is_tensor(b)):
             return self.lift(span, lambda x, y: static.binary(op, x, y), a, b)
+        for value in (a, b) if mixed else ():
+            if (known := self.sometimes_tensor(value, span)) is not None:
+                there = partial(self._binary_here, op, a, b, span, mixed - 1)
+                return self.either(known, there, there, span)
         if is_tensor(a) and is_tensor(b):
             return self._elementwise(op, a, b, span)
         tensor, number = (a, b) if is_tensor(a) else (b, a)
         if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
-            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span)
+            hint = "write `-x + 1` for `1 - x`" if op == "-" else None
+            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
         amount = self.lift(span, lambda x: _operand(op, x), number)
         node = self.node(tensor, span)
         if node is None or amount is POISON:
             return POISON
         made = Scale(amount) if op in ("*", "/") else Shift(amount)
         return self.add(made, (node,), span, self.named(made.name, False))
+
+    def _binary_here(self, op: str, a: Value, b: Value, span: Span, mixed: int) -> Value:
+        return self.binary(op, restrict(a, self.path), restrict(b, self.path), span, mixed)
+
+    def sometimes_tensor(self, value: Value, span: Span) -> Value | None:
+        """The condition under which a value is a tensor, if it is one for some outcomes of the choices alone."""
+        value = restrict(value, self.path)
+        if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
+            return None
+        return self.lift(span, lambda leaf: type(leaf) is Tensor, value)
 
     def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
         kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}

@@ -96,7 +96,16 @@ def _power(a: Any, b: Any) -> Value:
 
 def unfit(op: str, a: Value, b: Value, code: str = "A0301") -> RuleError:
     """The refusal of two values that an operator does not work on."""
-    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b), code)
+    return RuleError(f"`{op}` does not work on {kind(a)} and {kind(b)}", not_applied(a, b) or _instead(op, a, b), code)
+
+
+def _instead(op: str, a: Value, b: Value) -> str | None:
+    """What to write instead of what works on texts and lists elsewhere."""
+    if op == "+" and any(isinstance(one, str) and is_number(other) for one, other in ((a, b), (b, a))):
+        return "`str` makes a string of a number"
+    if op == "*" and isinstance(a, Items) and is_number(b):
+        return "to repeat, write `[a for i in 0..3]`"
+    return None
 
 
 def sign(op: str, a: Value) -> Value:

@@ -9,6 +9,7 @@ import click
 
 from archir import api
 from archir.build.context import Limits
+from archir.cli.kinds import Place, Real
 from archir.cli.options import OF_NETS, SEED, json_option, net_options, picked, refuse, space_of
 from archir.cli.output import emit, say, table
 from archir.cli.progress import tracked
@@ -50,14 +51,14 @@ _MODES = {
     help="Samples in a run [1]; may be repeated.",
 )
 @click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
-@click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True, help="How long to run each.")
-@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="An SVG file to write, too.")
-@click.option("--arch", type=click.Path(dir_okay=False, allow_dash=True), help="The architecture of a space.")
+@click.option("--seconds", type=Real(0.01), default=2.0, show_default=True, help="How long to run each.")
+@click.option("--picture", type=Place(dir_okay=False, path_type=Path), help="An SVG file to write, too.")
+@click.option("--arch", type=Place(dir_okay=False, allow_dash=True), help="The architecture of a space.")
 @click.option("--seed", type=SEED, help="Sample the architecture with this seed; of --validate: all of them [0].")
 @click.option(
     "--table",
     "output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Place(dir_okay=False, path_type=Path),
     help="Time operations instead; the JSON file to write.",
 )
 @click.option("--device", type=click.Choice(list(api.BENCHES)), default="cpu", show_default=True, help="Of --table.")
@@ -65,7 +66,7 @@ _MODES = {
 @click.option(
     "--validate",
     "check",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=Place(dir_okay=False, path_type=Path),
     help="A table to compare with whole networks.",
 )
 @click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Networks to validate with.")

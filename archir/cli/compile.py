@@ -11,6 +11,7 @@ import click
 from archir import api, backends
 from archir.build.context import Limits
 from archir.cli import torch_files
+from archir.cli.kinds import Place
 from archir.cli.options import SEED, arch_options, file_argument, net_options, picked, refuse
 from archir.cli.output import big, say, write
 from archir.files import sha256, write_atomic
@@ -29,10 +30,8 @@ _FORMS = {"torch": "python"}
 @click.option(
     "--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become."
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
-)
-@click.option("--weights", type=click.Path(dir_okay=False, path_type=Path), help="safetensors of the network.")
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="safetensors of the network.")
 @click.option("--init-seed", type=SEED, default=0, show_default=True, help="Seed of new weights, where none are given.")
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block of the network, or this call of it.")
 @click.option("-P", "--pass", "passes", metavar="NAME,...", default="", help=f"Passes to run: {', '.join(PASSES)}.")

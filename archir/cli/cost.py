@@ -11,6 +11,7 @@ from archir import api
 from archir.build.context import Limits
 from archir.build.locals import latency_name
 from archir.cli import space_cost
+from archir.cli.kinds import DRAWS
 from archir.cli.options import (
     SEED,
     arch_options,
@@ -48,7 +49,7 @@ from archir.passes.cost import SUMMED, Cost, costs
     "--init-seed", type=SEED, default=0, show_default=True, help="Seed of weights and minibatch, for proxies."
 )
 @proxy_options
-@click.option("-n", "count", type=click.IntRange(1), help="Costs of so many architectures, drawn by --seed.")
+@click.option("-n", "count", type=DRAWS, help="Costs of so many architectures, drawn by --seed.")
 @click.option("--distribution", metavar="COST", help="Quantiles and a histogram of a cost over the whole space.")
 @click.option("--alternatives", metavar="COST", help="Least and greatest cost with each alternative of each choice.")
 @where_option
@@ -72,6 +73,12 @@ def cost_command(
         refuse({"data", "batch", "init_seed"}, "is for proxies: add --proxy NAME")
     if by is None:
         refuse({"depth"}, "is for parts of a net: add --by scope")
+    if arch is not None:
+        refuse({"where"}, "is for spaces, and --arch names one architecture")
+    asked = {"distribution": distribution, "alternatives": alternatives, "count": count}
+    if first := next((name for name, given in asked.items() if given is not None), None):
+        others = {*asked, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
+        refuse(others, f"does not go with {'-n' if first == 'count' else f'--{first}'}")
     if arch is None:
         of = space_of(file, parameters, root, limits, where)
         for name in map(latency_name, tables):
@@ -91,7 +98,7 @@ def cost_command(
         if of.choices and seed is None:
             space_cost.extremes(of, as_json)
             return
-    graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
+    graph, architecture, space = picked(file, arch, seed, parameters, root, limits, where)
     latencies = {name: int(space.cost([architecture], [name])[name][0]) for name in map(latency_name, tables)}
     parts = by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))

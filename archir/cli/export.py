@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from archir.cli import onnx_files, torch_files
+from archir.cli.kinds import Place
 from archir.cli.options import json_option
 
 
 @click.command("export")
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@click.argument("run", type=Place(path_type=Path))
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @click.option(
     "--to",
     type=click.Choice(["onnx", "python", "exported", "aot"]),

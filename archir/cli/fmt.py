@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from archir.build.files import read
+from archir.cli.kinds import Place
 from archir.cli.output import complain, say, write
 from archir.errors import ArchError, Diagnostic, fail
 from archir.files import write_atomic
@@ -18,7 +19,7 @@ from archir.syntax.format import canonical
 
 
 @click.command("fmt")
-@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Place())
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing to files; print what would change.")
 def fmt_command(paths: tuple[str, ...], check: bool, diff: bool) -> None:

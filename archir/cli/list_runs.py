@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
 from archir.errors import fail
@@ -17,7 +18,7 @@ _USUAL = Path("runs")
 
 
 @click.command("runs")
-@click.argument("folder", type=click.Path(path_type=Path), default=_USUAL, metavar="[FOLDER]")
+@click.argument("folder", type=Place(path_type=Path), default=_USUAL, metavar="[FOLDER]")
 @json_option
 def runs_command(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER: how far each came, and whether it is whole.

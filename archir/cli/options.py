@@ -11,6 +11,7 @@ import click
 from archir import api
 from archir.build.context import Limits
 from archir.build.parameters import parse_parameter
+from archir.cli.kinds import Place
 from archir.errors import ArchError, fail
 from archir.ir.graph import Graph
 from archir.settings import MOST_SEED
@@ -62,7 +63,9 @@ def net_options(command: Command) -> Command:
         metavar="NODES", help="Nodes a graph may have; the work that may be done grows with it.",
     )(command)  # fmt: skip
     command = click.option(
-        "--root", type=click.Path(file_okay=False, path_type=Path), help="Folder imports must stay in [FILE's folder]."
+        "--root",
+        type=Place(exists=True, file_okay=False, path_type=Path),
+        help="Folder imports must stay in [FILE's folder].",
     )(command)
     return click.option(
         "-p", "--param", "parameters", multiple=True, callback=_parameters, metavar="NAME=VALUE",
@@ -81,7 +84,7 @@ def arch_options(command: Command) -> Command:
     return click.option(
         "--arch",
         "arch",
-        type=click.Path(dir_okay=False, allow_dash=True),
+        type=Place(dir_okay=False, allow_dash=True),
         help="Architecture file, as `sample` writes it.",
     )(command)
 
@@ -126,7 +129,13 @@ def space_of(
 
 
 def picked(
-    file: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits
+    file: str,
+    arch: str | None,
+    seed: int | None,
+    parameters: dict[str, Any],
+    root: Path | None,
+    limits: Limits,
+    where: str | None = None,
 ) -> tuple[Graph, Architecture, Space]:
     """One network: a net without choices, the architecture of a file, or a sampled one. Raises ArchError (A1203)."""
     if arch is not None and seed is not None:
@@ -138,7 +147,7 @@ def picked(
         require_as_written(Path(arch))
         written = api.architecture(arch)
         parameters = {**given_parameters(written), **parameters}
-    space = space_of(file, parameters, root, limits)
+    space = space_of(file, parameters, root, limits, where)
     if written is not None:
         architecture = space.architecture(written.choices)
     elif seed is not None or not space.choices:

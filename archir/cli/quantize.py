@@ -9,6 +9,7 @@ from typing import Any, Literal
 import click
 
 from archir import api
+from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option
 from archir.cli.output import emit, say, table
 
@@ -17,16 +18,12 @@ _WORST = 10
 
 
 @click.command("quantize")
-@click.argument("model", type=click.Path(dir_okay=False, path_type=Path))
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), required=True, help="ONNX file to write."
-)
+@click.argument("model", type=Place(dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="ONNX file to write.")
 @click.option("--data", default="digits", show_default=True, help=f"What MODEL was trained on: {SOURCES}.")
 @click.option("--mode", type=click.Choice(["auto", "static", "dynamic"]), default="auto", show_default=True)
 @click.option("--keep", multiple=True, metavar="PATTERN", help="Layers to leave in float: *.stem.*; may be repeated.")
-@click.option(
-    "--max-loss", type=click.FloatRange(0), default=1.0, show_default=True, help="Points of accuracy to lose at most."
-)
+@click.option("--max-loss", type=Real(0), default=1.0, show_default=True, help="Points of accuracy to lose at most.")
 @click.option(
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
     help="Training images that give the ranges of activations.",

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from archir import backends
+from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
 from archir.cli.output import console, emit, say
 from archir.cli.progress import SearchProgress
@@ -22,9 +23,9 @@ RUNS = Path("runs")
 
 
 @click.command("search")
-@click.argument("recipe", required=False, type=click.Path(dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=click.Path(file_okay=False, path_type=Path), help="Folder of the run [runs/NAME].")
-@click.option("--resume", type=click.Path(file_okay=False, path_type=Path), help="Go on with the run in this folder.")
+@click.argument("recipe", required=False, type=Place(dir_okay=False, path_type=Path))
+@click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), help="Folder of the run [runs/NAME].")
+@click.option("--resume", type=Place(file_okay=False, path_type=Path), help="Go on with the run in this folder.")
 @click.option("--fall-back", is_flag=True, help="With --resume: give up a damaged checkpoint for the one before it.")
 @click.option("--data", help=f"The recipe's data.source: {SOURCES}.")
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from archir import api, backends
 from archir.build.context import Limits
+from archir.cli.kinds import Place
 from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, net_options, picked, refuse
 from archir.cli.output import say, write
 from archir.costs.means import means
@@ -48,9 +49,7 @@ HEATED = ("svg", "html")
     metavar="COST",
     help="Colour boxes by their share of a cost, such as macs (svg, html): of a space, its mean.",
 )
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write [standard output]."
-)
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
 @arch_options
 @net_options
 def show_command(

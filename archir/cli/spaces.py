@@ -12,6 +12,7 @@ import click
 
 from archir import api
 from archir.build.context import Limits
+from archir.cli.kinds import DRAWS, Place, Real
 from archir.cli.options import (
     file_argument,
     json_option,
@@ -98,7 +99,7 @@ def _active(condition: object) -> str:
 
 @click.command("sample")
 @file_argument
-@click.option("-n", "count", type=click.IntRange(1), default=1, show_default=True, help="How many architectures.")
+@click.option("-n", "count", type=DRAWS, default=1, show_default=True, help="How many architectures.")
 @click.option("--unique", is_flag=True, help="Draw on while architectures compute the same as one before.")
 @seed_option
 @click.option(
@@ -108,12 +109,10 @@ def _active(condition: object) -> str:
 @click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor` lists them.")
 @click.option("--best", type=click.IntRange(1), help="How many of the -n to keep, with --by  [default: 1]")
 @click.option(
-    "--at-least", type=float, help="Keep only scores of at least that, with --by; without --best, all of them."
+    "--at-least", type=Real(), help="Keep only scores of at least that, with --by; without --best, all of them."
 )
 @proxy_options
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the architecture to a file."
-)
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the architecture to a file.")
 @where_option
 @net_options
 def sample_command(

@@ -13,6 +13,7 @@ import click
 from archir import backends
 from archir.build.context import Limits
 from archir.cli import runs
+from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, picked
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
@@ -23,9 +24,7 @@ from archir.passes.cost import cost
 @click.command("train")
 @file_argument
 @click.option("--data", default="digits", show_default=True, help=f"Images: {SOURCES}.")
-@click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder of the run."
-)
+@click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
 @click.option("--epochs", type=int, default=20, show_default=True)
 @click.option("--batch", type=int, default=64, show_default=True, help="Images in a step.")
 @click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from archir import backends
+from archir.cli.kinds import Place
 from archir.cli.onnx_files import PROVIDERS
 from archir.cli.options import json_option
 from archir.cli.output import emit, say
@@ -22,7 +23,7 @@ def _digest(_: click.Context, __: click.Parameter, value: str | None) -> str | N
 
 
 @click.command("verify")
-@click.argument("model", type=click.Path(dir_okay=False, path_type=Path))
+@click.argument("model", type=Place(dir_okay=False, path_type=Path))
 @click.option(
     "--on", "devices", multiple=True, type=click.Choice(sorted(PROVIDERS)), default=("cpu",), show_default=True,
     help="What to compute on; may be given several times.",

@@ -44,7 +44,7 @@ class Ends:
         if proved is None:
             return None
         led = [[proved.outcomes[d.choice.path] for d in self.order]] if proved.outcomes is not None else []
-        codes = self._settled(np.array(led, np.int16).reshape(-1, len(self.order)))
+        codes = self._settled(np.array(led, np.int16).reshape(len(led), len(self.order)))
         if not (proved.exact and exact and len(codes)):
             codes = self._improved(np.concatenate([codes, self._drawn]), lambda rows: costs(rows) * sign)
         value = int(costs(codes[:1])[0])
@@ -77,7 +77,8 @@ class Ends:
                     changed = np.maximum(codes, 0)
                     changed[position] = outcome
                     rows.append(changed)
-        return np.array(rows[:MOST_NEIGHBOURS], np.int16).reshape(-1, len(self.order))
+        del rows[MOST_NEIGHBOURS:]
+        return np.array(rows, np.int16).reshape(len(rows), len(self.order))
 
     def _settled(self, rows: Codes) -> Codes:
         """The rows that are architectures, with -1 for the choices that are not there."""

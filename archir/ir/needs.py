@@ -66,6 +66,9 @@ class _Needing:
         known = self.found.get(operand, False)
         if known is True:
             return
+        if needed is True and outcomes is None:
+            self.found[operand] = True
+            return
         reads = True if outcomes is None else when(self.graph.decisions[path].choice, outcomes)
         few = current().left >= self.until and self.told < MOST_TOLD + A_NODE * len(self.graph)
         if operand not in loose and number not in loose and (few or self.patiently):

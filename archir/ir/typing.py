@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from math import prod
+from weakref import WeakKeyDictionary
 
-from archir.cases import CaseError, Choice, Excluded, Value, both, case, lift, outcomes, restrict, support, varies, when
-from archir.errors import RuleError, Span, require
+from archir.cases import (
+    CaseError,
+    Choice,
+    Excluded,
+    Restriction,
+    Value,
+    both,
+    case,
+    key,
+    lift,
+    outcomes,
+    restrict,
+    support,
+    varies,
+    when,
+)
+from archir.errors import RuleError, Span
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import Needs, needs
 from archir.ir.op import Op
@@ -55,13 +71,21 @@ def lifted(
     if not attributes and not varied:
         return lift(lambda: rule(op, *types), under=under, given=given)
 
+    known: dict[Hashable, Value] = {}
+
     def plain(*values: Value) -> Value:
+        name = tuple(map(key, values))
+        if name not in known:
+            known[name] = concretely(values)
+        return known[name]
+
+    def concretely(values: Sequence[Value]) -> Value:
         spend(5 * (1 + len(types)))
         concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
-        known = list(parts)
+        plainly = list(parts)
         for i, value in zip(varied, values[len(attributes) :], strict=True):
-            known[i] = value
-        rest = iter(known)
+            plainly[i] = value
+        rest = iter(plainly)
         return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
 
     values = [*attributes.values(), *(parts[i] for i in varied)]
@@ -132,9 +156,11 @@ def infer_op(
 def _infer(op: Op, *types: TensorType) -> TensorType:
     if not op.any_kind:
         for x in types:
-            require(x.kind == "feature", f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
+            if x.kind != "feature":
+                raise RuleError(f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
     result = op.infer(*types)
-    require(result.elements <= MOST_ELEMENTS, f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
+    if result.elements > MOST_ELEMENTS:
+        raise RuleError(f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
     return result
 
 
@@ -183,12 +209,43 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
+    if graph in _proved and len(_proved[graph]) == len(graph):
+        return _restricted(_proved[graph], graph, needed)
     try:
         return _inferred(graph, needed)
     except NodeError as refusal:
         if refusal.number not in needed.loose:
             raise
     return _inferred(graph, needs(graph, patiently=True))
+
+
+_proved: WeakKeyDictionary[Graph, Types] = WeakKeyDictionary()
+
+
+def prove(graph: Graph, types: Types) -> None:
+    """Say the types of all nodes of a graph, as they were found when it was made: they are not inferred again."""
+    _proved[graph] = types
+
+
+def hand_on(graph: Graph, copy: Graph, moved: Mapping[NodeId, NodeId]) -> None:
+    """What was said of a graph's types holds for a copy of some of its nodes that read what they read before."""
+    if graph in _proved and len(_proved[graph]) == len(graph):
+        _proved[copy] = {number: _proved[graph][before] for before, number in moved.items()}
+
+
+def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
+    """The types of the nodes that are needed, as simple as they are there."""
+    found: dict[NodeId, TensorType] = {}
+    restriction = Restriction()
+    known: dict[tuple[TensorType, Value], TensorType] = {}
+    for number, type_ in types.items():
+        if number in needed or isinstance(graph[number].op, Input):
+            under = needed.get(number, True)
+            if type_.varied and (type_, under) not in known:
+                dims = tuple([restriction.of(dim, under) for dim in type_.dims])
+                known[type_, under] = TensorType(dims, type_.dtype, restriction.of(type_.kind, under))
+            found[number] = known[type_, under] if type_.varied else type_
+    return found
 
 
 def _inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:

@@ -174,7 +174,8 @@ class Linear(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         """The same shape but for the last axis."""
-        require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
+        hint = "of a map, take `global_avg_pool`, `flatten` or `to_tokens` first" if x.rank == 3 else None
+        require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", hint, "A0402")
         require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
         return x.with_dims(*x.shape[:-1], self.channels)
 

@@ -8,7 +8,7 @@ from archir.cases import compatible
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
-from archir.ir.typing import infer
+from archir.ir.typing import hand_on, infer
 
 
 def prune(graph: Graph) -> Graph:
@@ -41,6 +41,7 @@ def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:
             node, operands = _reading(graph[number], graph.operands(number), needed)
             moved[number] = copy.add(node, *(moved[operand] for operand in operands))
     copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
+    hand_on(graph, copy, moved)
     return copy
 
 

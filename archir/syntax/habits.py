@@ -51,7 +51,7 @@ _ANYWHERE: list[Row] = [
     (r"(^|[^\w)\].])$", r"\.\d", "write `0.5`"),
     (r"\d\.$", r"[),\]]|$", "write `5.0`"),
     (r"\d$", r"\.(?!\.)", "write `5.0`, or `0..5` for a range"),
-    (r"\bchoose(\s+\w+)?(\s+in)?\s*$", r"\[", "write `choose width(8, 16)`, or `choose parts 2 of [a, b, c]`"),
+    (r"\bchoose(\s+\w+)?(\s+in)?\s*$", r"[\[(]", "write `choose width(8, 16)`, or `choose parts 2 of [a, b, c]`"),
     (r"\bchoose\s+@\w+(\s+\w+)?$", r"\w|[({]", "tags stand behind the label: `choose width @small(8, 16)`"),
     (r"\blambda$", "", "there are no functions inside of expressions: write a `block`"),
 ]
@@ -83,6 +83,7 @@ _WHERE: dict[str, list[Row]] = {
         (r"^(elif|elsif|elseif)$", "", _ELSE_IF),
         (r"^else$", "", "`else` stands on the line of the closing brace: `} else {`"),
         (r"^\w+$", r"[.\[]", "nothing is changed in place: make a new value, such as `xs = xs + [y]`"),
+        (r"^\w+$", ":=", "write `x = ...`"),
         (r"^\w+$", ":", "values have no types: write `x = ...`"),
         ("", "", "a statement gives a value a name: `y = x |> relu`"),
     ],
@@ -115,10 +116,12 @@ _ELSEWHERE: list[Row] = [
     (r"^import\b", "", _IMPORT),
     (r"^(own\s+)?(block|cell)\s+\w+$", "", "write `block name(x, width = 8) { ... }`"),
     (r"^((own\s+)?(block|cell|net)\b.*)?\w$", ":", "only inputs have types: write `name` or `name = 8`"),
+    (r"^for$", r"\(\w+\s*,", "write `for i, j in pairs { ... }`"),
     (r"^for$", r"\(", "write `for i in 0..3 { ... }`"),
     (r"^input\b", "", _INPUT),
     (r"^output\b", "", "write `output logits = x`"),
     (r"^require\b|\b(if|where|and|or|not)\b[^=]*$", "=(?!=)", _COMPARISON),
+    (r"^\w+\s*=$", "=", "comparisons stand in conditions: `require a == b`; a statement gives a value a name"),
     ("=", "=(?!=)", "a line gives one value: write two"),
     ("", r"(is|eq|equals)\b", _COMPARISON),
     (r"\[[^\]]*$", ",", "one index at a time: `x.shape[0]`; of other axes `slice(0, 8, axis=1)`"),
@@ -127,6 +130,8 @@ _ELSEWHERE: list[Row] = [
     (r"[(,]\s*$", r"\*\*?", "lists are not spread into arguments: write each"),
     (r"([=(,]|return)\s*$", r"\{", "there are no dictionaries: `match key { ... }` tells cases apart"),
     (r"([+*/%<=>-]|\b(and|or|not|in)|\|>)$", "$", _LINES),
+    (r"\|>.*[\w)]$", r"[+*/%<>-]|[=!]=", "a pipe within an expression stands in brackets: `(x |> relu) + y`"),
+    (r"\|>\s*\w+$", r"[\d\"]", "arguments stand in brackets: `conv(8)`"),
     (r"[\w)\]}]$", r"[A-Za-z_]\w*\s*=(?!=)", "statements end with the line, arguments with a comma"),
 ]
 """What a line as a whole says of it, where nothing else did."""

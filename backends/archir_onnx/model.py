@@ -16,6 +16,7 @@ from onnx import helper
 
 from archir import __version__
 from archir.backends import unlowered
+from archir.certificates import MOST_ELEMENTS
 from archir.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.typing import infer
@@ -32,7 +33,16 @@ Arrays = Mapping[str, NDArray[Any]]
 
 def supports(graph: Graph, form: Form = PLAIN) -> list[Diagnostic]:
     """What of a graph cannot be lowered: choices that are not made, operations without a rule, an unknown form."""
-    return form.problems() + unlowered(graph, RULES, "onnx")
+    return form.problems() + unlowered(graph, RULES, "onnx") or _too_large(graph, form)
+
+
+def _too_large(graph: Graph, form: Form) -> list[Diagnostic]:
+    """A fixed batch that is more than what models are compared on, here and from their certificates."""
+    sample = sum(infer(graph)[number].elements for number in graph.inputs.values())
+    if "batch" in form.dynamic or form.batch * sample <= MOST_ELEMENTS:
+        return []
+    text = f"a batch of {form.batch:,} samples is too large to be checked: {MOST_ELEMENTS // sample:,} are the most"
+    return [Diagnostic("A0911", text)]
 
 
 def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mapping[str, str] | None = None) -> Model:

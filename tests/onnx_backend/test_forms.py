@@ -217,6 +217,8 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
         ({"precision": "float8"}, "there is no precision `float8`"),
         ({"dynamic": ("depth",)}, "there is no axis `depth`"),
         ({"dynamic": (), "batch": 0}, "1 sample at least"),
+        ({"dynamic": (), "batch": 1 << 31}, "a batch of 2,147,483,648 samples is too large"),
+        ({"dynamic": (), "batch": 10**30}, "samples is too large to be checked: [0-9,]+ are the most"),
         ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "pixels need"),
         ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "pixels need"),
         ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "pixels need"),

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import inf
+from math import inf, isinf
 from typing import Any
 
 from archir.errors import RuleError
 
 MOST_WORK = 3_000_000
 """The budget of a command, unless it is raised: nearly twice what the largest example takes."""
+TOO_MUCH = "A0602"
+"""What a spent budget is called."""
 MOST_HINTS = 100
 """Names that are compared with all that are known; finding the nearest takes long."""
 
@@ -24,7 +26,7 @@ class WorkError(RuleError):
     """The budget is spent. What is tried after that is refused, too."""
 
     def __init__(self) -> None:
-        super().__init__("this takes too much work", "raise the limit with --limit NODES", "A0602")
+        super().__init__("this takes too much work", "raise the limit with --limit NODES", TOO_MUCH)
 
 
 class Work:
@@ -64,6 +66,31 @@ def spend(amount: float) -> None:
         work.left -= amount
         if work.left < 0:
             raise WorkError
+
+
+@contextmanager
+def portion(share: float) -> Iterator[None]:
+    """Work that may take a share of what is left; what comes after has the rest. Raises WorkError beyond it."""
+    work = current()
+    kept = 0.0 if isinf(work.left) else work.left * (1 - share)
+    work.left -= kept
+    try:
+        yield
+    finally:
+        work.left += kept
+
+
+@contextmanager
+def anew(times: float = 1) -> Iterator[None]:
+    """Work within a budget of its own, as large as the one at hand was, or so many times as large."""
+    before = current()
+    work = Work(before.most * times)
+    work.known = before.known
+    token = _current.set(work)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 @contextmanager

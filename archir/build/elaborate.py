@@ -315,7 +315,7 @@ def elaborate(
         loader.opened(folder / Path(path).name)
     with bounded(limits.work):
         module = loader.load(text, path, folder)
-        return deeply(lambda: prune(_net(module, loader, net, dict(parameters or {}), limits)))
+        return deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -417,10 +417,13 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
         )
     context.problems.raise_any()
-    graph = prune_excluded(context.graph, context.excused)
-    if graph is context.graph:
-        prove(graph, context.types)
-    return graph
+    try:
+        graph = prune_excluded(context.graph, context.excused)
+        if graph is context.graph:
+            prove(graph, context.types)
+        return prune(graph)
+    except WorkError as error:
+        raise error.at(definition.name.span) from None
 
 
 def _pick(module: Module, net: str | None) -> ast.Definition:

@@ -259,6 +259,14 @@ class Evaluator(Network):
             return None
         return self.lift(span, lambda leaf: type(leaf) is Tensor, value)
 
+    def _apart(self, known: Value, value: Value, rule: Callable[[Value], Value], span: Span) -> Value:
+        """What a rule makes of a value where it is known to be a tensor, and where to be none."""
+
+        def there() -> Value:
+            return rule(restrict(value, self.path))
+
+        return self.either(known, there, there, span)
+
     def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
         kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
         if op not in kinds:
@@ -271,7 +279,12 @@ class Evaluator(Network):
 
     def eval_signed(self, tree: ast.Signed) -> Value:
         """A sign; `-x` of a tensor scales by -1."""
-        value = self.eval(tree.operand)
+        return self._signed(tree, self.eval(tree.operand))
+
+    def _signed(self, tree: ast.Signed, value: Value) -> Value:
+        known = self.sometimes_tensor(value, tree.span)
+        if known is not None:
+            return self._apart(known, value, partial(self._signed, tree), tree.span)
         if is_tensor(value):
             return value if tree.sign == "+" else self.binary("*", value, -1, tree.span)
         return self.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
@@ -366,6 +379,12 @@ class Evaluator(Network):
         """`items[start:stop]`; of a tensor, a slice of its channels."""
         value = self.eval(tree.value)
         start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
+        return self._sliced(tree, value, start, stop)
+
+    def _sliced(self, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
+        known = self.sometimes_tensor(value, tree.span)
+        if known is not None:
+            return self._apart(known, value, lambda here: self._sliced(tree, here, start, stop), tree.span)
         if not is_tensor(value):
             return self.lift(tree.span, static.part, value, start, stop)
         start, stop = (

@@ -44,14 +44,15 @@ def assigned(tree: Any) -> Iterator[str]:
 
 
 def walk(tree: Any) -> Iterator[ast.Tree]:
-    """Every piece of syntax in which names are read."""
-    if isinstance(tree, tuple):
-        for part in tree:
-            yield from walk(part)
-    elif isinstance(tree, ast.Tree):
-        yield tree
-        for name in _read(type(tree)):
-            yield from walk(getattr(tree, name))
+    """Every piece of syntax in which names are read, in the order of the text."""
+    ahead = [tree]
+    while ahead:
+        part = ahead.pop()
+        if type(part) is tuple:
+            ahead += part[::-1]
+        elif isinstance(part, ast.Tree):
+            yield part
+            ahead += [getattr(part, name) for name in _read(type(part).__name__)]
 
 
 _GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
@@ -75,11 +76,8 @@ _GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
 
 
 @cache
-def _fields(name: str) -> tuple[str, ...]:
+def _read(name: str) -> tuple[str, ...]:
+    """Fields of a class of trees in which names are read, the last one first."""
     kind_of = getattr(ast, name)
     giving = ("span", "depth", *_GIVING.get(kind_of, ()))
-    return tuple(field.name for field in fields(kind_of) if field.name not in giving)
-
-
-def _read(kind_of: type[ast.Tree]) -> tuple[str, ...]:
-    return _fields(kind_of.__name__)
+    return tuple(field.name for field in reversed(fields(kind_of)) if field.name not in giving)

@@ -38,7 +38,7 @@ class Network(Context):
             type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        number = self.append(Node(op, self.frame.place(span), scope), operands, type_)
+        number = self.append(Node(op, self.frame.place(span), scope), operands, type_, self.path)
         if excused:
             self.excused.add(number)
         return Tensor(number)
@@ -64,9 +64,10 @@ class Network(Context):
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId:
-        """A new node of a type that is known."""
+    def append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType, path: Value) -> NodeId:
+        """A new node of a type that is known, made under a condition."""
         number = self.graph.add(node, *operands)
+        self.graph.made[number] = path
         self.types[number] = type_
         self.budget.left -= A_NODE  # the next step tells
         return number
@@ -106,7 +107,8 @@ class Network(Context):
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
             type_ = self._common_type(op, distinct, choice)
-            self._selected[value] = self.append(Node(op, self.frame.place(span), choice.path), tuple(distinct), type_)
+            node = Node(op, self.frame.place(span), choice.path)
+            self._selected[value] = self.append(node, tuple(distinct), type_, True)
         return self._selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import click
 
+from archir.build.context import Limits
 from archir.build.files import read
 from archir.cli.kinds import Place
+from archir.cli.options import limit_option
 from archir.cli.output import complain, say, write
 from archir.errors import ArchError, Diagnostic, fail
 from archir.files import write_atomic
@@ -22,7 +24,8 @@ from archir.syntax.format import canonical
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=Place())
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Write nothing to files; print what would change.")
-def fmt_command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
+@limit_option
+def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits) -> None:
     """Lay out every FILE canonically: spaces, indentation, line breaks and blank lines, in lines of 120 columns.
 
     Of a folder, all .arch files are meant; `-` reads standard input and prints. Meaning and comments stay as they are.
@@ -34,7 +37,7 @@ def fmt_command(paths: tuple[str, ...], check: bool, diff: bool) -> None:
     problems: list[Diagnostic] = []
     for file in _files(paths, problems):
         try:
-            changed += _format(file, check, diff)
+            changed += _format(file, check, diff, 2 * limits.work)
         except ArchError as error:
             problems += error.diagnostics
     if problems:
@@ -54,12 +57,12 @@ def _files(paths: tuple[str, ...], problems: list[Diagnostic]) -> Iterator[str]:
             yield path
 
 
-def _format(file: str, check: bool, diff: bool) -> bool:
+def _format(file: str, check: bool, diff: bool, most: float) -> bool:
     """Format one file; whether that changes it. Raises ArchError."""
     standard = file == "-"
     name = "<stdin>" if standard else file
     before = sys.stdin.read() if standard else read(Path(file))
-    after = canonical(before, name)
+    after = canonical(before, name, most)
     if diff:
         write(_diff(before, after, name))
     elif standard and not check:

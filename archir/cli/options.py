@@ -56,12 +56,17 @@ BOUNDED = {"check", "show", "count", "sample", "diff", "cost"}
 """Commands that have one budget of work, for all that they do."""
 
 
-def net_options(command: Command) -> Command:
-    """-p, --root and --limit: how a net is elaborated."""
-    command = click.option(
+def limit_option(command: Command) -> Command:
+    """--limit: how much may be done."""
+    return click.option(
         "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
         metavar="NODES", help="Nodes a graph may have; the work that may be done grows with it.",
     )(command)  # fmt: skip
+
+
+def net_options(command: Command) -> Command:
+    """-p, --root and --limit: how a net is elaborated."""
+    command = limit_option(command)
     command = click.option(
         "--root",
         type=Place(exists=True, file_okay=False, path_type=Path),

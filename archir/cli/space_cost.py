@@ -9,6 +9,8 @@ import numpy as np
 from archir.cli.output import big, emit, say, table
 from archir.costs.account import SHOWN
 from archir.costs.scopes import Range, by_scope, whole
+from archir.errors import ArchError
+from archir.work import TOO_MUCH, anew
 
 if TYPE_CHECKING:
     from archir.costs.bounds import Extreme
@@ -21,25 +23,47 @@ BARS = 20
 def extremes(space: Space, as_json: bool) -> None:
     """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
     known exactly."""
-    found = {name: space.account.extremes(name) for name in space.account.summed}
+    satisfying = _satisfying(space)
+    found = {name: _extremes(space, name) for name in space.account.summed}
     if as_json:
         values = {name: [one.value for one in pair] for name, pair in found.items()}
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
         exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
         ends = {"extremes": values, "bounds": bounds, "exact": exact}
-        emit({"net": space.name, "size": space.size, "satisfying": space.satisfying} | ends)
+        emit({"net": space.name, "size": space.size, "satisfying": satisfying} | ends)
         return
-    rows = [(name, *map(_told, pair)) for name, pair in found.items()]
-    among = "" if space.satisfying == space.size else f" of {big(space.size)}"
-    counted = f"{big(space.satisfying)}{among} architectures"
+    rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
+    among = "" if satisfying == space.size else f" of {big(space.size)}"
+    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architectures"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
-    if not all(one.exact for pair in found.values() for one in pair):
+    every = [one for pair in found.values() for one in pair]
+    if any(one.codes is not None and not one.exact for one in every):
         say("between: no architecture is beyond the one number, one that was found has the other")
+    if any(one.codes is None for one in every):
+        say("at least, at most: no architecture is beyond the number; none was found that shows how near one comes")
 
 
-def _told(one: Extreme) -> str:
+def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
+    with anew(2):  # at both ends
+        return space.account.extremes(name)
+
+
+def _satisfying(space: Space) -> int | None:
+    """How many architectures there are; None if counting them takes too much work."""
+    try:
+        with anew():
+            return space.satisfying
+    except ArchError as error:
+        if error.diagnostics[0].code != TOO_MUCH:
+            raise
+    return None
+
+
+def _told(one: Extreme, word: str) -> str:
     if one.exact:
         return f"{one.value:,}"
+    if one.codes is None:
+        return f"{word} {one.bound:,}"
     low, high = sorted((one.value, one.bound))
     return f"between {low:,} and {high:,}"
 

@@ -21,8 +21,11 @@ from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped
 from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
+from archir.work import TOO_MUCH, portion
 
 PEAK = "peak_bytes"
+A_TRY = 1 / 4
+"""Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
 FEW_STATES = 2_000
 """States of a chain that are surely few."""
 FEW, MANY = 50_000, 200_000
@@ -71,7 +74,12 @@ class Account:
 
     @cached_property
     def _symbolic(self) -> Symbolic:
-        return Symbolic(self.graph)
+        try:
+            with portion(A_TRY):
+                return Symbolic(self.graph)
+        except ArchError as error:
+            _entangled(error)
+        return Symbolic(self.graph, roughly=True)
 
     @cached_property
     def _usual(self) -> tuple[Numbers, Groups]:
@@ -153,7 +161,8 @@ class Account:
     def _followed_or(self, table: Callable[[], Table], names: Sequence[str]) -> Table | Sums:
         """A table; or if that is too large, what follows rows instead."""
         try:
-            return table()
+            with portion(A_TRY):
+                return table()
         except ArchError as error:
             _entangled(error)
         if not self._symbolic.loose:
@@ -168,7 +177,8 @@ class Account:
     def _peaks(self) -> Table | Peaks:
         try:
             self._told()
-            return maxima(PEAK, self._symbolic.alive(), self._index)
+            with portion(A_TRY):
+                return maxima(PEAK, self._symbolic.alive(), self._index)
         except ArchError as error:
             _entangled(error)
         except EntangledError:
@@ -236,21 +246,24 @@ class Account:
         return self._extremes[name]
 
     def _extreme(self, name: str, sign: int) -> Extreme:
-        try:
-            chain = self.chain(name)
-            if chain.most <= FEW_STATES:
-                return _there(extreme(chain, 0, sign))
-        except ArchError as error:
-            _entangled(error)
+        chain = self._tried(name)
+        if chain is not None and chain.most <= FEW_STATES:
+            return _there(extreme(chain, 0, sign))
         loose = bool(self._symbolic.loose)
         terms = self._terms(name, sure=loose and sign == 1)
         found = self._ends.extreme(terms, sign, not loose, lambda codes: self.at(codes, [name])[name])
-        if found is None or not found.exact:
-            try:
-                return _there(extreme(self.chain(name), 0, sign))
-            except ArchError as error:
-                _entangled(error)
+        if chain is not None and (found is None or not found.exact):
+            return _there(extreme(chain, 0, sign))
         return _there(found)
+
+    def _tried(self, name: str) -> Chain | None:
+        """The chain with a cost; None if choices are too entangled for it."""
+        try:
+            with portion(A_TRY):
+                return self.chain(name)
+        except ArchError as error:
+            _entangled(error)
+        return None
 
     def limits(self, name: str) -> tuple[int, int]:
         """Numbers that every architecture costs at least and at most: reached, if the cost adds up and is exact."""
@@ -360,8 +373,8 @@ class Account:
 
 
 def _entangled(error: ArchError) -> None:
-    """Raise an error again, unless it says that tables or states are too many."""
-    if error.diagnostics[0].code not in ("A1601", "A1602"):
+    """Raise an error again, unless it says that tables, states or steps are too many."""
+    if error.diagnostics[0].code not in ("A1601", "A1602", TOO_MUCH):
         raise error
 
 

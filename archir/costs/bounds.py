@@ -14,11 +14,11 @@ class Extreme:
     """A least or greatest cost, and the outcomes of an architecture that has it (-1 for inactive choices).
 
     Where it could not be told exactly, it is that of the best architecture that was found, and `proved` is what no
-    architecture is beyond.
+    architecture is beyond. Where none was found, there are no outcomes, and `value` is that bound.
     """
 
     value: int
-    codes: tuple[int, ...]
+    codes: tuple[int, ...] | None
     proved: int | None = None
 
     @property
@@ -29,7 +29,7 @@ class Extreme:
     @property
     def exact(self) -> bool:
         """Whether there is no better one."""
-        return self.bound == self.value
+        return self.codes is not None and self.bound == self.value
 
 
 class Move(Protocol):

@@ -13,11 +13,15 @@ from archir.costs.bounds import Extreme
 from archir.costs.elimination import least
 from archir.costs.rows import Followed
 from archir.costs.tables import Codes, Numbers
+from archir.errors import ArchError
 from archir.ir.graph import Decision
+from archir.work import TOO_MUCH, portion
 
 DRAWN, ROUNDS = 512, 12
 """Architectures that are looked at to begin with, and rounds in which the best is changed in one choice."""
 MOST_NEIGHBOURS = 4_096
+A_DRAW = 1 / 2
+"""Of the work that is left, what finding out how to draw may take."""
 
 Draw = Callable[[int, np.random.Generator], Codes]
 
@@ -47,17 +51,25 @@ class Ends:
         codes = self._settled(np.array(led, np.int16).reshape(len(led), len(self.order)))
         if not (proved.exact and exact and len(codes)):
             codes = self._improved(np.concatenate([codes, self._drawn]), lambda rows: costs(rows) * sign)
+        if not len(codes):
+            return Extreme(sign * proved.proved, None)
         value = int(costs(codes[:1])[0])
         return Extreme(value, tuple(codes[0].tolist()), sign * proved.proved)
 
     @cached_property
     def _drawn(self) -> Codes:
-        return self.draw(DRAWN, np.random.default_rng(0))
+        try:
+            with portion(A_DRAW):
+                return self.draw(DRAWN, np.random.default_rng(0))
+        except ArchError as error:
+            if error.diagnostics[0].code != TOO_MUCH:
+                raise
+            return np.zeros((0, len(self.order)), np.int16)
 
     def _improved(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> Codes:
         """One architecture: the cheapest of these, changed in one choice at a time for as long as that helps."""
         best, known = codes[:0], 0
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS if len(codes) else 0):
             found = costs(codes)
             place = int(np.argmin(found))
             if len(best) and found[place] >= known:

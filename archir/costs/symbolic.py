@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from archir.cases import Value, both, either, if_else, lift, negate, when
 from archir.ir.graph import Graph, NodeId
+from archir.ir.made import made
 from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select
-from archir.ir.typing import infer, lifted
+from archir.ir.typing import infer, inferred, lifted
 from archir.passes.cost import SUMMED, cost_of
 from archir.types import DTYPES, TensorType
 
@@ -33,15 +34,19 @@ class Rule:
 
 
 class Symbolic:
-    """The costs of a graph: `summed` adds up to totals, `alive` to what is alive at each step."""
+    """The costs of a graph: `summed` adds up to totals, `alive` to what is alive at each step.
 
-    def __init__(self, graph: Graph) -> None:
+    With `roughly`, where nodes are needed is what the program says of where they are made.
+    """
+
+    def __init__(self, graph: Graph, roughly: bool = False) -> None:
         self.graph = graph
-        needed = needs(graph)
+        needed = made(graph) if roughly else needs(graph)
         self.loose = needed.loose - set(graph.inputs.values())
         """Nodes that may be needed where their condition holds; elsewhere they are not."""
-        self.needed = needed | dict.fromkeys(graph.inputs.values(), True)
-        self.types = infer(graph)
+        self.types = inferred(graph, needed) if roughly else infer(graph)
+        self.needed = {number: condition for number, condition in needed.items() if number in self.types}
+        self.needed |= dict.fromkeys(graph.inputs.values(), True)
         self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
 
     def summed(self, sure: bool = False) -> Mapping[str, Terms]:

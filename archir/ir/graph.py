@@ -86,6 +86,8 @@ class Graph:
         """The net's parameters as they were given."""
         self.together: dict[str, Together] = {}
         """Scope of a node that stands for several to theirs."""
+        self.made: dict[NodeId, Value] = {}
+        """The conditions under which the program makes nodes, of those that are known; no node is needed elsewhere."""
         self._inputs: dict[str, NodeId] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
         self._next = 0

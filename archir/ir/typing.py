@@ -32,7 +32,7 @@ from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
 from archir.symbols import AskError, Symbol, is_long, value_of
 from archir.types import TensorType
-from archir.work import spend
+from archir.work import WorkError, spend
 
 Types = Mapping[NodeId, TensorType]
 
@@ -212,11 +212,11 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     if graph in _proved and len(_proved[graph]) == len(graph):
         return _restricted(_proved[graph], graph, needed)
     try:
-        return _inferred(graph, needed)
+        return inferred(graph, needed)
     except NodeError as refusal:
         if refusal.number not in needed.loose:
             raise
-    return _inferred(graph, needs(graph, patiently=True))
+    return inferred(graph, needs(graph, patiently=True))
 
 
 _proved: WeakKeyDictionary[Graph, Types] = WeakKeyDictionary()
@@ -248,7 +248,8 @@ def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, Tenso
     return found
 
 
-def _inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
+def inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
+    """The types of nodes where these conditions hold. Raises NodeError, and WorkError."""
     types: dict[NodeId, TensorType] = {}
     known: dict[tuple[Op, tuple[TensorType, ...], Value], TensorType] = {}
     given = graph.given
@@ -266,6 +267,8 @@ def _inferred(graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
                 known[question] = infer_op(*question, choice, given)
             except Excluded:
                 continue
+            except WorkError:
+                raise
             except RuleError as error:
                 refusal = _untold(error) if number in needed.loose else error
                 raise NodeError(number, refusal, graph[number].span) from None

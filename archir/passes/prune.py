@@ -40,6 +40,8 @@ def _keeping(graph: Graph, needed: Collection[NodeId]) -> Graph:
         if number in needed:
             node, operands = _reading(graph[number], graph.operands(number), needed)
             moved[number] = copy.add(node, *(moved[operand] for operand in operands))
+            if number in graph.made:
+                copy.made[moved[number]] = graph.made[number]
     copy.outputs = {name: moved[number] for name, number in graph.outputs.items()}
     hand_on(graph, copy, moved)
     return copy

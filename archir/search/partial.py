@@ -44,7 +44,7 @@ def smallest(space: Space, made: Made | None = None, by: str = "macs") -> Archit
 def _extreme(space: Space, made: Made, by: str, sign: int) -> Architecture:
     fixed = {i: made[choice.path] for i, choice in enumerate(space.choices) if choice.path in made}
     found = extreme(space.account.chain(by), 0, sign, fixed)
-    if found is None:
+    if found is None or found.codes is None:
         raise fail("A0510", "no architecture satisfies the constraints")
     architecture = space.decode(found.codes)
     if not space.bounded or space.within(architecture):

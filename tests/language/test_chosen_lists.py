@@ -7,6 +7,7 @@ import pytest
 import archir
 from archir.errors import ArchError
 from archir.ir.typing import infer
+from tests.language.reference.compare import disagreement
 
 
 def space(body: str, before: str = "") -> archir.Space:
@@ -129,3 +130,18 @@ def test_a_pattern_that_never_matches(subject: str, pattern: str) -> None:
     body = f'k = choose k(3, 5)\nop = choose op("a", "b")\noutput y = {match}'
     with pytest.raises(ArchError, match=r"A0311|A0312"):
         space(body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = x + (choose c { a: x |> relu, b: 3 })",
+        "y = (choose c { a: x |> relu, b: 3 }) * 2 + x",
+        "y = x + -(choose c { a: x |> relu, b: 3 })",
+        "y = sum([choose c { a: x |> relu, b: 3 }, x, choose d { a: 1, b: x }])",
+        "y = sum((choose c { a: x, b: [x, x, 1] })[0:2]) + x",
+    ],
+)
+def test_what_is_a_tensor_for_some_outcomes_only_is_computed_with_as_what_it_is(line: str) -> None:
+    text = f"net n {{\n    input x: f32[4, 4, 4]\n    {line}\n    output z = y\n}}\n"
+    assert disagreement(text) is None

@@ -17,12 +17,13 @@ from archir.work import MOST_WORK, bounded
 __all__ = ["canonical"]
 
 
-def canonical(text: str, name: str = "<input>") -> str:
+def canonical(text: str, name: str = "<input>", most: float = 2 * MOST_WORK) -> str:
     """The text in the canonical layout. Raises ArchError (A01xx).
 
-    Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out.
+    Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out. It may take so many
+    units of work: by default, twice what reading a file may.
     """
-    with bounded(2 * MOST_WORK):  # of reading it twice
+    with bounded(most):
         parse(text, name)
         text = text.removeprefix("\ufeff")
         found = tokens(text)

@@ -11,20 +11,28 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.canonical import canonical_hash
 from archir.search.space import Space
+from archir.syntax.parse import parse
+from archir.work import MOST_WORK, bounded
 from tests.language.reference.interpret import TooMany, Walk, walks
 
+NAME = "<text>"
 BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602", "A0603", "A0605"}
 """What archir refuses though each architecture alone may be right."""
 
 
 def disagreement(text: str) -> str | None:
     """What archir and the interpreter do not agree about; None if they agree, "skipped: ..." if that is not asked."""
+    with bounded(10 * MOST_WORK):  # within one budget, a text is read once
+        return _disagreement(text)
+
+
+def _disagreement(text: str) -> str | None:
     try:
-        runs = walks(text)
+        runs = walks(parse(text, NAME))
     except TooMany:
         return "skipped: too many architectures"
     try:
-        space = archir.loads(text)
+        space = archir.loads(text, name=NAME)
     except ArchError as error:
         return _refused(error, runs)
     wrong = [walk for walk in runs if walk.wrong is not None]
@@ -78,14 +86,15 @@ def _fits(note: str, walk: Walk) -> bool:
 
 def _read(walk: Walk) -> tuple[object, ...]:
     assert walk.graph is not None
-    return _described(walk.graph, [name for name, _ in walk.made])
+    return _described(walk.graph, walk.shapes, [name for name, _ in walk.made])
 
 
 def _drawn(space: Space, architecture: archir.Architecture) -> tuple[object, ...]:
-    return _described(space.specialize(architecture), [path.rsplit(".", 1)[-1] for path in architecture])
-
-
-def _described(graph: Graph, names: list[str]) -> tuple[object, ...]:
+    graph = space.specialize(architecture)
     types = infer(graph)
     shapes = tuple(types[number].shape for number in graph.outputs.values())
+    return _described(graph, shapes, [path.rsplit(".", 1)[-1] for path in architecture])
+
+
+def _described(graph: Graph, shapes: tuple[tuple[int, ...], ...], names: list[str]) -> tuple[object, ...]:
     return (tuple(sorted(names)), shapes, canonical_hash(graph))

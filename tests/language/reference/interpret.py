@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
@@ -16,7 +17,6 @@ from archir.ops.activation import Scale, Shift
 from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice
 from archir.syntax import ast
-from archir.syntax.parse import parse
 from archir.types import TensorType
 from tests.language.reference.values import (
     FOLDS,
@@ -70,9 +70,8 @@ class TooMany(Exception):  # noqa: N818
     """There are too many architectures to run all of them."""
 
 
-def walks(text: str, most: int = 200) -> list[Walk]:
-    """Every run of the one net of a text, in the order of the choices' alternatives."""
-    file = parse(text)
+def walks(file: ast.File, most: int = 200) -> list[Walk]:
+    """Every run of the one net of a file, in the order of the choices' alternatives."""
     found: list[Walk] = []
     prefix: list[int] = []
     runs = 0
@@ -229,10 +228,7 @@ class Machine:
     # graph
 
     def add(self, op: Op, *operands: Tensor) -> Tensor:
-        types = [operand.type for operand in operands]
-        if not op.any_kind and any(x.kind != "feature" for x in types):
-            raise Wrong("a feature is needed")
-        type_ = op.infer(*types)
+        type_ = _inferred(op, tuple([operand.type for operand in operands]))
         node = self.graph.add(Node(op, scope=f"w{len(self.graph)}"), *(operand.node for operand in operands))
         self.types[node] = type_
         return Tensor(node, type_)
@@ -588,6 +584,13 @@ class Machine:
             if not arm.patterns or True in found:
                 return self.eval(arm.value, label) if given is None else self.feed(arm.value, given[0], label)
         raise Wrong("no arm matches")
+
+
+@lru_cache(maxsize=4096)
+def _inferred(op: Op, types: tuple[TensorType, ...]) -> TensorType:
+    if not op.any_kind and any(x.kind != "feature" for x in types):
+        raise Wrong("a feature is needed")
+    return op.infer(*types)
 
 
 def _converted(wanted: Any, value: Any) -> Any:

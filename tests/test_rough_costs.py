@@ -1,0 +1,67 @@
+"""Where choices are too entangled, costs are bounded by what the program says of where its nodes are made."""
+
+from __future__ import annotations
+
+import pytest
+
+import archir
+from archir.costs.symbolic import Symbolic
+from archir.errors import ArchError
+from archir.search.space import Space
+from archir.work import WorkError, anew, bounded, current, portion, spend
+from tests.language.reference.grow import program
+
+MOST = 60
+
+
+def spaces(seeds: range) -> list[Space]:
+    found = []
+    for seed in seeds:
+        try:
+            space = archir.loads(program(seed))
+            if space.choices and space.size <= MOST and space.satisfying:
+                found.append(space)
+        except ArchError:
+            continue
+    return found
+
+
+def test_no_architecture_is_beyond_rough_bounds() -> None:
+    found = spaces(range(60))
+    assert len(found) > 20
+    for space in found:
+        costs = space.cost([*space.enumerate()])
+        rough = Space(space.graph).account
+        rough.__dict__["_symbolic"] = Symbolic(space.graph, roughly=True)
+        for name in rough.summed:
+            least, greatest = rough.extremes(name)
+            assert least.bound <= min(costs[name]), (space.name, name)
+            assert max(costs[name]) <= greatest.bound, (space.name, name)
+            assert {least.value, greatest.value} <= set(costs[name].tolist())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["nas_bench_101", "nas_fpn"])
+def test_published_wirings_are_bounded_with_the_usual_budget(name: str) -> None:
+    with bounded():
+        space = archir.load(f"examples/{name}/{name}.arch")
+        for cost in space.account.summed:
+            with anew(2):
+                least, greatest = space.account.extremes(cost)
+            assert 0 < least.bound <= least.value <= greatest.value <= greatest.bound
+
+
+def test_a_portion_leaves_the_rest() -> None:
+    with bounded(100):
+        with pytest.raises(WorkError), portion(1 / 4):
+            spend(30)
+        assert 65 <= current().left <= 75
+        spend(60)
+
+
+def test_a_budget_anew_takes_nothing_from_the_one_around_it() -> None:
+    with bounded(100):
+        spend(90)
+        with anew(2):
+            spend(150)
+        assert current().left == 10

@@ -231,14 +231,16 @@ class _Derivation:
         without.constraints = [one for one in graph.constraints if one.cost is None]
         bounds, free = Space(graph), Space(without)
         listed = free.satisfying <= DRAWS
-        if listed:
-            codes = np.array([one.codes for one in free.enumerate()], np.int16)
-            codes = codes[bounds.keeping(codes)]
-        else:
-            codes = np.unique(bounds.sample_codes(DRAWS, np.random.default_rng(0)), axis=0)
-        if not len(codes):
-            bounds.prove()
-            raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
+        try:
+            codes = _listed(free, bounds) if listed else bounds.sample_codes(DRAWS, np.random.default_rng(0))
+            if not len(codes):
+                bounds.prove()
+                raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
+        except ArchError as error:
+            if not added:
+                raise
+            why = error.diagnostics[0].message
+            raise fail("A2101", f"nothing can be derived: of what is not excluded, {why}") from error
         losses = [np.array([*self._losses(choice), 0.0]) for choice in self.space.choices]  # the last: not there
 
         def kept(codes: NDArray[np.int16]) -> NDArray[np.float64]:
@@ -269,6 +271,12 @@ class _Derivation:
         names = ", ".join(sorted(self.exclude & {str(label) for label in choice.alternatives}))
         hint = f"excluded: {names}" if names else "what was derived before rules out every alternative"
         return fail("A2101", f"nothing can be derived for `{choice.path}`", choice.span, hint)
+
+
+def _listed(free: Space, bounds: Space) -> NDArray[np.int16]:
+    """Of all architectures of a space those that keep the bounds of another."""
+    codes = np.array([one.codes for one in free.enumerate()], np.int16)
+    return codes[bounds.keeping(codes)]
 
 
 def _under(condition: Value, outcomes: Mapping[Choice, int]) -> Value:

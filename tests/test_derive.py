@@ -235,7 +235,7 @@ def test_bounds_and_what_is_excluded_are_kept_together() -> None:
     strengths = {"a": [0.5, 0.4, 0.1], "b": [0.5, 0.4, 0.1]}
     assert sorted(map(str, derive(space, strengths).values())) == ["none", "wide"]
     assert sorted(map(str, derive(space, strengths, ["none"]).values())) == ["thin", "wide"]
-    with pytest.raises(ArchError, match="A2101.*of what is not excluded, no architecture has params <= 1200"):
+    with pytest.raises(ArchError, match=r"A2101.*of what is not excluded, no architecture has params <= 1200"):
         derive(space, strengths, ["none", "thin"])
 
 

@@ -129,6 +129,7 @@ def key(value: Value) -> Hashable:
         found: Hashable = value
         return found
     if isinstance(value, tuple):
+        spend(len(value) / 2)
         return (type(value), *map(key, value))
     if type(value) is float:
         return (float, value, copysign(1.0, value))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
-from archir.cases import Choice, Value, both, fix, negate, support, when
+from archir.cases import Choice, Value, both, negate, outcomes, support, when
 from archir.errors import Note
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
@@ -115,8 +115,8 @@ def _trained(op: Op, *types: TensorType) -> bool:
 
 def _implied(condition: Value) -> Iterable[Owner]:
     for choice in support(condition):
-        possible = (o for o in range(choice.outcomes) if fix(condition, choice, o) is not False)
-        for alternative in set.intersection(*(set(choice.subsets[outcome]) for outcome in possible)):
+        possible = outcomes(choice, condition)
+        for alternative in set.intersection(*(set(choice.subsets[outcome]) for outcome in sorted(possible))):
             yield choice.path, alternative
 
 

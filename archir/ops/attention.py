@@ -12,12 +12,17 @@ from archir.types import TensorType, is_map, is_tokens
 
 APART = 5
 """Kernels of an attention that is not one kernel: two scales, two matrix products, a softmax."""
+WINDOWS = (
+    "three axes are a map [C, H, W]; for windows of tokens [windows, N, D], "
+    'transpose to [D, windows, N] and take `axial_attention(axis="width")`'
+)
 
 
 def _heads_split(heads: int, *xs: TensorType) -> None:
     require(heads >= 1, f"`heads` must be at least 1, got {heads}")
     for x in xs:
-        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads")
+        hint = WINDOWS if x.rank == 3 and x.shape[-1] % heads == 0 else None
+        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads", hint)
 
 
 class _Attention(Op, abstract=True):
@@ -38,6 +43,9 @@ class _Attention(Op, abstract=True):
 @dataclass(frozen=True)
 class Attention(_Attention):
     """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1), on tokens f32[N, D] or maps f32[C, H, W].
+
+    Three axes are always a map. Tokens in windows, f32[windows, N, D], are attended to within each window by
+    `axial_attention(axis="width", relative=false)` on f32[D, windows, N], which `transpose` makes of them.
 
     Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
     scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).

@@ -87,6 +87,9 @@ BOMBS = {
     "depth of choices": net(
         "repeat choose depth(1, 2, 9_000) {\n x = x |> choose op { a: relu, b: gelu, c: conv(4) }\n }"
     ),
+    "lists of chosen length": net(
+        "l = [1]\n for i in 0..100 {\n l = (l + [i]) if choose c(true, false) else l\n }\n x = x |> conv(sum(l))"
+    ),
     "sum of choices": net(CHOICES.format(60) + "x = x |> conv(sum(cs))"),
     "product of choices": net("a = 1\n for i in 0..40 {\n a = a * choose c(2, 3, 5, 7) + i\n }\n x = x |> conv(a)"),
     "list of choices": net(CHOICES.format(40) + "if cs == [1 for i in 0..40] {\n x = x |> relu\n }"),

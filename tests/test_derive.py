@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import random
+from collections import Counter
+from collections.abc import Mapping
 from itertools import product
+from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,6 +156,87 @@ def test_constraints_are_kept_together(first: str, wish: int) -> None:
     derived = derive(space, {first: strengths})
     assert derived in set(space.enumerate())
     assert derived[first] == max((strengths[int(str(one))], one) for one in possible)[1]
+
+
+NAMES = "abcde"
+WIDTHS = (1, 2, 3)
+RELATIONS = {"==": operator.eq, "!=": operator.ne, "<=": operator.le, ">=": operator.ge}
+Rule = tuple[str, str, str, int]
+"""`a + b <= 4`."""
+
+
+def entangled(draw: random.Random, bounded: bool) -> tuple[str, list[Rule]]:
+    """A net of five choices among three widths, with requirements on pairs of them, and maybe one on its cost."""
+    rules = []
+    for _ in range(draw.randint(2, 5)):
+        one, other = sorted(draw.sample(NAMES, 2))
+        rules.append((one, other, draw.choice(list(RELATIONS)), draw.randint(3, 5)))
+    lines = [f"    {name} = choose {name}({', '.join(map(str, WIDTHS))})" for name in NAMES]
+    lines += [f"    require {one} + {other} {relation} {total}" for one, other, relation, total in rules]
+    lines += [f"    x = x |> linear({name})" for name in NAMES]
+    lines += [f"    require params <= {draw.randint(8, 60)}"] if bounded else []
+    return "\n".join(["net n() {", "    input x: f32[2]", *lines, "    output y = x", "}"]), rules
+
+
+def kept(rule: Rule, taken: Mapping[str, int]) -> bool:
+    """Whether a rule holds, or can hold, by itself, whatever is not taken yet."""
+    one, other, relation, total = rule
+    options = [(taken[name],) if name in taken else WIDTHS for name in (one, other)]
+    return any(RELATIONS[relation](a + b, total) for a, b in product(*options))
+
+
+def greedy(strengths: Strengths, rules: list[Rule]) -> dict[str, int] | None:
+    """The strongest alternative of all choices first, each kept from what one rule by itself rules out."""
+    taken: dict[str, int] = {}
+    for name in sorted(NAMES, key=lambda name: -max(strengths[name])):
+        ranked = sorted(WIDTHS, key=lambda width: -strengths[name][width - 1])
+        fine = [width for width in ranked if all(kept(rule, taken | {name: width}) for rule in rules)]
+        if not fine:
+            return None
+        taken[name] = fine[0]
+    return taken
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_it_is_greedy_where_that_ends_well_and_the_best_of_all_where_it_does_not(bounded: bool) -> None:
+    """By a greedy rule and a list of all architectures, both written again."""
+    ends = Counter[str]()
+    for seed in range(60):
+        draw = random.Random(seed)
+        text, rules = entangled(draw, bounded)
+        strengths: Strengths = {name: [draw.random() for _ in WIDTHS] for name in NAMES}
+        try:
+            space = archir.loads(text)
+            every = [{str(path): one[path] for path in one} for one in space.enumerate()]
+        except ArchError:  # no architecture satisfies them
+            continue
+        if not every:
+            with pytest.raises(ArchError):
+                derive(space, strengths)
+            ends["none"] += 1
+            continue
+        wanted: Mapping[str, Any] | None = greedy(strengths, rules)
+        ends["greedy" if wanted in every else "best"] += 1
+        if wanted not in every:
+            wanted = max(every, key=lambda one: prod(strengths[name][int(str(one[name])) - 1] for name in NAMES))
+        assert dict(derive(space, strengths)) == wanted, text
+    assert min(ends["greedy"], ends["best"]) > 5, ends
+
+
+def test_bounds_and_what_is_excluded_are_kept_together() -> None:
+    space = archir.loads("""
+        net n() {
+            input x: f32[8]
+            x = x |> choose a { wide: linear(64) |> linear(8), none: identity, thin: linear(2) |> linear(8) }
+            x = x |> choose b { wide: linear(64) |> linear(8), none: identity, thin: linear(2) |> linear(8) }
+            require params <= 1200
+            output y = x
+        }""")
+    strengths = {"a": [0.5, 0.4, 0.1], "b": [0.5, 0.4, 0.1]}
+    assert sorted(map(str, derive(space, strengths).values())) == ["none", "wide"]
+    assert sorted(map(str, derive(space, strengths, ["none"]).values())) == ["thin", "wide"]
+    with pytest.raises(ArchError, match=r"A2101.*of what is not excluded, no architecture has params <= 1200"):
+        derive(space, strengths, ["none", "thin"])
 
 
 def test_what_is_excluded_is_avoided_by_what_leads_to_it() -> None:

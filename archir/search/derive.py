@@ -5,49 +5,62 @@ strongest. Several at once: the strongest ones, where an alternative that holds 
 weight times the strongest alternative in there (Liu et al. 2019, DARTS, section 2.4). Constraints are kept by taking
 the next strongest instead, the strongest being taken first: "the two strongest, at least one of them a feature" (Li et
 al., Neural Operator Search, section 3.3) is a space's `where`, not a rule of its own.
+
+This is the rule of the papers, and it is followed wherever it comes to an architecture. Where it does not, because what
+was taken first leaves nothing of another choice, or only what is not to be taken, all choices are decided together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import inf, log, prod
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, at, fix, if_else, lift, support
+from archir.cases import Choice, Value, at, fix, if_else, lift, support, when
 from archir.errors import ArchError, fail
-from archir.ir.graph import Decision
+from archir.ir.graph import Constraint, Decision
 from archir.search.architecture import Architecture
 from archir.search.space import Space
+from archir.work import bounded
 
 Strengths = Mapping[str, Sequence[float]]
 """By path, how strong each alternative of a choice is, 0 or more. Choices that are missing have equal ones."""
 
 DRAWS = 20_000
-"""Architectures that are looked at where the strongest one breaks a bound on costs."""
+"""Architectures that are looked at where the strongest one breaks a bound on costs: all, if there are no more."""
 LEAST = 1e-30
 """What strengths of 0 count as: not to be taken where anything else can be."""
 CLIMBS = 200
 """Steps from the best of them to better neighbours, at most."""
 
 
-def derive(space: Space, strengths: Strengths, exclude: Collection[str] = ()) -> Architecture:
-    """The strongest architecture; alternatives with labels in `exclude` are not taken.
+def derive(
+    space: Space, strengths: Strengths, exclude: Collection[str] = (), also: Sequence[Value] = ()
+) -> Architecture:
+    """The strongest architecture; alternatives with labels in `exclude` are not taken, conditions in `also` hold.
 
-    Where it breaks a bound on costs, it is the likeliest that was found among those that do not: the strengths of what
-    is chosen, multiplied. Raises ArchError (A2101) if the constraints leave nothing to derive.
+    Strongest first, if that comes to an architecture without alternatives of strength 0; else the one that gives up
+    least: strengths that are taken, each by the greatest of its choice, have the largest product. So it is where bounds
+    on costs are broken, too, of at most `DRAWS` architectures; of more, it is the best that was found. Raises ArchError
+    (A2101) if the constraints leave nothing to derive.
     """
+    given = space, strengths, frozenset(exclude), also
     try:
-        found = _Derivation(space, strengths, frozenset(exclude)).result()
+        first = _Derivation(*given)
+        found = first.result()
+        found = _Derivation(*given).best() if first.gives_up(found) else found
     except ArchError:  # what was taken first left nothing of something else
-        found = _Derivation(space, strengths, frozenset(exclude)).best()
+        found = _Derivation(*given).best()
     architecture = space.decode(
         space.encode({c.path: c.label(found[c.path]) for c in space.choices if c.path in found})
     )
-    return architecture if space.within(architecture) else _likeliest(space, strengths, frozenset(exclude))
+    return architecture if space.within(architecture) else _Derivation(*given).within_bounds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +73,12 @@ class _Candidate:
 
 
 class _Derivation:
-    def __init__(self, space: Space, strengths: Strengths, exclude: frozenset[str]) -> None:
-        self.space, self.strengths, self.exclude = space, strengths, exclude
+    def __init__(self, space: Space, strengths: Strengths, exclude: frozenset[str], also: Sequence[Value] = ()) -> None:
+        self.space, self.strengths, self.exclude, self.also = space, strengths, exclude, also
         self.known: dict[str, int] = {}
         self._known_candidates: dict[str, list[_Candidate]] = {}
-        self.left = [c.condition for c in space.graph.constraints if c.cost is None and c.condition is not True]
+        conditions = [*(c.condition for c in space.graph.constraints if c.cost is None), *also]
+        self.left = [condition for condition in conditions if condition is not True]
 
     def result(self) -> dict[str, int]:
         """Strongest first, of the choices that are known to be there."""
@@ -159,7 +173,12 @@ class _Derivation:
         """Whether no constraint is broken by this alone."""
         return all(_under(condition, outcomes) is not False for condition in self.left)
 
-    # under constraints
+    # all together
+
+    def gives_up(self, found: Mapping[str, int]) -> bool:
+        """Whether something is taken that has no strength."""
+        there = [choice for choice in self.space.choices if choice.path in found]
+        return any(self.strength(choice, i) <= 0 for choice in there for i in choice.subsets[found[choice.path]])
 
     def best(self) -> dict[str, int]:
         """What gives up least: strengths that are taken, each by the greatest of its choice, have the largest product.
@@ -167,7 +186,10 @@ class _Derivation:
         Exact, by elimination as of `archir.search.counting`, with the largest in the place of the sum. Without
         constraints nothing is given up, and this is what `result` takes.
         """
-        factors: list[Value] = [lift(lambda fine: 0.0 if fine else -inf, condition) for condition in self.left]
+        with bounded():
+            return self._eliminated([lift(lambda fine: 0.0 if fine else -inf, condition) for condition in self.left])
+
+    def _eliminated(self, factors: list[Value]) -> dict[str, int]:
         weighed: dict[str, Value] = {}
         for decision in reversed(self.space.order):
             choice = decision.choice
@@ -201,6 +223,46 @@ class _Derivation:
         most = max((s for s, gone in zip(strengths, out, strict=True) if not gone), default=1.0)
         return [-inf if gone else log(max(s, LEAST) / max(most, LEAST)) for s, gone in zip(strengths, out, strict=True)]
 
+    def within_bounds(self) -> Architecture:
+        """What gives up least and keeps the bounds on costs, too: of all, or of many draws and their neighbours."""
+        graph, without = copy(self.space.graph), copy(self.space.graph)
+        added = [Constraint(condition) for condition in (*self.also, *self._excluding())]
+        graph.constraints = [*graph.constraints, *added]
+        without.constraints = [one for one in graph.constraints if one.cost is None]
+        bounds, free = Space(graph), Space(without)
+        listed = free.satisfying <= DRAWS
+        try:
+            codes = _listed(free, bounds) if listed else bounds.sample_codes(DRAWS, np.random.default_rng(0))
+            if not len(codes):
+                bounds.prove()
+                raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
+        except ArchError as error:
+            if not added:
+                raise
+            why = error.diagnostics[0].message
+            raise fail("A2101", f"nothing can be derived: of what is not excluded, {why}") from error
+        losses = [np.array([*self._losses(choice), 0.0]) for choice in self.space.choices]  # the last: not there
+
+        def kept(codes: NDArray[np.int16]) -> NDArray[np.float64]:
+            found: NDArray[np.float64] = sum((each[codes[:, i]] for i, each in enumerate(losses)), np.zeros(len(codes)))
+            return found
+
+        best = codes[int(np.argmax(kept(codes)))]
+        for _ in range(0 if listed else CLIMBS):
+            near = np.array([one.codes for one in bounds.neighbors(bounds.decode(best))], np.int16)
+            if not len(near) or kept(near).max() <= kept(best[None])[0]:
+                break
+            best = near[int(np.argmax(kept(near)))]
+        return self.space.decode(best)
+
+    def _excluding(self) -> Iterable[Value]:
+        """The conditions that nothing is taken that is excluded."""
+        for decision in self.space.order:
+            choice = decision.choice
+            fine = [o for o, subset in enumerate(choice.subsets) if not any(self._excluded(choice, i) for i in subset)]
+            if len(fine) < choice.outcomes:
+                yield if_else(decision.active, when(choice, fine), True)
+
     def _decide(self, outcomes: Mapping[Choice, int]) -> None:
         self.known |= {choice.path: outcome for choice, outcome in outcomes.items()}
         self.left = [condition for c in self.left if (condition := _under(c, outcomes)) is not True]
@@ -211,39 +273,14 @@ class _Derivation:
         return fail("A2101", f"nothing can be derived for `{choice.path}`", choice.span, hint)
 
 
+def _listed(free: Space, bounds: Space) -> NDArray[np.int16]:
+    """Of all architectures of a space those that keep the bounds of another."""
+    codes = np.array([one.codes for one in free.enumerate()], np.int16)
+    return codes[bounds.keeping(codes)]
+
+
 def _under(condition: Value, outcomes: Mapping[Choice, int]) -> Value:
     for choice in support(condition):
         if choice in outcomes:
             condition = fix(condition, choice, outcomes[choice])
     return condition
-
-
-def _likeliest(space: Space, strengths: Strengths, exclude: frozenset[str]) -> Architecture:
-    """The best of many draws that keep all bounds, and of its neighbours as long as they are better."""
-
-    def likelihood(architecture: Architecture) -> float:
-        total = 0.0
-        for choice, outcome in zip(space.choices, architecture.codes, strict=True):
-            for position in choice.subsets[outcome] if outcome >= 0 else ():
-                given = strengths.get(choice.path)
-                strength = (
-                    0.0
-                    if str(choice.alternatives[position]) in exclude
-                    else float(given[position])
-                    if given is not None
-                    else 1.0
-                )
-                total += log(max(strength, 1e-30))
-        return total
-
-    codes = np.unique(space.sample_codes(DRAWS, np.random.default_rng(0)), axis=0)
-    best = max((space.decode(row) for row in codes), key=likelihood)
-    for _ in range(CLIMBS):
-        better = max(space.neighbors(best), key=likelihood, default=best)
-        if likelihood(better) <= likelihood(best):
-            break
-        best = better
-    labels = {str(label) for path in best for label in np.atleast_1d(np.array(best[path], object))}
-    if labels & exclude:
-        raise fail("A2101", "no architecture that was found keeps the bounds on costs and what is excluded")
-    return best

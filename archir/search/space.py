@@ -240,7 +240,7 @@ class Space:
 
     def within(self, architecture: Architecture) -> bool:
         """Whether an architecture keeps every bound on costs."""
-        return bool(self._keeping(np.array([architecture.codes], np.int16))[0])
+        return bool(self.keeping(np.array([architecture.codes], np.int16))[0])
 
     @cached_property
     def _dependents(self) -> list[set[int]]:
@@ -322,7 +322,7 @@ class Space:
             if empty > PATIENCE:  # so many at once cost hardly more than a few
                 count = max(count, MOST_AT_ONCE)
             codes = drawing(count, rng)
-            fine = codes[self._keeping(codes)]
+            fine = codes[self.keeping(codes)]
             if len(fine):
                 kept.append(fine)
                 found, refused, empty = found + len(fine), 0, 0
@@ -342,7 +342,7 @@ class Space:
             return lambda n, rng: self._draw_codes(n, rng, policy)
         return lambda n, rng: self.account.draw(ranges, n, rng)
 
-    def _keeping(self, codes: Codes) -> NDArray[np.bool_]:
+    def keeping(self, codes: Codes) -> NDArray[np.bool_]:
         """Which rows of outcomes keep every bound on costs."""
         fine = np.ones(len(codes), bool)
         if not self._bounds:

@@ -63,13 +63,13 @@ def test_refused_draws_are_counted_and_made_together(n: int, monkeypatch: pytest
     space = layers("require peak_bytes == 1200")
     monkeypatch.setattr(spaces, "MOST_REFUSED", 50_000)
     asked: list[int] = []
-    keeping = Space._keeping
+    keeping = Space.keeping
 
     def counted(self: Space, codes: Any) -> Any:
         asked.append(len(codes))
         return keeping(self, codes)
 
-    monkeypatch.setattr(Space, "_keeping", counted)
+    monkeypatch.setattr(Space, "keeping", counted)
     with pytest.raises(ArchError, match=r"A1005.*[56]\d,\d{3} architectures in a row broke"):
         space.sample_codes(n, np.random.default_rng(0))
     assert 50_000 < sum(asked) < 60_000

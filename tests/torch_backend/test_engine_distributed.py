@@ -155,6 +155,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
     except Interrupted as stop:
         said.append(str(stop))
     assert distributed.told(f"größe {rank}") == "größe 0"
+    assert distributed.gathered("größe " * rank) == ["größe " * one for one in range(PROCESSES)]
     try:
         with distributed.jointly("the work") as leads:
             if not leads:

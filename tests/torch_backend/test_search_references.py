@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
@@ -24,7 +25,7 @@ from archir_torch.module import lower
 from archir_torch.search.alphas import Alphas, Sampling
 from archir_torch.search.curvature import dominant_eigenvalue, rising
 from archir_torch.search.expected import Expected
-from archir_torch.search.limits import derived
+from archir_torch.search.limits import crowded, derived
 from archir_torch.search.recipe import Derive, SkipLimit
 from archir_torch.search.unrolled import unrolled_gradient
 from archir_torch.strategies.relaxed import Relaxed
@@ -570,6 +571,9 @@ def test_a_search_without_architecture_parameters_is_refused(kind: str) -> None:
         strategy(kind, space=alone)
 
 
+KINDS = ('"skip"', '"act"', '"pool"')
+
+
 def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
     """The space asks for what is limited: giving it up again and again would not end."""
     made = space(
@@ -585,3 +589,38 @@ def test_a_limit_that_cannot_be_kept_is_an_error() -> None:
     assert dict(derived(made, equal, Derive(limit=limit))) == {"a": "act", "b": "act"}
     with pytest.raises(ArchError, match=r"A2101.*no more than 0 of `skip` cannot be kept"):
         derived(forced, equal, Derive(limit=limit))
+
+
+def test_a_limit_is_kept_where_any_architecture_keeps_it() -> None:
+    """Also where giving up the weakest one by one leads to nothing: in spaces of two cells with requirements between
+    them, against a list of their architectures."""
+    ends = {True: 0, False: 0}
+    for seed in range(40):
+        draw = random.Random(seed)
+        chosen = "; ".join(f"{name} = choose {name}({', '.join(KINDS)})" for name in "ab")
+        cells = [f"block cell{i}(x) {{ {chosen}; return [a, b] }}" for i in (1, 2)]
+        names = ["one", "two", "three", "four"]
+        rules = [
+            f"require ({one} == {draw.choice(KINDS)}) != ({other} == {draw.choice(KINDS)})"
+            for one, other in (draw.sample(names, 2) for _ in range(draw.randint(2, 4)))
+        ]
+        text = "; ".join([
+            "net n() { input x: f32[2, 4, 4]", "one, two = cell1(x)", "three, four = cell2(x)", *rules,
+            "output y = x |> conv(len([0 for kind in [one, two, three, four] if kind == \"act\"]) + 1) }", *cells,
+        ])  # fmt: skip
+        try:
+            made = space(text)
+            every = list(made.enumerate())
+        except ArchError:
+            continue
+        most = draw.choice([0, 0, 1])
+        limit = SkipLimit(labels=("skip",), most=most)
+        strengths = {one.path: [draw.random() + 0.5, draw.random(), draw.random()] for one in made.choices}
+        possible = any(not crowded(one, limit) for one in every)
+        ends[possible] += 1
+        if possible:
+            assert not crowded(derived(made, strengths, Derive(limit=limit)), limit), text
+        else:
+            with pytest.raises(ArchError, match="A2101"):
+                derived(made, strengths, Derive(limit=limit))
+    assert min(ends.values()) >= 3, ends

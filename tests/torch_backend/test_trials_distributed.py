@@ -1,9 +1,10 @@
-"""Two processes train a supernet; the first one tries candidates, and both go on with what it found."""
+"""Two processes train a supernet, share the candidates, and both go on with what they found."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import time
@@ -28,10 +29,13 @@ from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
 
 PROCESSES = 2
 TEXT = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
+SUPERNET = TEXT[: TEXT.index('[[phase]]\nname = "evolve"')]
+TRIED = (("evolve", 26), ("plane", 18), ("halve", 6), ("finals", 3))
 
 
 def worker(rank: int, folder: Path, port: int) -> None:
-    """The whole search; what each phase came to, as this process has it. At first, a signal stops it."""
+    """The whole search; what each phase came to, as this process has it. At first, a signal stops it: then there is a
+    copy of the run."""
     torch.set_num_threads(1)
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
@@ -49,7 +53,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
     def stopping(task: Task, *arguments: Any) -> dict[str, float]:
         nonlocal looks
         looks += task.job.phase.name == "evolve"
-        if looks == 11:
+        if rank == 1 and looks == 5:
             os.kill(os.getpid(), signal.SIGTERM)
         return measured(task, *arguments)
 
@@ -57,7 +61,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
         """One candidate takes longer than a step of training may."""
         nonlocal looks
         looks += task.job.phase.name == "evolve"
-        time.sleep(6 if looks == 15 else 0)
+        time.sleep(6 if rank == 0 and looks == 8 else 0)
         return measured(task, *arguments)
 
     def search(**options: Any) -> Mapping[str, Any]:
@@ -66,6 +70,8 @@ def worker(rank: int, folder: Path, port: int) -> None:
     Task.measured = stopping  # type: ignore[method-assign]
     with pytest.raises(Interrupted, match="evolve was stopped"):
         search()
+    if rank == 0:
+        shutil.copytree(folder / "run", folder / "stopped")
     Task.measured = slow  # type: ignore[method-assign]
     searching._phase = kept
     search(resume=True)
@@ -92,17 +98,30 @@ def test_both_processes_have_the_same(folder: Path) -> None:
         assert (labels[0] is None) == (phase == "supernet")
 
 
-def test_they_come_to_what_one_with_the_doubled_batch_does(folder: Path, tmp_path: Path) -> None:
-    path = recipe(tmp_path, TEXT)
-    overrides = {f"{phase}.training.batch": "64" for phase in ("supernet", "retrain")}
-    backends.get("torch").search(path, tmp_path / "one", overrides=overrides, device="cpu")
-    one, two = Run.open(tmp_path / "one"), Run.open(folder / "run")
-    assert two.finished
-    wanted, found = (load_file(run.folder / "phases/supernet/weights.safetensors") for run in (one, two))
+def test_they_train_the_supernet_that_one_with_the_doubled_batch_does(folder: Path, tmp_path: Path) -> None:
+    path = recipe(tmp_path, SUPERNET)
+    backends.get("torch").search(path, tmp_path / "one", overrides={"supernet.training.batch": "64"}, device="cpu")
+    one, two = (run / "phases/supernet/weights.safetensors" for run in (tmp_path / "one", folder / "run"))
+    wanted, found = load_file(one), load_file(two)
     for name, tensor in wanted.items():
         torch.testing.assert_close(found[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
-    for phase, count in (("evolve", 26), ("plane", 18), ("halve", 6), ("finals", 3)):
+
+
+def test_they_try_what_one_does_to_the_bit(folder: Path) -> None:
+    """What two processes began, one ends: from the same supernet it comes to the same trials, with the same scores."""
+    half = len(trials_of(Run.open(folder / "stopped"), "evolve"))
+    assert 8 <= half < 26
+    backends.get("torch").search(None, folder / "stopped", resume=True, device="cpu")
+    one, two = Run.open(folder / "stopped"), Run.open(folder / "run")
+    for phase, count in TRIED:
         alone, together = trials_of(one, phase), trials_of(two, phase)
         assert [trial.id for trial in together] == list(range(count))
-        if phase == "halve":  # which takes nothing over
-            assert together == alone
+        assert together == alone
+
+
+def test_each_of_them_scores(folder: Path) -> None:
+    """Candidates go round, from one process to the next."""
+    for phase, count in TRIED:
+        workers = [trial.worker for trial in Run.open(folder / "run").phase(phase).trials()]
+        assert len(set(workers[-2:])) == PROCESSES
+        assert all(workers.count(worker) >= count // 4 for worker in set(workers[count // 2 :]))

@@ -22,8 +22,8 @@ BUCKET = 2**25
 
 
 PATIENCE = timedelta(days=365)
-"""For what the first process does alone while the others wait: a generation of candidates may take it hours, where a
-step of training that takes minutes is a fault. A process that ends meanwhile ends the others at once."""
+"""For what processes do alone while others wait: a generation of candidates may take hours, where a step of training
+that takes minutes is a fault. A process that ends meanwhile ends the others at once."""
 
 
 class World(NamedTuple):
@@ -137,15 +137,21 @@ def _agreed(values: tuple[bool, ...], group: dist.ProcessGroup | None) -> tuple[
 
 def told(text: str) -> str:
     """The text that the first process has."""
-    if world().size == 1:
-        return text
-    length = torch.tensor([len(text.encode())], device=_device())
-    dist.broadcast(length, 0)
-    held = torch.zeros(int(length), dtype=torch.uint8, device=_device())
-    if world().rank == 0:
-        held += torch.tensor(list(text.encode()), dtype=torch.uint8, device=_device())
-    dist.broadcast(held, 0)
-    return bytes(held.tolist()).decode()
+    return gathered(text if world().rank == 0 else "")[0]
+
+
+def gathered(text: str) -> list[str]:
+    """The texts of all processes, by rank."""
+    size = world().size
+    if size == 1:
+        return [text]
+    own = torch.frombuffer(bytearray(text.encode() + b"\n"), dtype=torch.uint8).to(_device())
+    lengths = [torch.zeros(1, dtype=torch.int64, device=_device()) for _ in range(size)]
+    dist.all_gather(lengths, torch.tensor([len(own)], device=_device()))
+    longest = max(int(length) for length in lengths)
+    held = [torch.zeros(longest, dtype=torch.uint8, device=_device()) for _ in range(size)]
+    dist.all_gather(held, torch.nn.functional.pad(own, (0, longest - len(own))))
+    return [bytes(one[: int(n) - 1].tolist()).decode() for one, n in zip(held, lengths, strict=True)]
 
 
 @contextmanager

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from archir.errors import fail
+from archir.cases import Value, case, if_else, lift
+from archir.errors import ArchError, fail
 from archir.search.architecture import Architecture
 from archir.search.derive import derive
 from archir.search.space import Space
@@ -16,7 +17,8 @@ Probabilities = Mapping[str, Sequence[float]]
 
 def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Architecture:
     """The architecture that is derived. Where a cell has too many of what is limited, the weakest of them is given up,
-    until it has not (Chen et al. 2019, P-DARTS, section 3.3). Raises ArchError (A2101)."""
+    until it has not (Chen et al. 2019, P-DARTS, section 3.3); if giving them up one by one does not come to that, all
+    choices are decided together. Raises ArchError (A2101)."""
     strengths = {path: list(row) for path, row in probabilities.items()}
     while True:
         architecture = derive(space, strengths, settings.exclude)
@@ -32,12 +34,35 @@ def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Arc
             if architecture.get(choice.path) == label and strengths[choice.path][choice.alternatives.index(label)]
         ]
         if not limited:  # all of them were given up, and are derived all the same
-            names, where = ", ".join(f"`{one}`" for one in settings.limit.labels), ", ".join(sorted(cells))
-            hint = "constraints of the space ask for them: raise derive.limit.most"
-            raise fail("A2101", f"no more than {settings.limit.most} of {names} cannot be kept in {where}", None, hint)
+            return _together(space, probabilities, settings, settings.limit, cells)
         _, path, label = min(limited)
         choice = next(choice for choice in space.choices if choice.path == path)
         strengths[path][choice.alternatives.index(label)] = 0.0
+
+
+def _together(
+    space: Space, probabilities: Probabilities, settings: Derive, limit: SkipLimit, cells: set[str]
+) -> Architecture:
+    """What is derived if the limit is a constraint like others."""
+    try:
+        return derive(space, probabilities, settings.exclude, list(_limits(space, limit)))
+    except ArchError:
+        names, where = ", ".join(f"`{one}`" for one in limit.labels), ", ".join(sorted(cells))
+        hint = "constraints of the space ask for them: raise derive.limit.most"
+        raise fail("A2101", f"no more than {limit.most} of {names} cannot be kept in {where}", None, hint) from None
+
+
+def _limits(space: Space, limit: SkipLimit) -> Iterator[Value]:
+    """For each cell the condition that it has no more than it may have."""
+    counts: dict[str, Value] = {}
+    for decision in reversed(space.order):
+        choice = decision.choice
+        limited = [choice.label(outcome) in limit.labels for outcome in range(choice.outcomes)]
+        if any(limited):
+            there = if_else(decision.active, case(choice, map(int, limited)), 0)
+            cell = choice.path.split(".")[0]
+            counts[cell] = lift(lambda one, other: min(one + other, limit.most + 1), counts.get(cell, 0), there)
+    return (lift(lambda count: count <= limit.most, count) for count in counts.values())
 
 
 def crowded(architecture: Architecture, limit: SkipLimit) -> set[str]:

@@ -262,7 +262,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
 
 
 class _Kept(Trials):
-    """Trials in the journal; of several processes, the first one writes them."""
+    """Trials in the journal; of several processes, all know them and the first one writes them."""
 
     def __init__(self, phase: PhaseRecord) -> None:
         self.phase = phase
@@ -271,7 +271,8 @@ class _Kept(Trials):
     def put(self, trial: Trial) -> None:
         """Keep a trial."""
         super().put(trial)
-        self.phase.put_trial(trial)
+        if distributed.world().rank == 0:
+            self.phase.put_trial(trial)
 
 
 def _decided(found: Search, path: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:

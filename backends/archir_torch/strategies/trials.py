@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -79,6 +80,9 @@ class Trials:
         self.batches = 0
         self.tried: dict[int, Scores | None] = {}
         """What was told, by id."""
+        self._who = job.executor or options.executor
+        self._shared = self._who == "local" and distributed.world().size > 1
+        """Whether each of several processes scores in itself."""
         self._workers: Executor | None = None
         self._work = self._scoring()
         self._over = False
@@ -89,7 +93,7 @@ class Trials:
 
     def _scoring(self) -> Scoring:
         job, threads = self.job, torch.get_num_threads()
-        who = job.executor or self.options.executor
+        who = self._who
         device = device_of(who, job.device, self.options.gpus)
         weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
         return Scoring(
@@ -100,7 +104,7 @@ class Trials:
     def __enter__(self) -> Trials:
         self._work.check()
         with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
-            if leads:
+            if leads or self._shared:
                 self._workers = self.options.workers(self.job.executor).__enter__()
         return self
 
@@ -125,18 +129,34 @@ class Trials:
         return {"failed": float(sum(scores is None for scores in found.values()))}
 
     def _scored(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
-        """The scores of a batch; None for what failed. Of several processes, the first one sees to it.
+        """The scores of a batch; None for what failed. What is not in the journal is scored, and written there.
 
+        Of several processes each scores one candidate at a time, unless workers of the first one score all of them.
         Raises Interrupted, in all of them.
         """
-        stopped = False
-        with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
-            if leads:
-                stopped = self._try(batch)
+        known = self.job.trials.known
+        left = [one for one in batch if one.id not in known or known[one.id].hash != one.hash]
+        rank, size = distributed.world()
+        if self._shared:
+            for begin in range(0, len(left), size):
+                self._round(left[begin + rank : begin + rank + 1])
+        else:
+            self._round(left if rank == 0 else [])
+        return {one.id: self._result(one) for one in batch}
+
+    def _round(self, own: Sequence[Candidate]) -> None:
+        """Score candidates, in each process its own; then all know the trials of all. Raises Interrupted in all."""
+        what, trials = f"phase `{self.job.phase.name}`", self.job.trials
+        found: list[Trial] = []
+        with distributed.jointly(what) as leads:
+            stopped = self._try(own, found)
+        together = distributed.gathered(_texts(found))
+        with distributed.jointly(what):
+            for text in together[1:] if leads else together:  # what the first process found is in its journal
+                for one in json.loads(text):
+                    trials.put(Trial(**one))
         if distributed.agreed(stopped)[0]:
-            raise Interrupted(f"{self.job.phase.name} was stopped after {len(self.job.trials.known)} trials")
-        told = distributed.told(json.dumps({one.id: self._result(one) for one in batch}))
-        return {int(number): scores for number, scores in json.loads(told).items()}
+            raise Interrupted(f"{self.job.phase.name} was stopped after {len(trials.known)} trials")
 
     def _result(self, candidate: Candidate) -> Scores | None:
         trial = self.job.trials.known.get(candidate.id)
@@ -144,13 +164,13 @@ class Trials:
             return None
         return {name: value for name, value in trial.scores.items() if value is not None}
 
-    def _try(self, batch: Sequence[Candidate]) -> bool:
-        """Score what is not in the journal, and write it there; whether somebody stopped it."""
-        known = self.job.trials.known
-        left = {str(c.id): c for c in batch if c.id not in known or known[c.id].hash != c.hash}
-        if not left:
+    def _try(self, own: Sequence[Candidate], tried: list[Trial]) -> bool:
+        """Score candidates, in the first process into the journal one by one; whether somebody stopped it."""
+        if not own:
             return False
         assert self._workers is not None
+        leads = distributed.world().rank == 0
+        left = {str(candidate.id): candidate for candidate in own}
         whole = {key: self.opened.completed(candidate.architecture) for key, candidate in left.items()}
         tasks = [(key, Request(whole[key].codes, candidate.budget)) for key, candidate in left.items()]
         with (
@@ -160,7 +180,9 @@ class Trials:
         ):
             try:
                 for one in found:
-                    self.job.trials.put(_trial(left[one.key], whole[one.key], one))
+                    tried.append(_trial(left[one.key], whole[one.key], one))
+                    if leads:
+                        self.job.trials.put(tried[-1])
                     if interrupted():
                         return True
             except Interrupted:  # in the midst of a candidate
@@ -230,6 +252,11 @@ def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
         scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
         error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
     )  # fmt: skip
+
+
+def _texts(trials: Sequence[Trial]) -> str:
+    """Trials for other processes to read."""
+    return json.dumps([asdict(trial) for trial in trials])
 
 
 def _register(name: str, kind: Kind) -> None:

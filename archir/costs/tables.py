@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from archir.cases import Choice, Value, leaves, support, varies
 from archir.errors import fail
+from archir.work import spend
 
 Codes = NDArray[np.int16]
 Numbers = NDArray[np.int64]
@@ -25,6 +26,8 @@ MOST_TABLE = 10_000_000
 """Cells of one table."""
 MOST_TABLES = 20_000_000
 """Cells of all tables together."""
+CELLS = 16
+"""Cells that are filled in for a unit of work."""
 MOST_SUM = 2**62
 ROWS = 8_192
 """Architectures at a time: what is worked on stays in the cache."""
@@ -81,10 +84,12 @@ def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) 
     for column, name in enumerate(names):
         for value, count in terms[name].items():
             if varies(value):
-                choices, table = _table(value, order)
-                cells += 0 if choices in groups else table.size
+                choices = _choices(value, order)
+                size = prod(choice.outcomes for choice in choices)
+                cells += 0 if choices in groups else size
                 if cells > MOST_TABLES:
                     raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
+                table = dense(value, choices)
                 most[column] += max(0, int(table.max())) * count
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count
@@ -152,8 +157,12 @@ Groups = dict[tuple[Choice, ...], Numbers]
 
 
 def _table(value: Value, order: Mapping[str, int]) -> tuple[tuple[Choice, ...], Numbers]:
-    choices = tuple(sorted(support(value), key=lambda choice: order[choice.path]))
+    choices = _choices(value, order)
     return choices, dense(value, choices)
+
+
+def _choices(value: Value, order: Mapping[str, int]) -> tuple[Choice, ...]:
+    return tuple(sorted(support(value), key=lambda choice: order[choice.path]))
 
 
 def _factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> tuple[Factor, ...]:
@@ -191,6 +200,7 @@ def check_cells(choices: Sequence[Choice]) -> None:
 def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
     """The table of a value over choices, which it depends on no others than, in the diagrams' order or any."""
     check_cells(choices)
+    spend(prod(choice.outcomes for choice in choices) / CELLS)
     ordered = sorted(choices, key=lambda choice: choice.order)
     known: dict[tuple[int, int], Numbers] = {}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import archir
 from archir.errors import ArchError
@@ -13,7 +15,7 @@ from archir.passes.canonical import canonical_hash
 from archir.search.space import Space
 from archir.syntax.parse import parse
 from archir.work import MOST_WORK, bounded
-from tests.language.reference.interpret import TooMany, Walk, walks
+from tests.language.reference.interpret import TooMany, Walk, files_of, walks
 
 NAME = "<text>"
 BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602", "A0603", "A0605"}
@@ -28,11 +30,12 @@ def disagreement(text: str) -> str | None:
 
 def _disagreement(text: str) -> str | None:
     try:
-        runs = walks(parse(text, NAME))
+        imported, own = files_of(text)
+        runs = walks(parse(own, NAME), parse(imported, NAME))
     except TooMany:
         return "skipped: too many architectures"
     try:
-        space = archir.loads(text, name=NAME)
+        space = _loaded(text)
     except ArchError as error:
         return _refused(error, runs)
     wrong = [walk for walk in runs if walk.wrong is not None]
@@ -57,6 +60,16 @@ def _disagreement(text: str) -> str | None:
     return None
 
 
+def _loaded(text: str) -> Space:
+    imported, own = files_of(text)
+    if not imported:
+        return archir.loads(own, name=NAME)
+    with TemporaryDirectory() as name:
+        (Path(name) / "imported.arch").write_text(imported)
+        (Path(name) / "own.arch").write_text(own)
+        return archir.load(Path(name) / "own.arch")
+
+
 def _refused(error: ArchError, runs: list[Walk]) -> str | None:
     codes = {diagnostic.code for diagnostic in error.diagnostics}
     if codes & BEYOND:
@@ -65,6 +78,8 @@ def _refused(error: ArchError, runs: list[Walk]) -> str | None:
     if not wrong:
         if codes == {"A0510"} and not any(walk.kept for walk in runs):
             return None
+        if not any(walk.kept for walk in runs):
+            return f"skipped: nothing is left, and {codes} is said of it"
         return f"archir refuses what is right: {error}"
     if len(error.diagnostics) == 1:  # of several, a run only meets the first
         for note in error.diagnostics[0].notes:

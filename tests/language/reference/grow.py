@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,8 @@ class Names:
     tensors: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     callees: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    """Tensors that may be features, gates or kernels."""
 
     def copy(self) -> Names:
         return Names(*(list(names) for names in vars(self).values()))
@@ -37,7 +40,8 @@ class Grower:
         self.recursive: list[str] = []
         self.in_cell = False
 
-    def program(self) -> str:
+    def items(self) -> list[str]:
+        """Constants and definitions, each of which names earlier ones alone; the last one is the net."""
         items = []
         consts = Names()
         if self.rng.random() < 0.3:
@@ -51,8 +55,7 @@ class Grower:
         lines.append(f"output y = {self.tensor(names, 2)}")
         if self.rng.random() < 0.1:
             lines.append(f"output z = {self.tensor(names, 1)}")
-        items.append("net n {\n" + "\n".join(f"    {line}" for line in lines) + "\n}")
-        return "\n\n".join(items) + "\n"
+        return [*items, "net n {\n" + "\n".join(f"    {line}" for line in lines) + "\n}"]
 
     def fresh(self, letter: str) -> str:
         self.number += 1
@@ -129,6 +132,7 @@ class Grower:
         kinds: dict[str, float] = {
             "int": 3, "list": 3, "bool": 1, "string": 0.6, "tensor": 3, "parts": 1.5, "for": 1.5, "repeat": 1,
             "if": 1.5, "require": 1, "return": 0.5 if where != "net" else 0, "again": 1, "pair": 0.4,
+            "kinds": 0.5,
         }  # fmt: skip
         kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
         new: dict[str, tuple[str, list[str], Callable[[Names, int], str]]] = {
@@ -138,6 +142,7 @@ class Grower:
             "string": ("s", names.strings, self.string),
             "tensor": ("x", names.tensors, self.tensor),
             "parts": ("q", names.parts, self.parts),
+            "kinds": ("k", names.kinds, self.kind),
         }
         if kind in new:
             letter, known, make = new[kind]
@@ -367,8 +372,34 @@ class Grower:
             lambda: f"({self.tensor(names, d)} if {self.bool(names, d)} else {self.tensor(names, d)})",
             lambda: f"({self.parts(names, d)})[{self.rng.choice(['0', '-1', self.int(names, 0)])}]",
             lambda: f"calibrate({self.tensor(names, 0)}, {self.tensor(names, 0)} |> as_gate)",
+            lambda: self.calibrated(names),
         ]
+        if names.kinds:
+            forms += [lambda: self.calibrated(names), lambda: f"({self.tensor(names, 0)} * {names.kinds[-1]})"]
         return self.rng.choice(forms)()
+
+    def calibrated(self, names: Names) -> str:
+        """Features, gates and kernels together."""
+        others = ", ".join(self.pick(names.kinds, self.kind(names, 0)) for _ in range(self.rng.choice([1, 1, 2])))
+        return f"calibrate({self.tensor(names, 0)}, {self.rng.choice([others, f'[{others}]'])})"
+
+    def kind(self, names: Names, depth: int) -> str:
+        """A tensor that may be a feature, a gate or a kernel."""
+        x = self.tensor(names, 0)
+        plain = [
+            f"({x} |> as_gate)",
+            f"({x} |> conv(4, kernel=3, stride=4) |> {self.rng.choice(['as_kernel', 'as_gate'])})",
+            f"({x} |> conv(4, kernel=2, padding=0) |> as_kernel)",
+            x,
+        ]
+        if depth <= 0 or not self.chosen():
+            return self.rng.choice(plain)
+        label, (one, other, *_) = self.fresh("c"), self.rng.sample(plain, 3)
+        return self.rng.choice([
+            lambda: f"choose {label} {{ a: {one}, b: {other} }}",
+            lambda: f"choose {label}({one}, {other})",
+            lambda: f"({one} if {self.bool(names, 1)} else {other})",
+        ])()  # fmt: skip
 
     def target(self, names: Names, depth: int) -> str:
         forms: list[Callable[[], str]] = [
@@ -397,6 +428,20 @@ class Grower:
         return f"{name}({', '.join(given)})" if given else name
 
 
+IMPORTED = "# imported.arch\n"
+"""What divides a text into a file and the one that imports it."""
+
+
 def program(seed: int) -> str:
-    """The program of a seed."""
-    return Grower(random.Random(seed)).program()
+    """The program of a seed. Of some, the first definitions are in a file that is imported."""
+    items = Grower(random.Random(seed)).items()
+    rng = random.Random(f"imports of {seed}")
+    if len(items) == 1 or rng.random() < 0.7:
+        return "\n\n".join(items) + "\n"
+    count = rng.randint(1, len(items) - 1)
+    imported, own = items[:count], items[count:]
+    if rng.random() < 0.5:
+        return "\n\n".join(imported) + f'\n\n{IMPORTED}import "imported.arch"\n\n' + "\n\n".join(own) + "\n"
+    names = [name for item in imported for name in re.findall(r"^\w+ (\w+)", item)]
+    own = [re.sub(rf"\b({'|'.join(names)})\b", r"part.\1", item) for item in own]
+    return "\n\n".join(imported) + f'\n\n{IMPORTED}import "imported.arch" as part\n\n' + "\n\n".join(own) + "\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
@@ -18,11 +18,13 @@ from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice
 from archir.syntax import ast
 from archir.types import TensorType
+from tests.language.reference.grow import IMPORTED
 from tests.language.reference.values import (
     FOLDS,
     FUNCTIONS,
     Block,
     Function,
+    Library,
     List,
     Operation,
     Tensor,
@@ -70,7 +72,13 @@ class TooMany(Exception):  # noqa: N818
     """There are too many architectures to run all of them."""
 
 
-def walks(file: ast.File, most: int = 200) -> list[Walk]:
+def files_of(text: str) -> tuple[str, str]:
+    """A text as the file that is imported, which may be empty, and the one that has the net."""
+    imported, divided, own = text.partition(IMPORTED)
+    return (imported, own) if divided else ("", text)
+
+
+def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
     """Every run of the one net of a file, in the order of the choices' alternatives."""
     found: list[Walk] = []
     prefix: list[int] = []
@@ -79,7 +87,7 @@ def walks(file: ast.File, most: int = 200) -> list[Walk]:
         runs += 1
         if runs > most:
             raise TooMany
-        machine = Machine(file, prefix)
+        machine = Machine(imported, file, prefix)
         try:
             machine.run()
             found.append(machine.walk)
@@ -111,35 +119,32 @@ class Frame:
     depth: int = 0
     definition: ast.Definition | None = None
     outer: Frame | None = None
+    names: Mapping[str, Any] = field(default_factory=dict)
+    """Those of the file of what is called."""
 
 
 class Machine:
     """One run."""
 
-    def __init__(self, file: ast.File, prefix: Sequence[int]) -> None:
-        self.file, self.prefix = file, prefix
+    def __init__(self, imported: ast.File, file: ast.File, prefix: Sequence[int]) -> None:
+        self.imported, self.file, self.prefix = imported, file, prefix
         self.answers: list[int] = []
         self.sizes: list[int] = []
         self.cells: dict[Hashable, int] = {}
         self.walk = Walk()
         self.graph = Graph()
         self.types: dict[int, TensorType] = {}
-        self.names: dict[str, Any] = {}
         self.frame = Frame({})
 
     # the whole
 
     def run(self) -> None:
-        net = None
         try:
-            for item in self.file.items:
-                if isinstance(item, ast.Const):
-                    self.names[item.name.text] = self.eval(item.value)
-                elif isinstance(item, ast.Definition):
-                    self.names[item.name.text] = Block(item)
-                    net = item if item.word == "net" else net
-            assert net is not None
-            self.frame = Frame({}, definition=net)
+            names = self.names_of(self.file)
+            nets = [value.definition for value in names.values() if isinstance(value, Block) and value.is_net]
+            assert nets
+            net = nets[-1]
+            self.frame = Frame({}, definition=net, names=names)
             for param in net.params:
                 assert param.default is not None
                 self.frame.env[param.name.text] = self.eval(param.default)
@@ -150,6 +155,21 @@ class Machine:
                 self.walk.wrong = str(error) or "wrong"
             else:
                 self.walk.vague = True
+
+    def names_of(self, file: ast.File) -> dict[str, Any]:
+        """What a file defines and imports."""
+        names: dict[str, Any] = {}
+        for item in file.items:
+            if isinstance(item, ast.Import):
+                found = self.names_of(self.imported)
+                names |= found if item.alias is None else {item.alias.text: Library(found)}
+        for item in file.items:
+            if isinstance(item, ast.Const):
+                self.frame = Frame({}, names=names)
+                names[item.name.text] = self.eval(item.value)
+            elif isinstance(item, ast.Definition):
+                names[item.name.text] = Block(item, names)
+        return names
 
     def decide(self, key: Hashable, name: str, labels: Sequence[str], outcomes: int) -> int:
         """The outcome of a choice; a cell's are made once."""
@@ -285,7 +305,10 @@ class Machine:
             case ast.Slice():
                 return self.slice(tree)
             case ast.Attribute():
-                return self.attribute(self.tensor(self.eval(tree.value)).type, tree.name.text)
+                value = self.eval(tree.value)
+                if isinstance(value, Library):
+                    return value.names[tree.name.text]
+                return self.attribute(self.tensor(value).type, tree.name.text)
             case ast.Call():
                 return self.call_tree(tree, [])
             case ast.Pipe():
@@ -303,8 +326,8 @@ class Machine:
     def name(self, text: str) -> Any:
         if text in self.frame.env:
             return self.frame.env[text]
-        if text in self.names:
-            return self.names[text]
+        if text in self.frame.names:
+            return self.frame.names[text]
         if text in OPS and not OPS[text].internal:
             return Operation(OPS[text])
         if text in FUNCTIONS or text in FOLDS:
@@ -436,7 +459,7 @@ class Machine:
         if isinstance(callee, Operation):
             return self.call_op(callee.op, given)
         if isinstance(callee, Block):
-            return self.call_block(callee.definition, given, tree)
+            return self.call_block(callee, given, tree)
         if isinstance(callee, Function):
             return self.call_function(callee.name, [value for _, value in given])
         raise Wrong("this cannot be called")
@@ -490,8 +513,8 @@ class Machine:
             raise Wrong("an attribute is missing")
         return self.add(op(**attributes), *operands)
 
-    def call_block(self, definition: ast.Definition, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
-        caller = self.frame
+    def call_block(self, block: Block, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
+        caller, definition = self.frame, block.definition
         if caller.depth > MOST_CALLS:
             raise Wrong("calls itself without end")
         names = [param.name.text for param in definition.params]
@@ -501,7 +524,7 @@ class Machine:
             if name not in names or name in env:
                 raise Wrong("no such parameter")
             env[name] = value
-        frame = Frame(env, depth=caller.depth + 1, definition=definition, outer=caller)
+        frame = Frame(env, depth=caller.depth + 1, definition=definition, outer=caller, names=block.names)
         if definition.word == "cell":
             frame.cell = definition.name.text
         else:

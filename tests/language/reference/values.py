@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -31,9 +31,22 @@ class Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A block or cell."""
+    """A block or cell, and the names of its file."""
 
     definition: ast.Definition
+    names: Mapping[str, Any]
+
+    @property
+    def is_net(self) -> bool:
+        """Whether it is the net."""
+        return self.definition.word == "net"
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """A file that is imported under a name of its own."""
+
+    names: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

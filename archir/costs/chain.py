@@ -50,7 +50,7 @@ class Chain:
         self, order: Sequence[Decision], conditions: Sequence[Value], groups: Groups, constant: Sequence[int]
     ) -> None:
         """`groups` are tables of costs by choices, `constant` what every architecture costs."""
-        self.order = order
+        self.order, self.conditions, self.groups = order, conditions, groups
         self.constant = tuple(int(number) for number in constant)
         self._paths = [decision.choice.path for decision in order]
         index = {path: i for i, path in enumerate(self._paths)}
@@ -75,6 +75,14 @@ class Chain:
     def most(self) -> int:
         """No more states than this are before any choice."""
         return max(prod(self.order[p].choice.outcomes for p in kept) for kept in self._kept)
+
+    @property
+    def steps(self) -> int:
+        """No more steps than this are taken."""
+        return sum(
+            prod([decision.choice.outcomes, *(self.order[p].choice.outcomes for p in kept)])
+            for decision, kept in zip(self.order, self._kept, strict=False)
+        )
 
     def _file(self, factor: _Factor) -> None:
         self._factors[max(factor.positions)].append(factor)

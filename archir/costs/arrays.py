@@ -87,7 +87,7 @@ def _least(table: _Table) -> _Table:
     """The least over the outcomes of the last choice."""
     if not table.choices:
         return table
-    allowed = table.allowed.any(-1)
+    allowed: NDArray[np.bool_] = np.logical_or.reduce(table.allowed, axis=-1)
     least = np.where(table.allowed, table.numbers, np.iinfo(np.int64).max).min(-1)
     return _Table(table.choices[:-1], np.where(allowed, least, 0), allowed)
 

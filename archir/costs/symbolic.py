@@ -112,7 +112,7 @@ class Symbolic:
                 own = cost_of(op, operands, result)
                 return tuple([getattr(own, name) for name in SUMMED])
 
-            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given, told)
+            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given, told, 0)
             self._known[question] = tuple(
                 expanded(lift(lambda leaf, i=i: leaf[i], together), needed) for i in range(len(SUMMED))
             )

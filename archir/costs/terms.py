@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from operator import mul
 
-from archir.cases import Case, Choice, Value, if_else, leaves, lift, support, varies
+from archir.cases import Case, Choice, Value, if_else, leaves, lift, size, support, varies
 from archir.ir.typing import MOST_LISTED
 from archir.symbols import Monomial, Symbol, extent, is_long
 
@@ -70,7 +70,7 @@ def weaker(term: Term, times: int) -> Value:
     """A value that is at most so many times a term, whatever is chosen: its long ranges are at their ends."""
     if type(term) is not Product:
         return lift(lambda leaf: leaf * times, term)
-    *others, kept = sorted(term.factors, key=lambda factor: (not is_long(factor), len(support(factor))))
+    *others, kept = sorted(term.factors, key=lambda factor: (not is_long(factor), size(factor), len(factor.branches)))
     ends = [times]
     for factor in others:
         ends = [end * one for end in (min(ends), max(ends)) for one in extent(factor)]
@@ -87,7 +87,10 @@ def _add(terms: Terms, times: int, *values: Value) -> None:
     for value in values:
         about = tuple(support(value))
         apart[about] = lift(mul, apart[about], value) if about in apart else value
-    if prod(choice.outcomes for choice in {choice for about in apart for choice in about}) <= MOST_LISTED:
+    if (
+        len(apart) > 1
+        and prod(choice.outcomes for choice in {choice for about in apart for choice in about}) <= MOST_LISTED
+    ):
         apart = {(): lift(lambda *leaves: prod(leaves), *apart.values())}
     varied = [value for value in apart.values() if varies(value)]
     times *= prod(int(value) for value in apart.values() if not varies(value))

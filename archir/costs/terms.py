@@ -85,14 +85,12 @@ def _add(terms: Terms, times: int, *values: Value) -> None:
     """Add so many times a product of values, listed where it has few combinations."""
     apart: dict[tuple[Choice, ...], Value] = {}
     for value in values:
-        about = tuple(support(value))
-        apart[about] = lift(mul, apart[about], value) if about in apart else value
-    if (
-        len(apart) > 1
-        and prod(choice.outcomes for choice in {choice for about in apart for choice in about}) <= MOST_LISTED
-    ):
-        apart = {(): lift(lambda *leaves: prod(leaves), *apart.values())}
-    varied = [value for value in apart.values() if varies(value)]
+        choices = tuple(support(value))
+        apart[choices] = lift(mul, apart[choices], value) if choices in apart else value
+    about = {choice for choices in apart for choice in choices}
+    if len(apart) > 1 and prod(choice.outcomes for choice in about) <= MOST_LISTED:
+        apart = {(): lift(lambda *numbers: prod(numbers), *apart.values())}
+    varied = sorted([value for value in apart.values() if varies(value)], key=id)
     times *= prod(int(value) for value in apart.values() if not varies(value))
     if times:
-        terms[1 if not varied else varied[0] if len(varied) == 1 else Product(tuple(sorted(varied, key=id)))] += times
+        terms[Product(tuple(varied)) if len(varied) > 1 else varied[0] if varied else 1] += times

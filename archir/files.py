@@ -75,6 +75,7 @@ def writing(path: Path) -> Iterator[None]:
 def require_writable(path: Path) -> None:
     """Raise ArchError (A0809) if a file could not be written there, before the work is done whose result it will be."""
     with writing(path):
+        _require_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path.parent).close()
 
@@ -89,7 +90,15 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
         _write(path, data)
 
 
+def _require_replaceable(path: Path) -> None:
+    """A device or a pipe stays: a file must not take its place, which who may write anywhere could have it do."""
+    mode = path.lstat().st_mode if path.exists() else 0
+    if stat.S_IFMT(mode) in _KINDS:
+        raise OSError(errno.EINVAL, f"it is {_KINDS[stat.S_IFMT(mode)]}", str(path))
+
+
 def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
+    _require_replaceable(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     with os.fdopen(os.open(temporary, _MADE, 0o666), "wb") as stream:  # which may read it is for the umask to say
         try:

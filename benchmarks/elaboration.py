@@ -82,7 +82,7 @@ def main() -> None:
     parser.add_argument("other", type=Path)
     parser.add_argument("examples", nargs="*")
     parser.add_argument("--rounds", type=int, default=7)
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     print(compare(given.other.resolve(), given.rounds, given.examples))
 
 

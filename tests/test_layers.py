@@ -22,6 +22,7 @@ LAYERS = [
         "certificates",
         "comparison",
         "images",
+        "parent",
         "types",
         "cases",
         "symbols",

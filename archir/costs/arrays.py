@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 from archir.cases import Choice, Value, at, either, support, varies, when
 from archir.costs.bounds import Extreme
 from archir.costs.chain import Chain
-from archir.costs.tables import Numbers, axes, check_cells, dense
+from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
 from archir.work import spend
-
-CELLS = 50
-"""Cells that are added up in a unit of work."""
 
 
 class _Table(NamedTuple):
@@ -78,7 +75,7 @@ def _conditions(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table]:
 def _sum(one: _Table, other: _Table, place: dict[Choice, int]) -> _Table:
     union = tuple(sorted({*one.choices, *other.choices}, key=place.__getitem__))
     check_cells(union)
-    spend(prod(choice.outcomes for choice in union) / CELLS)
+    spend(prod(choice.outcomes for choice in union) / MULTIPLIED)
     numbers = axes(one.numbers, one.choices, union) + axes(other.numbers, other.choices, union)
     return _Table(union, numbers, axes(one.allowed, one.choices, union) & axes(other.allowed, other.choices, union))
 

@@ -19,8 +19,11 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.cost import cost
 from archir.passes.specialize import specialize
+from archir.work import spend
 
 Flags = NDArray[np.bool_]
+WORK_A_NODE = 40
+"""Units of work that specialising a node and costing it takes."""
 
 
 class Followed:
@@ -163,8 +166,10 @@ class Peaks:
     def at(self, codes: Codes) -> Numbers:
         """The peak of each row of outcomes, in one column; exact."""
         different, places = np.unique(codes, axis=0, return_inverse=True)
-        peaks = [
-            cost(specialize(self.graph, {p: c for p, c in zip(self.paths, row, strict=True) if c >= 0})).peak_bytes
-            for row in different.tolist()
-        ]
-        return np.array(peaks, np.int64)[places.reshape(-1)][:, None]
+        peaks = np.array([self._peak(row) for row in different.tolist()], np.int64)
+        return peaks[places.reshape(-1)][:, None]
+
+    def _peak(self, row: Sequence[int]) -> int:
+        spend(WORK_A_NODE * len(self.graph))
+        outcomes = {path: code for path, code in zip(self.paths, row, strict=True) if code >= 0}
+        return cost(specialize(self.graph, outcomes)).peak_bytes

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.cases import Choice, Value, leaves, support, varies
-from archir.costs.terms import Term, depends, factors, greatest
+from archir.costs.terms import Product, Term, depends, factors, greatest
 from archir.errors import fail
+from archir.work import spend
 
 Codes = NDArray[np.int16]
 Numbers = NDArray[np.int64]
@@ -29,6 +30,8 @@ MOST_TABLE = 10_000_000
 """Cells of one table."""
 MOST_TABLES = 20_000_000
 """Cells of all tables together."""
+CELLS, MULTIPLIED = 16, 128
+"""Cells that are filled in for a unit of work, and those that arrays are multiplied or added to."""
 MOST_SUM = 2**62
 ROWS = 8_192
 """Architectures at a time: what is worked on stays in the cache."""
@@ -85,10 +88,12 @@ def grouped(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -
     for column, name in enumerate(names):
         for term, count in terms[name].items():
             if depends(term):
-                choices, table = _table(term, order)
-                cells += 0 if choices in groups else table.size
+                choices = _choices(term, order)
+                size = prod(choice.outcomes for choice in choices)
+                cells += 0 if choices in groups else size
                 if cells > MOST_TABLES:
                     raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
+                _, table = _table(term, order)
                 most[column] += int(abs(table).max()) * abs(count)
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count
@@ -156,15 +161,19 @@ Groups = dict[tuple[Choice, ...], Numbers]
 
 
 def _table(term: Term, order: Mapping[str, int]) -> tuple[tuple[Choice, ...], Numbers]:
-    def ordered(*values: Value) -> tuple[Choice, ...]:
-        return tuple(sorted(support(*values), key=lambda choice: order[choice.path]))
-
-    union = ordered(*factors(term))
+    union = _choices(term, order)
+    if type(term) is not Product:
+        return union, dense(term, union)
     check_cells(union)
+    spend(prod(choice.outcomes for choice in union) / MULTIPLIED)
     if greatest(term) >= MOST_SUM:
         raise fail("A1601", "a cost of this space does not fit into 64 bits")
-    tables = [axes(dense(factor, ordered(factor)), ordered(factor), union) for factor in factors(term)]
-    return union, reduce(np.multiply, tables)
+    known = [(_choices(factor, order), factor) for factor in term.factors]
+    return union, reduce(np.multiply, [axes(dense(factor, choices), choices, union) for choices, factor in known])
+
+
+def _choices(term: Term, order: Mapping[str, int]) -> tuple[Choice, ...]:
+    return tuple(sorted(support(*factors(term)), key=lambda choice: order[choice.path]))
 
 
 def _factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> tuple[Factor, ...]:
@@ -202,6 +211,7 @@ def check_cells(choices: Sequence[Choice]) -> None:
 def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
     """The table of a value over choices, which it depends on no others than, in the diagrams' order or any."""
     check_cells(choices)
+    spend(prod(choice.outcomes for choice in choices) / CELLS)
     ordered = sorted(choices, key=lambda choice: choice.order)
     known: dict[tuple[int, int], Numbers] = {}
 

@@ -18,11 +18,15 @@ WINDOWS = (
 )
 
 
-def _heads_split(heads: int, *xs: TensorType) -> None:
+def _heads_split(heads: int, *xs: TensorType, hint: str | None = None) -> None:
     require(heads >= 1, f"`heads` must be at least 1, got {heads}")
     for x in xs:
-        hint = WINDOWS if x.rank == 3 and x.shape[-1] % heads == 0 else None
         require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads", hint)
+
+
+def _looks_like_windows(x: TensorType, heads: int) -> bool:
+    """Whether three axes may be meant as [windows, N, D]: heads split the last one, and this is no square map."""
+    return x.rank == 3 and x.shape[1] != x.shape[2] and heads >= 1 and x.shape[2] % heads == 0
 
 
 class _Attention(Op, abstract=True):
@@ -58,7 +62,8 @@ class Attention(_Attention):
         """The positions of the queries, the channels of the values."""
         require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", code="A0402")
         require(query.rank == key.rank == value.rank, f"ranks differ: {query}, {key} and {value}", code="A0402")
-        _heads_split(self.heads, query, key, value)
+        hint = WINDOWS if _looks_like_windows(query, self.heads) else None
+        _heads_split(self.heads, query, key, value, hint=hint)
         require(query.channels == key.channels, f"queries {query} and keys {key} differ in channels")
         require(_positions(key) == _positions(value), f"keys {key} and values {value} differ in positions")
         if query.rank == 2:

@@ -1,7 +1,7 @@
 """The process of one subject: python -m archir.speed.process, told what to do and asked for figures over its pipes.
 
 The first line names the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`. Every further line is the
-nanoseconds of a round; the answer is the time of each run. It ends with its standard input.
+nanoseconds of a round; the answer is the time of each run. It ends with its standard input, in the midst of a round.
 """
 
 from __future__ import annotations
@@ -9,14 +9,13 @@ from __future__ import annotations
 import gc
 import json
 import os
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir import backends
+from archir import backends, parent
 from archir.errors import ArchError
 from archir.ir.serial import from_json
 from archir.speed import memory
@@ -75,7 +74,8 @@ def main() -> None:
 
 
 def _serve(answer: Callable[[Any], None]) -> None:
-    wanted = json.loads(sys.stdin.readline())
+    told = parent.lines()
+    wanted = json.loads(next(told))
     network = wanted["network"]
     backend = backends.get(wanted["backend"])
     before = memory.resident()
@@ -89,7 +89,7 @@ def _serve(answer: Callable[[Any], None]) -> None:
     gc.disable()  # of what runs, nothing is in cycles
     answer({"first": first, "machine": runs.machine})
     memory.forget_peak()
-    for line in sys.stdin:
+    for line in told:
         found = timed(runs.run, int(line))
         most, own = memory.peak(), runs.memory()
         used = None if most is None or before is None else max(0, most - before)

@@ -11,11 +11,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from archir import parent
 from archir.errors import ArchError, Diagnostic, fail
 from archir_onnx import external
 from archir_onnx.sessions import CPU
@@ -71,19 +73,19 @@ def computed(
     asked = {"path": str(path), "providers": [*providers], "sizes": dict(sizes), "memory": memory, "run": run}
     code = "from archir_onnx.limited import answer; answer()"
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        text=True, env=paths,
+    ) as child:  # fmt: skip
+        said = _said(child, json.dumps(asked))
+    if said is None:
+        raise fail("A0914", f"{path} was stopped: it took more than {SECONDS} seconds")
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", code], input=json.dumps(asked), capture_output=True, text=True, env=paths,
-            timeout=SECONDS, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise fail("A0914", f"{path} was stopped: it took more than {SECONDS} seconds") from None
-    try:
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, Any] = json.loads(said)
     except ValueError:
         room = "" if memory is None else f", or the {memory >> 20:,} MB that such a model may take"
         text = (
-            f"the process that ran {path} ended without an answer (status {done.returncode}): an error in onnxruntime"
+            f"the process that ran {path} ended without an answer (status {child.returncode}): an error in onnxruntime"
         )
         raise fail("A0914", f"{text}{room}") from None
     if "diagnostics" in found:
@@ -92,9 +94,24 @@ def computed(
     return outputs
 
 
+def _said(child: subprocess.Popen[str], asked: str) -> str | None:
+    """What a child answers; None if it takes too long. Its standard input is open until then: it ends with that."""
+    questions, child.stdin = child.stdin, None
+    assert questions is not None
+    try:
+        with suppress(BrokenPipeError), questions:
+            print(asked, file=questions, flush=True)
+            return child.communicate(timeout=SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        child.kill()
+    return ""  # it ended before it read anything
+
+
 def answer() -> None:
     """Run what standard input asks for, within limits, and print what came of it: in the child."""
-    asked = json.load(sys.stdin)
+    asked = json.loads(next(parent.lines()))
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print
     _limit(asked["memory"])

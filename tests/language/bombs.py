@@ -34,6 +34,11 @@ CHOICES = "cs = [choose c(1, 2, 3) for i in 0..{}]\n "
 LIST = "l = [i for i in 0..10_000]\n "
 
 BOMBS = {
+    # bounds
+    "a peak that nothing drawn keeps": net(
+        "xs = [x |> conv(choose w(1..64)) for i in 0..20]\n x = sum([y |> conv(4) for y in xs])\n"
+        " require peak_bytes <= 5K"
+    ),
     # loops and lists
     "ten million nodes": net("repeat 10_000_000 {\n x = x |> relu\n }"),
     "two hundred thousand nodes": net("repeat 199_000 {\n x = x |> relu\n }"),

@@ -123,6 +123,17 @@ def test_who_may_read_is_for_the_umask_to_say(mask: int, mode: int, tmp_path: Pa
     assert {one for path, one in found.items() if path.name != ".lock"} == {mode}, found
 
 
+def test_what_is_no_file_stays(tmp_path: Path) -> None:
+    """Who may write anywhere would have a file in the place of /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ArchError, match=r"cannot write .*: it is a pipe"):
+        write_atomic(pipe, b"")
+    with pytest.raises(ArchError, match=r"cannot write .*: it is a pipe"), drafts(pipe) as draft:
+        draft.touch()
+    assert pipe.is_fifo()
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "large").write_bytes(b"x" * 1000)

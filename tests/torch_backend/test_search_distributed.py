@@ -124,17 +124,30 @@ def test_a_network_divided_between_processes_is_trained_as_a_whole_one(folder: P
             assert {n: one[n] for n in names} == pytest.approx({n: other[n] for n in names}, abs=1e-4)
 
 
-def test_a_whole_search_under_torchrun(tmp_path: Path) -> None:
-    """Every phase, one of which is not trained; the run is one that a single process could have left."""
-    path = recipe(tmp_path)
+EPOCHS = 12
+"""So many that a search can be stopped before their end."""
+OVERRIDDEN = ("--set", f"search.training.epochs={EPOCHS}")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a search under torchrun that nobody stopped."""
+    path = recipe(tmp_path_factory.mktemp("whole"))
     done = subprocess.run(
-        command(path, "-o", tmp_path / "two", processes=PROCESSES), env=surroundings(), text=True, capture_output=True
-    )
+        command(path, "-o", path.parent / "run", *OVERRIDDEN, processes=PROCESSES),
+        env=surroundings(), text=True, capture_output=True,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("architecture of `retrain`") == 1
+    return path.parent / "run"
+
+
+def test_a_whole_search_under_torchrun(whole: Path, tmp_path: Path) -> None:
+    """Every phase, one of which is not trained; the run is one that a single process could have left."""
     overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
-    backends.get("torch").search(path, tmp_path / "one", overrides=overrides, device="cpu")
-    one, two = Run.open(tmp_path / "one"), Run.open(tmp_path / "two")
+    overrides["search.training.epochs"] = str(EPOCHS)
+    backends.get("torch").search(whole.parent / "recipe.toml", tmp_path / "one", overrides=overrides, device="cpu")
+    one, two = Run.open(tmp_path / "one"), Run.open(whole)
     assert two.finished
     names = [{name for name in run.files.manifest.files if "checkpoint" not in name} for run in (one, two)]
     assert names[0] == names[1]
@@ -169,10 +182,10 @@ def test_archir_train_under_torchrun(tmp_path: Path) -> None:
         torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
-def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> None:
-    path, folder = recipe(tmp_path), tmp_path / "run"
-    longer = ("--set", "search.training.epochs=25")
-    begin = command(path, "-o", folder, *longer, processes=PROCESSES)
+def test_a_search_under_torchrun_is_interrupted_and_goes_on(whole: Path, tmp_path: Path) -> None:
+    """It comes to what one comes to that nobody stopped."""
+    folder = tmp_path / "run"
+    begin = command(whole.parent / "recipe.toml", "-o", folder, *OVERRIDDEN, processes=PROCESSES)
     with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         while "search: epoch 2" not in process.stderr.readline():
@@ -181,16 +194,15 @@ def test_a_search_under_torchrun_is_interrupted_and_goes_on(tmp_path: Path) -> N
         said = process.stderr.read()
     assert "search was stopped after epoch" in said
     rows = Run.open(folder).phase("search").rows()
-    assert 2 <= len(rows) < 25
+    assert 2 <= len(rows) < EPOCHS
     assert Run.open(folder).phase("search").checkpoints()
-    for arguments in (("--resume", folder), (path, "-o", tmp_path / "whole", *longer)):
-        started = command(*arguments, processes=PROCESSES)
-        done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
-        assert done.returncode == 0, done.stderr
-    stopped, whole = Run.open(folder), Run.open(tmp_path / "whole")
-    assert stopped.finished
-    assert stopped.phase("search").rows()[: len(rows)] == rows
-    results = [name for name in whole.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]
+    again = command("--resume", folder, processes=PROCESSES)
+    done = subprocess.run(again, env=surroundings(), text=True, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    one, other = Run.open(folder), Run.open(whole)
+    assert one.finished
+    assert one.phase("search").rows()[: len(rows)] == rows
+    results = [name for name in other.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]
     assert len(results) == 7
     for name in results:
-        assert stopped.content(name) == whole.content(name), name
+        assert one.content(name) == other.content(name), name

@@ -21,7 +21,7 @@ from archir.errors import fail
 from archir.ir import typing
 from archir.passes.cost import SUMMED
 from archir.search.space import Space
-from archir.work import bounded
+from archir.work import MOST_WORK, bounded
 
 FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
 STEPS = [
@@ -128,7 +128,7 @@ def params(width: int, inner: int, layers: int) -> int:
 
 @pytest.mark.parametrize("layers", [1, 3, 24])  # tables of the last would be too large
 def test_elastic_language_models(layers: int) -> None:
-    with pytest.MonkeyPatch.context() as patch, bounded():
+    with pytest.MonkeyPatch.context() as patch, bounded(2 * MOST_WORK):
         patch.setattr(typing, "MOST_LISTED", 4_096)
         patch.setattr(terms, "MOST_LISTED", 4_096)
         patch.setattr(symbols, "LONG", 64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from archir.build.locals import latency_file
 from archir.cases import EntangledError, Value
+from archir.costs import arrays
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
 from archir.costs.distribution import Distribution
@@ -16,8 +17,9 @@ from archir.costs.ends import Draw, Ends
 from archir.costs.rooms import Limit, Rooms
 from archir.costs.rows import Parts, Peaks, Sums
 from archir.costs.strides import Strides
-from archir.costs.symbolic import Rule, Symbolic, Terms
+from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
+from archir.costs.terms import Term, Terms
 from archir.errors import ArchError, fail, suggest
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.passes.cost import SUMMED
@@ -26,8 +28,8 @@ from archir.work import TOO_MUCH, portion
 PEAK = "peak_bytes"
 A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
-FEW_STATES = 2_000
-"""States of a chain that are surely few."""
+FEW_STATES, FEW_STEPS = 2_000, 50_000
+"""States and steps of a chain that are surely few."""
 FEW, MANY = 50_000, 200_000
 """Rooms under bounds that are told apart, to draw quickly or to count closely."""
 SHOWN = 300_000
@@ -128,21 +130,21 @@ class Account:
         self.rules[name] = self._rule(name)
 
     @cached_property
-    def contributions(self) -> Mapping[NodeId, Mapping[str, Value]]:
+    def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
         """What each node contributes to the costs that add up; weights that several share, the first of them.
 
         Raises ArchError (A1602).
         """
         self._told()
-        found = {number: dict(values) for number, values in self._symbolic.contributions()}
+        found = {number: dict(costs) for number, costs in self._symbolic.contributions()}
         for name in self.rules:
             for number, value in self._symbolic.contributed(self._rule(name)):
                 if value != 0:
-                    found.setdefault(number, {})[name] = value
+                    found.setdefault(number, {})[name] = Terms({value: 1})
         return found
 
-    def sums(self, terms: Mapping[str, Mapping[Value, int]]) -> Chain:
-        """The choices as a chain, with costs that are sums of values, each as often as it counts.
+    def sums(self, terms: Mapping[str, Mapping[Term, int]]) -> Chain:
+        """The choices as a chain, with costs that are sums of terms, each as often as it counts.
 
         Raises ArchError (A1601, A1602).
         """
@@ -170,7 +172,10 @@ class Account:
         if tuple(names) == SUMMED:
             return Parts(self.graph, self._symbolic.owns(), self._index)
         rules = {name: self._rule(name) for name in names}
-        owns = {name: dict(self._symbolic.contributed(rule)) for name, rule in rules.items()}
+        owns = {
+            name: {number: Terms({value: 1}) for number, value in self._symbolic.contributed(rule)}
+            for name, rule in rules.items()
+        }
         return Parts(self.graph, owns, self._index, {name: rule.base for name, rule in rules.items()})
 
     @cached_property
@@ -247,8 +252,14 @@ class Account:
 
     def _extreme(self, name: str, sign: int) -> Extreme:
         chain = self._tried(name)
-        if chain is not None and chain.most <= FEW_STATES:
-            return _there(extreme(chain, 0, sign))
+        if chain is not None:
+            if chain.most <= FEW_STATES and chain.steps <= FEW_STEPS:
+                return _there(extreme(chain, 0, sign))
+            try:
+                with portion(A_TRY):
+                    return _there(arrays.extreme(chain, 0, sign))
+            except ArchError as error:
+                _entangled(error)
         loose = bool(self._symbolic.loose)
         terms = self._terms(name, sure=loose and sign == 1)
         found = self._ends.extreme(terms, sign, not loose, lambda codes: self.at(codes, [name])[name])

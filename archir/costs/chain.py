@@ -18,7 +18,7 @@ import numpy as np
 
 from archir.cases import Value, at, support, varies
 from archir.costs.tables import Groups, Numbers
-from archir.errors import fail
+from archir.errors import ArchError, fail
 from archir.ir.graph import Decision
 
 State = tuple[int, ...]
@@ -50,7 +50,7 @@ class Chain:
         self, order: Sequence[Decision], conditions: Sequence[Value], groups: Groups, constant: Sequence[int]
     ) -> None:
         """`groups` are tables of costs by choices, `constant` what every architecture costs."""
-        self.order = order
+        self.order, self.conditions, self.groups = order, conditions, groups
         self.constant = tuple(int(number) for number in constant)
         self._paths = [decision.choice.path for decision in order]
         index = {path: i for i, path in enumerate(self._paths)}
@@ -69,12 +69,28 @@ class Chain:
 
         Raises ArchError (A1602) if choices are so entangled that there are too many states.
         """
-        return self._explore()
+        return self._explore(MOST_STEPS)
+
+    def followed(self, most: int) -> list[dict[State, list[Step]]]:
+        """The same. Raises ArchError (A1602) if there are more than so many steps, too."""
+        if "levels" not in self.__dict__:
+            self.levels = self._explore(most)
+        elif sum(len(steps) for level in self.levels for steps in level.values()) > most:
+            raise _entangled(most)
+        return self.levels
 
     @property
     def most(self) -> int:
         """No more states than this are before any choice."""
         return max(prod(self.order[p].choice.outcomes for p in kept) for kept in self._kept)
+
+    @property
+    def steps(self) -> int:
+        """No more steps than this are taken."""
+        return sum(
+            prod([decision.choice.outcomes, *(self.order[p].choice.outcomes for p in kept)])
+            for decision, kept in zip(self.order, self._kept, strict=False)
+        )
 
     def _file(self, factor: _Factor) -> None:
         self._factors[max(factor.positions)].append(factor)
@@ -89,17 +105,15 @@ class Chain:
             tuple(position for position in range(i) if last.get(position, -1) >= i) for i in range(len(self.order) + 1)
         ]
 
-    def _explore(self) -> list[dict[State, list[Step]]]:
+    def _explore(self, most: int) -> list[dict[State, list[Step]]]:
         levels: list[dict[State, list[Step]]] = []
         states: dict[State, None] = {(): None}
         total = steps = 0
         for i, decision in enumerate(self.order):
             total += len(states)
             steps += len(states) * decision.choice.outcomes
-            if total > MOST_STATES or steps > MOST_STEPS:
-                raise fail(
-                    "A1602", f"choices are too entangled: more than {MOST_STATES:,} states of them matter at once"
-                )
+            if total > MOST_STATES or steps > most:
+                raise _entangled(most)
             level = {state: list(self._steps(i, state)) for state in states}
             levels.append(level)
             states = {step.after: None for found in level.values() for step in found}
@@ -122,3 +136,7 @@ class Chain:
             else:
                 after = tuple(known[position] for position in self._kept[i + 1])
                 yield Step(outcome if active else -1, tuple(costs.tolist()), after)
+
+
+def _entangled(steps: int) -> ArchError:
+    return fail("A1602", f"choices are too entangled: more than {MOST_STATES:,} states of them, or {steps:,} steps")

@@ -8,11 +8,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, lift, varies
+from archir.cases import Choice, Value, varies
 from archir.costs.bounds import Extreme
 from archir.costs.elimination import least
 from archir.costs.rows import Followed
 from archir.costs.tables import Codes, Numbers
+from archir.costs.terms import Product, Term, weaker
 from archir.errors import ArchError
 from archir.ir.graph import Decision
 from archir.work import TOO_MUCH, portion
@@ -34,16 +35,14 @@ class Ends:
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
 
     def extreme(
-        self, terms: Mapping[Value, int], sign: int, exact: bool, costs: Callable[[Codes], Numbers]
+        self, terms: Mapping[Term, int], sign: int, exact: bool, costs: Callable[[Codes], Numbers]
     ) -> Extreme | None:
         """The least (sign 1) or greatest (-1) cost; None if no architecture satisfies the conditions.
 
         `terms` add up to the cost; if not `exact`, to at most (sign 1) or at least (-1) the cost.
         """
-        values = [
-            value if times * sign == 1 else lift(lambda leaf, by=times * sign: leaf * by, value)
-            for value, times in terms.items()
-        ]
+        exact = exact and not any(type(term) is Product for term in terms)
+        values = [weaker(term, times * sign) for term, times in terms.items()]
         proved = least(values, self.conditions, self.order)
         if proved is None:
             return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from archir.cases import Choice, Value, support, varies
+from archir.cases import Choice, support
 from archir.costs.account import Account
 from archir.costs.chain import Chain, State
+from archir.costs.terms import Term, depends, factors
 from archir.errors import fail
 from archir.ir.graph import NodeId
 
@@ -18,22 +19,25 @@ def means(account: Account, name: str) -> dict[NodeId, Fraction]:
     Raises ArchError (A0510, A1601, A1602, A1604).
     """
     account.known(name, summed=True)
-    values = {number: costs[name] for number, costs in account.contributions.items() if name in costs}
-    known = _means_of(account, values.values())
-    return {number: known[value] for number, value in values.items()}
+    costs = {number: terms[name] for number, terms in account.contributions.items() if name in terms}
+    known = _means_of(account, [term for terms in costs.values() for term in terms])
+    return {
+        number: sum((known[term] * times for term, times in terms.items()), Fraction())
+        for number, terms in costs.items()
+    }
 
 
-def _means_of(account: Account, values: Iterable[Value]) -> dict[Value, Fraction]:
-    """The mean of each value; those that depend on the same choices are added up along one chain."""
-    found: dict[Value, Fraction] = {}
-    varied: dict[frozenset[Choice], list[Value]] = {}
-    for value in dict.fromkeys(values):
-        if varies(value):
-            varied.setdefault(frozenset(support(value)), []).append(value)
+def _means_of(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
+    """The mean of each term; those that depend on the same choices are added up along one chain."""
+    found: dict[Term, Fraction] = {}
+    varied: dict[frozenset[Choice], list[Term]] = {}
+    for term in dict.fromkeys(terms):
+        if depends(term):
+            varied.setdefault(frozenset(support(*factors(term))), []).append(term)
         else:
-            found[value] = Fraction(value)
+            found[term] = Fraction(term)
     for together in varied.values():
-        chain = account.sums({str(i): {value: 1} for i, value in enumerate(together)})
+        chain = account.sums({str(i): {term: 1} for i, term in enumerate(together)})
         found.update(zip(together, averages(chain), strict=True))
     return found
 

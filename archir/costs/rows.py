@@ -6,12 +6,14 @@ What takes part in an architecture is found along the graph, row by row, where t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Value, leaves, varies
+from archir.cases import Value, varies
 from archir.costs.tables import ROWS, Codes, Numbers
+from archir.costs.terms import Term, Terms, depends, factors, greatest
 from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
@@ -68,11 +70,11 @@ class Followed:
 
 
 class Sums:
-    """Costs that are sums of diagrams. It takes the place of a table."""
+    """Costs that are sums of terms. It takes the place of a table."""
 
-    def __init__(self, terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> None:
-        for values in terms.values():
-            if sum(max(map(abs, leaves(value))) * abs(times) for value, times in values.items()) >= 2**62:
+    def __init__(self, terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -> None:
+        for one in terms.values():
+            if sum(greatest(term) * abs(times) for term, times in one.items()) >= 2**62:
                 raise fail("A1601", "a cost of this space does not fit into 64 bits")
         self.terms = terms
         self.order = order
@@ -81,15 +83,19 @@ class Sums:
     def at(self, codes: Codes) -> Numbers:
         """The costs of each row of outcomes, a column each; exact."""
         total = np.zeros((len(codes), len(self.terms)), np.int64)
-        for column, values in enumerate(self.terms.values()):
-            for value, times in values.items():
-                total[:, column] += self.value(value, codes) * times
+        for column, terms in enumerate(self.terms.values()):
+            total[:, column] += self.total(terms, codes)
         return total
 
-    def value(self, value: Value, codes: Codes) -> Numbers | int:
+    def total(self, terms: Mapping[Term, int], codes: Codes) -> Numbers | int:
+        """What terms add up to."""
+        return sum(
+            times * (prod(self._value(factor, codes) for factor in factors(term)) if depends(term) else int(term))
+            for term, times in terms.items()
+        )
+
+    def _value(self, value: Value, codes: Codes) -> Numbers:
         """A diagram's values."""
-        if not varies(value):
-            return int(value)
         if value not in self.known:
             self.known[value] = Followed(value, self.order)
         return self.known[value].at(codes)
@@ -101,7 +107,7 @@ class Parts(Sums):
     def __init__(
         self,
         graph: Graph,
-        owns: Mapping[str, Mapping[NodeId, Value]],
+        owns: Mapping[str, Mapping[NodeId, Terms]],
         order: Mapping[str, int],
         bases: Mapping[str, int] | None = None,
     ) -> None:
@@ -119,7 +125,7 @@ class Parts(Sums):
         counted: dict[str, Flags] = {}
         needed = self.needed(codes)
         for column, (name, owns) in enumerate(self.owns.items()):
-            for number, value in owns.items():
+            for number, terms in owns.items():
                 if number in needed:
                     counts = needed[number]
                     scope = self.graph[number].scope
@@ -127,7 +133,7 @@ class Parts(Sums):
                         before = counted.get(scope)
                         counted[scope] = counts if before is None else before | counts
                         counts = counts if before is None else counts & ~before
-                    total[:, column] += self.value(value, codes) * counts
+                    total[:, column] += self.total(terms, codes) * counts
         return total
 
     def needed(self, codes: Codes) -> dict[NodeId, Flags]:

@@ -6,12 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
 
-from archir.cases import Value
 from archir.costs.account import Account
 from archir.costs.bounds import extreme
 from archir.costs.chain import Chain
 from archir.costs.means import averages
-from archir.costs.symbolic import Terms
+from archir.costs.terms import Terms
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,9 @@ def by_scope(account: Account, depth: int) -> dict[str, dict[str, Range]]:
     terms: dict[str, dict[str, Terms]] = {}
     for number, costs in account.contributions.items():
         part = terms.setdefault(prefix(account.graph[number].scope, depth), {})
-        for name, value in costs.items():
-            part.setdefault(name, Counter())[value] += 1
-    names, nothing = account.summed, Counter[Value]()
+        for name, own in costs.items():
+            part.setdefault(name, Counter()).update(own)
+    names, nothing = account.summed, Terms()
     chains = {scope: account.sums({name: part.get(name, nothing) for name in names}) for scope, part in terms.items()}
     return {scope: dict(zip(names, ranges(chain), strict=True)) for scope, chain in chains.items()}
 

@@ -18,6 +18,8 @@ from archir.costs.chain import Chain, State
 
 MOST_PATHS = 2048
 """Ways through the choices of one stride, from all states before it."""
+MOST_STEPS = 500_000
+"""Steps of a chain that is taken in strides."""
 STATE = 8
 """Strides that it is worth to go through one state less."""
 
@@ -39,11 +41,12 @@ class Stride:
 class Strides:
     """The strides of a chain: `levels[i]` has those of every state before the choices `cuts[i]` to `cuts[i + 1]`.
 
-    The chain is cut where that makes the fewest states and strides.
+    The chain is cut where that makes the fewest states and strides. Raises ArchError (A1602) where it has too many.
     """
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
+        chain.followed(MOST_STEPS)
         best: dict[int, tuple[int, int]] = {0: (0, 0)}  # for each cut: what it takes up to there, and the cut before
         for start, states in enumerate(chain.levels):
             for end, strides in self._ever_further(start):

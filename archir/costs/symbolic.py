@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from archir.cases import Value, both, either, if_else, lift, negate, when
+from archir.costs.terms import Terms, expanded, only, told
 from archir.ir.graph import Graph, NodeId
 from archir.ir.made import made
 from archir.ir.needs import needs
@@ -20,9 +21,6 @@ from archir.ir.structure import Input, Select
 from archir.ir.typing import infer, inferred, lifted
 from archir.passes.cost import SUMMED, cost_of
 from archir.types import DTYPES, TensorType
-
-Terms = Counter[Value]
-"""Values, and how often each is to be counted."""
 
 
 @dataclass(frozen=True)
@@ -47,39 +45,39 @@ class Symbolic:
         self.types = inferred(graph, needed) if roughly else infer(graph)
         self.needed = {number: condition for number, condition in needed.items() if number in self.types}
         self.needed |= dict.fromkeys(graph.inputs.values(), True)
-        self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Value, ...]] = {}
+        self._known: dict[tuple[Op, tuple[TensorType, ...], TensorType, Value], tuple[Terms, ...]] = {}
 
     def summed(self, sure: bool = False) -> Mapping[str, Terms]:
-        """For each cost that adds up, the values that it is the sum of; if some nodes are loose, at most, or where
+        """For each cost that adds up, the terms that it is the sum of; if some nodes are loose, at most, or where
         they are not, `sure`, at least."""
         found: dict[str, Terms] = {name: Counter() for name in SUMMED}
-        for number, values in self.contributions():
+        for number, costs in self.contributions():
             if not sure or number not in self.loose:
-                for name, value in values.items():
-                    found[name][value] += 1
+                for name, terms in costs.items():
+                    found[name].update(terms)
         return found
 
-    def owns(self) -> dict[str, dict[NodeId, Value]]:
+    def owns(self) -> dict[str, dict[NodeId, Terms]]:
         """For each cost that adds up, what each node costs where it is needed."""
-        found: dict[str, dict[NodeId, Value]] = {name: {} for name in SUMMED}
+        found: dict[str, dict[NodeId, Terms]] = {name: {} for name in SUMMED}
         for number in self._running():
-            for name, value in zip(SUMMED, self._costs(number), strict=True):
-                if value != 0:
-                    found[name][number] = value
+            for name, terms in zip(SUMMED, self._costs(number), strict=True):
+                if terms:
+                    found[name][number] = terms
         return found
 
-    def contributions(self) -> Iterator[tuple[NodeId, dict[str, Value]]]:
+    def contributions(self) -> Iterator[tuple[NodeId, dict[str, Terms]]]:
         """What each node contributes to the costs that add up, where that is not nothing."""
         counted: dict[str, Value] = {}
         for number in self._running():
             scope, needed = self.graph[number].scope, self.needed[number]
-            values = dict(zip(SUMMED, self._costs(number), strict=True))
-            if values["params"] != 0:
+            costs = dict(zip(SUMMED, self._costs(number), strict=True))
+            if costs["params"]:
                 before = counted.get(scope, False)
                 counted[scope] = either(before, needed)
                 if before is not False:
-                    values["params"] = if_else(both(needed, negate(before)), values["params"], 0)
-            yield number, {name: value for name, value in values.items() if value != 0}
+                    costs["params"] = only(costs["params"], both(needed, negate(before)))
+            yield number, {name: terms for name, terms in costs.items() if terms}
 
     def further(self, rule: Rule, sure: bool = False) -> Terms:
         """The values that a further cost is the sum of, but for what every network costs anyway; see `summed`."""
@@ -102,8 +100,8 @@ class Symbolic:
             if number in self.needed and not isinstance(self.graph[number].op, Select):
                 yield number
 
-    def _costs(self, number: NodeId) -> tuple[Value, ...]:
-        """What a node contributes to each cost that adds up: 0 where it is not needed."""
+    def _costs(self, number: NodeId) -> tuple[Terms, ...]:
+        """What a node contributes to each cost that adds up: nothing where it is not needed."""
         op, needed = self.graph[number].op, self.needed[number]
         operands = tuple([self.types[operand] for operand in self.graph.operands(number)])
         question = (op, operands, self.types[number], needed)
@@ -114,9 +112,9 @@ class Symbolic:
                 own = cost_of(op, operands, result)
                 return tuple([getattr(own, name) for name in SUMMED])
 
-            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given)
+            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given, told, 0)
             self._known[question] = tuple(
-                if_else(needed, lift(lambda leaf, i=i: leaf[i], together), 0) for i in range(len(SUMMED))
+                expanded(lift(lambda leaf, i=i: leaf[i], together), needed) for i in range(len(SUMMED))
             )
         return self._known[question]
 

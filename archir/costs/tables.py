@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.cases import Choice, Value, leaves, support, varies
+from archir.costs.terms import Product, Term, depends, factors, greatest
 from archir.errors import fail
 from archir.work import spend
 
 Codes = NDArray[np.int16]
 Numbers = NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
 
 MOST_CELLS = 65_536
 """Cells up to which factors of different choices are merged."""
@@ -26,8 +30,8 @@ MOST_TABLE = 10_000_000
 """Cells of one table."""
 MOST_TABLES = 20_000_000
 """Cells of all tables together."""
-CELLS = 16
-"""Cells that are filled in for a unit of work."""
+CELLS, MULTIPLIED = 16, 128
+"""Cells that are filled in for a unit of work, and those that arrays are multiplied or added to."""
 MOST_SUM = 2**62
 ROWS = 8_192
 """Architectures at a time: what is worked on stays in the cache."""
@@ -71,10 +75,10 @@ class Table:
         return total
 
 
-def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) -> tuple[Numbers, Groups]:
-    """Sums of values, each as often as it counts: what is constant, and tables by the choices they depend on.
+def grouped(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -> tuple[Numbers, Groups]:
+    """Sums of terms, each as often as it counts: what is constant, and tables by the choices they depend on.
 
-    `order` has the position of each choice. Raises ArchError (A1601) for sums beyond 64 bits, and values that depend on
+    `order` has the position of each choice. Raises ArchError (A1601) for sums beyond 64 bits, and terms that depend on
     too many choices.
     """
     names = tuple(terms)
@@ -82,19 +86,19 @@ def grouped(terms: Mapping[str, Mapping[Value, int]], order: Mapping[str, int]) 
     groups: Groups = {}
     cells = 0
     for column, name in enumerate(names):
-        for value, count in terms[name].items():
-            if varies(value):
-                choices = _choices(value, order)
+        for term, count in terms[name].items():
+            if depends(term):
+                choices = _choices(term, order)
                 size = prod(choice.outcomes for choice in choices)
                 cells += 0 if choices in groups else size
                 if cells > MOST_TABLES:
                     raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
-                table = dense(value, choices)
-                most[column] += max(0, int(table.max())) * count
+                _, table = _table(term, order)
+                most[column] += int(abs(table).max()) * abs(count)
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count
             else:
-                constant[column] += value * count
+                constant[column] += term * count
     if max(abs(constant) + most, default=0) >= MOST_SUM:
         raise fail("A1601", "a cost of this space does not fit into 64 bits")
     return constant.astype(np.int64), groups
@@ -143,12 +147,12 @@ def _total(
     for more, table, times in sorted(terms, key=lambda term: len(term[0])):
         union = tuple(sorted({*choices, *more}, key=lambda choice: order[choice.path]))
         check_cells(union)
-        total = _axes(total, choices, union) + _axes(table, more, union) * times
+        total = axes(total, choices, union) + axes(table, more, union) * times
         choices = union
     return choices, total
 
 
-def _axes(table: Numbers, choices: Sequence[Choice], union: Sequence[Choice]) -> Numbers:
+def axes(table: NDArray[T], choices: Sequence[Choice], union: Sequence[Choice]) -> NDArray[T]:
     """A table with axes of one cell for more choices."""
     return table.reshape([choice.outcomes if choice in choices else 1 for choice in union])
 
@@ -156,13 +160,20 @@ def _axes(table: Numbers, choices: Sequence[Choice], union: Sequence[Choice]) ->
 Groups = dict[tuple[Choice, ...], Numbers]
 
 
-def _table(value: Value, order: Mapping[str, int]) -> tuple[tuple[Choice, ...], Numbers]:
-    choices = _choices(value, order)
-    return choices, dense(value, choices)
+def _table(term: Term, order: Mapping[str, int]) -> tuple[tuple[Choice, ...], Numbers]:
+    union = _choices(term, order)
+    if type(term) is not Product:
+        return union, dense(term, union)
+    check_cells(union)
+    spend(prod(choice.outcomes for choice in union) / MULTIPLIED)
+    if greatest(term) >= MOST_SUM:
+        raise fail("A1601", "a cost of this space does not fit into 64 bits")
+    known = [(_choices(factor, order), factor) for factor in term.factors]
+    return union, reduce(np.multiply, [axes(dense(factor, choices), choices, union) for choices, factor in known])
 
 
-def _choices(value: Value, order: Mapping[str, int]) -> tuple[Choice, ...]:
-    return tuple(sorted(support(value), key=lambda choice: order[choice.path]))
+def _choices(term: Term, order: Mapping[str, int]) -> tuple[Choice, ...]:
+    return tuple(sorted(support(*factors(term)), key=lambda choice: order[choice.path]))
 
 
 def _factors(groups: Groups, order: Mapping[str, int], join: np.ufunc) -> tuple[Factor, ...]:

@@ -58,11 +58,13 @@ def lifted(
     under: Value = True,
     given: Sequence[Value] = (),
     told: Callable[[Value], Value] | None = None,
+    most: int | None = None,
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
     What it refuses does not count where the conditions `given` rule it out (see `archir.cases.lift`). With `told`,
-    which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks.
+    which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or there are
+    at most `most` combinations.
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied
@@ -89,7 +91,8 @@ def lifted(
         return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
 
     values = [*attributes.values(), *(parts[i] for i in varied)]
-    if told is not None and prod(choice.outcomes for choice in support(*values)) > MOST_LISTED:
+    most = MOST_LISTED if most is None else most
+    if told is not None and prod(choice.outcomes for choice in support(*values)) > most:
         return _unlisted(plain, told, values, under, given)
     return lift(plain, *values, under=under, given=given)
 

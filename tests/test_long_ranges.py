@@ -1,0 +1,145 @@
+"""Costs of choices among very many integers: products that are not listed, against those that are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archir
+from archir import symbols
+from archir.cases import when
+from archir.costs import account, arrays, bounds, terms
+from archir.costs.account import Account
+from archir.costs.chain import Chain
+from archir.costs.rows import Parts, Sums
+from archir.costs.symbolic import Symbolic
+from archir.errors import fail
+from archir.ir import typing
+from archir.passes.cost import SUMMED
+from archir.search.space import Space
+from archir.work import MOST_WORK, bounded
+
+FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
+STEPS = [
+    "x = x |> linear(b, bias=choose bias(true, false))",
+    "x = x |> choose op { one: linear(a) |> linear(c), two: linear(b) |> layer_norm, none: identity }",
+    "repeat choose depth(1, 2) { x = x |> linear(choose inner(2..6)) |> linear(a) }",
+    "x = concat(x |> linear(a), x |> linear(b))",
+    "x = x |> linear(a) |> layer_norm |> choose kept { yes: linear(b), no: linear(a) }",
+]
+CONDITIONS = ["", "require a <= b", "require a + b <= 9"]
+
+
+def space_of(steps: list[str], condition: str = "") -> Space:
+    lines = ["input image: f32[3, 4]", "x = image"]
+    lines += ["a = choose a(3..7)", "b = choose b(1..6)", "c = choose c(2, 5)", condition, FIRST, *steps]
+    return archir.loads("net t {\n    " + "\n    ".join(lines) + "\n    output y = x\n}\n")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nothing_is_listed() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typing, "MOST_LISTED", 0)
+        patch.setattr(terms, "MOST_LISTED", 0)
+        patch.setattr(symbols, "LONG", 1)
+        yield
+
+
+def listed(space: Space, codes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The costs of architectures, one after another."""
+    found = [archir.cost(space.specialize(space.decode(row))) for row in codes]
+    return np.array([[getattr(one, name) for name in SUMMED] for one in found])
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
+@settings(deadline=None, max_examples=12)
+def test_they_are_those_of_brute_force(steps: list[str], condition: str) -> None:
+    space = space_of(steps, condition)
+    codes = space.sample_codes(40, np.random.default_rng(0))
+    wanted = listed(space, codes)
+    index = {decision.choice.path: i for i, decision in enumerate(space.order)}
+    symbolic = Symbolic(space.graph)
+    assert any(type(term) is terms.Product for term in symbolic.summed()["params"])
+    assert space.account.table.at(codes).tolist() == wanted.tolist()
+    assert Sums(symbolic.summed(), index).at(codes).tolist() == wanted.tolist()
+    rough = Symbolic(space.graph, roughly=True)
+    assert Parts(space.graph, rough.owns(), index).at(codes).tolist() == wanted.tolist()
+
+
+@given(st.lists(st.sampled_from(STEPS), max_size=2, unique=True), st.sampled_from(CONDITIONS))
+@settings(deadline=None, max_examples=12)
+def test_extremes_are_the_same_in_every_way(steps: list[str], condition: str) -> None:
+    space = space_of(steps, condition)
+    for name in SUMMED:
+        chain = space.account.chain(name)
+        for sign in (1, -1):
+            wanted = bounds.extreme(chain, 0, sign)
+            assert arrays.extreme(chain, 0, sign) == wanted
+            assert wanted is not None
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(account, "FEW_STEPS", 0)
+                patch.setattr(arrays, "extreme", too_large)
+                patch.setattr(Account, "_tried", lambda *_: None)
+                found = space.account._extreme(name, sign)
+            assert sign * found.bound <= sign * wanted.value <= sign * found.value
+            assert found.codes is not None
+            assert space.cost(np.array([found.codes]), [name])[name].tolist() == [found.value]
+            if not condition:
+                assert found.value == wanted.value
+
+
+def too_large(*_: Any) -> None:
+    raise fail("A1601", "too large")
+
+
+def test_where_nothing_keeps_the_conditions_there_is_no_extreme() -> None:
+    chain = space_of([]).account.chain("params")
+    choice = chain.order[1].choice
+    never = Chain(chain.order, [when(choice, [0]), when(choice, [1, 2])], chain.groups, chain.constant)
+    assert arrays.extreme(never, 0, 1) is None
+    assert bounds.extreme(never, 0, 1) is None
+
+
+def test_means_add_up() -> None:
+    from archir.costs.means import means
+    from archir.costs.scopes import whole
+
+    space = space_of(STEPS[:3])
+    account = space.account
+    assert sum(means(account, "macs").values()) == whole(account)["macs"].mean
+
+
+def elastic(layers: int) -> Space:
+    block = "x = x + (x |> layer_norm |> linear(choose inner(1..2049)) |> gelu |> linear(width))"
+    return archir.loads(
+        "net elastic {\n input tokens: f32[16, 64]\n width = choose width(64..513)\n x = tokens |> linear(width)\n"
+        f" for i in 0..{layers} {{ {block} }}\n output y = x |> linear(10)\n}}\n"
+    )
+
+
+def params(width: int, inner: int, layers: int) -> int:
+    """The parameters of an elastic language model whose inner widths are all the same."""
+    return 65 * width + layers * (2 * width + (width + 1) * inner + (inner + 1) * width) + 10 * width + 10
+
+
+@pytest.mark.parametrize("layers", [1, 3, 24])  # tables of the last would be too large
+def test_elastic_language_models(layers: int) -> None:
+    with pytest.MonkeyPatch.context() as patch, bounded(2 * MOST_WORK):
+        patch.setattr(typing, "MOST_LISTED", 4_096)
+        patch.setattr(terms, "MOST_LISTED", 4_096)
+        patch.setattr(symbols, "LONG", 64)
+        space = elastic(layers)
+        least, greatest = space.account.extremes("params")
+        assert (least.value, greatest.value) == (params(64, 1, layers), params(512, 2_048, layers))
+        assert least.exact
+        assert greatest.exact
+        codes = space.sample_codes(2, np.random.default_rng(0))
+        assert space.cost(codes)["params"].tolist() == listed(space, codes)[:, 0].tolist()
+        few = space.where(f"params <= {params(100, 100, layers)}")
+        if layers == 1:
+            drawn = few.sample_codes(20, np.random.default_rng(0))
+            assert few.cost(drawn)["params"].max() <= params(100, 100, layers)

@@ -68,8 +68,11 @@ class Walk:
     types: dict[int, TensorType] = field(default_factory=dict)
 
 
+MOST_STEPS = 50_000
+
+
 class TooMany(Exception):  # noqa: N818
-    """There are too many architectures to run all of them."""
+    """There are too many architectures, or steps of one, to run all of them."""
 
 
 def files_of(text: str) -> tuple[str, str]:
@@ -135,6 +138,7 @@ class Machine:
         self.graph = Graph()
         self.types: dict[int, TensorType] = {}
         self.frame = Frame({})
+        self.left = MOST_STEPS
 
     # the whole
 
@@ -261,6 +265,9 @@ class Machine:
     # expressions
 
     def eval(self, tree: ast.Expr, label: str | None = None) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise TooMany
         match tree:
             case ast.Name(text=text):
                 return self.name(text)

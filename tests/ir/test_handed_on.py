@@ -1,0 +1,19 @@
+"""Types that elaboration found are those that would be inferred of the graph by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from archir.ir import typing
+from archir.ir.needs import needs
+from tests.examples import NETS, made_small
+
+FEW = [net for net in NETS if not any(name in net for name in ("101", "fpn", "nos.arch", "search.arch", "imagenet"))]
+"""Without those whose requirements let one type be written in several ways, and without what takes seconds."""
+
+
+@pytest.mark.parametrize("net", FEW)
+def test_types_of_examples(net: str) -> None:
+    graph = made_small(net)
+    assert len(typing._proved[graph]) == len(graph)
+    assert typing.infer(graph) == typing.inferred(graph, needs(graph))

@@ -27,7 +27,7 @@ def spaces(seeds: range) -> list[Space]:
 
 
 def test_no_architecture_is_beyond_rough_bounds() -> None:
-    found = spaces(range(60))
+    found = spaces(range(100))
     assert len(found) > 20
     for space in found:
         costs = space.cost([*space.enumerate()])

@@ -15,6 +15,8 @@ from archir.passes.cost import cost
 from tests.language.test_lint import LINT
 from tests.test_spaces import SPACES, space_of
 
+TIMES = [1, pytest.param(4, marks=pytest.mark.soak)]
+"""Of how many architectures each claim is tried on."""
 FLAT = ["full_attention", "autola", "nas_bench_201"]
 """Spaces in which choices do not depend on each other, nor say how often something is there: costs add up."""
 
@@ -23,8 +25,9 @@ def swapped(space: archir.Space, codes: tuple[int, ...], position: int, outcome:
     return space.decode([*codes[:position], outcome, *codes[position + 1 :]])
 
 
+@pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("name", FLAT)
-def test_costs_of_alternatives_add_up(name: str) -> None:
+def test_costs_of_alternatives_add_up(name: str, times: int) -> None:
     space = space_of(name, **SPACES[name].small)
     totals = _totals(Subject(space.graph))
     assert all(total.least == total.most for total in totals.values())
@@ -34,7 +37,7 @@ def test_costs_of_alternatives_add_up(name: str) -> None:
         return [sum(part[i] for part in parts) for i in range(2)]
 
     fixed = set()
-    for seed in range(8):
+    for seed in range(8 * times):
         architecture = space.sample(seed)
         whole, parts = cost(space.specialize(architecture)), of_alternatives(architecture)
         fixed.add((whole.params - parts[0], whole.macs - parts[1]))
@@ -72,25 +75,27 @@ SPACES_OF_PROGRAMS = [
 ]
 
 
-@pytest.mark.parametrize("name", SPACES_OF_PROGRAMS, ids=lambda name: name.rpartition("/")[2])
-def test_alike_alternatives_compute_the_same(name: str) -> None:
+@pytest.mark.parametrize("name", SPACES_OF_PROGRAMS, ids=lambda name: str(name).rpartition("/")[2])
+@pytest.mark.parametrize("times", TIMES)
+def test_alike_alternatives_compute_the_same(name: str, times: int) -> None:
     small: dict[str, Any] = SPACES[name].small if name in SPACES else {}
     space = space_of(name, **small) if name in SPACES else archir.load(name)
     subject, rng = Subject(space.graph), random.Random(0)
     for position, choice in enumerate(space.choices):
         for group in alike(subject, choice):
-            drawn = [a.codes for a in (space.sample(rng) for _ in range(10)) if a.codes[position] >= 0]
+            drawn = [a.codes for a in (space.sample(rng) for _ in range(10 * times)) if a.codes[position] >= 0]
             assert drawn
             for codes in drawn:
                 assert len({space.canonical(swapped(space, codes, position, outcome)) for outcome in group}) == 1
 
 
+@pytest.mark.parametrize("times", TIMES)
 @pytest.mark.parametrize("name", ["full_attention", "nas_bench_201", "autola", "darts"])
-def test_alternatives_that_are_not_alike_differ_somewhere(name: str) -> None:
+def test_alternatives_that_are_not_alike_differ_somewhere(name: str, times: int) -> None:
     space = space_of(name, **SPACES[name].small)
     subject, rng = Subject(space.graph), random.Random(0)
-    drawn = [space.sample(rng).codes for _ in range(5)]
-    for position, choice in enumerate(space.choices[:4]):
+    drawn = [space.sample(rng).codes for _ in range(5 * times)]
+    for position, choice in enumerate(space.choices[: 4 * times]):
         if choice.take is None:
             assert alike(subject, choice) == []
             active = [codes for codes in drawn if codes[position] >= 0]

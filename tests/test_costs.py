@@ -236,11 +236,15 @@ def test_bounds_that_nothing_keeps_together() -> None:
         space.where("macs <= 10M and params >= 1M").sample(0)
 
 
+DRAWS = [100_000, pytest.param(1_000_000, marks=pytest.mark.soak)]
+
+
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize("name", NINE)
-def test_fractions_agree_with_a_monte_carlo_estimate(name: str) -> None:
+def test_fractions_agree_with_a_monte_carlo_estimate(name: str, draws: int) -> None:
     """Below a budget, and above it: together all; within four standard errors of many draws."""
     space = space_of(name)
-    codes = space.sample_codes(100_000, np.random.default_rng(0))
+    codes = space.sample_codes(draws, np.random.default_rng(0))
     macs = space.cost(codes, ["macs"])["macs"]
     budget = int(np.quantile(macs, 0.3))
     spread = space.account.distribution("macs", 0, 2**62)
@@ -268,11 +272,12 @@ def test_counts_and_their_complements_make_the_size(name: str, cost: str) -> Non
     assert below[0] + above[0] == space.satisfying
 
 
+@pytest.mark.parametrize("draws", DRAWS)
 @pytest.mark.parametrize(("name", "width"), [("mobilenet_v3_ofa", 0.2), ("autoformer", 0.0), ("nas_bench_201", 0.0)])
-def test_joint_fractions_agree_with_a_monte_carlo_estimate(name: str, width: float) -> None:
+def test_joint_fractions_agree_with_a_monte_carlo_estimate(name: str, width: float, draws: int) -> None:
     """The interval, up to `width` of what it is about, has the fraction in it; draws keep both bounds."""
     space = space_of(name)
-    costs = space.cost(space.sample_codes(100_000, np.random.default_rng(0)))
+    costs = space.cost(space.sample_codes(draws, np.random.default_rng(0)))
     macs, params = (int(np.quantile(costs[one], 0.4)) for one in ("macs", "params"))
     narrowed = space.where(f"macs <= {macs} and params <= {params}")
     least, most = narrowed.count()

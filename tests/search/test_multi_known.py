@@ -51,12 +51,13 @@ def test_nsga2_finds_the_front_and_is_no_worse_than_the_reference() -> None:
     assert mean(ours) >= mean(theirs) - 0.001
 
 
-def test_random_search_does_not_find_them() -> None:
+@pytest.mark.parametrize(("seeds", "most"), [(FEW, 1), pytest.param(SEEDS, 3, marks=pytest.mark.soak)])
+def test_random_search_does_not_find_them(seeds: range, most: int) -> None:
     """The problem is one: what the strategies find, draws do not."""
     found = []
-    for seed in FEW:
+    for seed in seeds:
         rugged = Rugged(seed)
         tried = search(create("random", space(), {"trials": TENTH}, seed), rugged)
         found.append((tried.at_best() is not None, tried.volume()))
-    assert sum(best for best, _ in found) <= 1
+    assert sum(best for best, _ in found) <= most
     assert mean(volume for _, volume in found) < 0.98

@@ -32,7 +32,7 @@ SPACES = {
     "autola": ("autola/autola.arch", {"zero": True, "affine": False, "size": 8, "depth": 8, "order": 2}),
     "nas_bench_201": ("nas_bench_201/nas_bench_201.arch", {"size": 8, "cells": 1}),
 }
-PLANS = [Plan(channels_last=True), Plan(depthwise=True), Plan(batch=True), Plan(True, True, True)]
+PLANS = [Plan(), Plan(channels_last=True), Plan(depthwise=True), Plan(batch=True), Plan(True, True, True)]
 
 
 def relaxed(name: str) -> Graph:

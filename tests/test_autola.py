@@ -54,10 +54,13 @@ def test_sizes(order: int, zero: bool, size: int) -> None:
     assert len(found.choices) == order * (order + 1) // 2
 
 
-def test_the_module_is_searched_once_whatever_it_is_plugged_into() -> None:
+PLUGGED = [("autola.arch", 8), ("autola.arch", 20), ("imagenet.arch", 18)]
+
+
+@pytest.mark.parametrize(("net", "depth"), [*PLUGGED, pytest.param("imagenet.arch", 50, marks=pytest.mark.soak)])
+def test_the_module_is_searched_once_whatever_it_is_plugged_into(net: str, depth: int) -> None:
     paths = [f"hoga.edge[{k}][{j}].op" for k in range(4) for j in range(k + 1)]
-    for net, depth in (("autola.arch", 8), ("autola.arch", 20), ("imagenet.arch", 18)):
-        assert [choice.path for choice in space(net, depth=depth, size=32).choices] == paths
+    assert [choice.path for choice in space(net, depth=depth, size=32).choices] == paths
 
 
 @pytest.mark.parametrize(

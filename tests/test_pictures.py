@@ -290,6 +290,18 @@ def test_every_example_in_every_format(net: str) -> None:
             check_format(format, picture(graph, format, depth))
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("net", NETS)
+def test_every_example_at_its_full_size(net: str) -> None:
+    graph = api.graph(EXAMPLES / net)
+    of = outline(graph)
+    for depth in (1, 2, 9):
+        check_layout(of, depth)
+    for format in FORMATS:
+        check_format(format, picture(graph, format, 3))
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_same_graph_makes_the_same_picture(format: str, space: Graph) -> None:
     assert picture(space, format, 3) == picture(api.graph(SPACE), format, 3)

@@ -30,6 +30,7 @@ SPACES = {
     "darts": ("darts/darts.arch:darts", {"channels": 4, "cells": 3, "affine": False, "zero": True, "size": 8}),
     "nos": ("nos/nos.arch:nos", {"channels": 16, "cells": 3, "affine": False, "size": 8}),
     "autola": ("autola/autola.arch", {"zero": True, "affine": False, "size": 8, "depth": 8, "order": 2}),
+    "autola, order 4": ("autola/autola.arch", {"zero": True, "affine": False, "size": 8, "depth": 8}),
     "nas_bench_201": ("nas_bench_201/nas_bench_201.arch", {"size": 8, "cells": 1}),
 }
 PLANS = [Plan(), Plan(channels_last=True), Plan(depthwise=True), Plan(batch=True), Plan(True, True, True)]
@@ -72,7 +73,9 @@ def same(one: Results, other: Results) -> None:
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-8, atol=1e-10 * size, msg=name)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.soak] if n == "nos" else []) for n in SPACES])
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.soak] if n in ("nos", "autola, order 4") else []) for n in SPACES]
+)
 def test_every_plan_computes_the_same(name: str) -> None:
     graph = relaxed(name)
     plain = lower_mixed(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 
 from archir.build import equality, static
@@ -226,16 +226,17 @@ class Evaluator(Network):
             value = self.binary(op, value, self.eval(operand), tree.first.span.to(operand.span))
         return value
 
-    def binary(self, op: str, a: Value, b: Value, span: Span, mixed: int = 2) -> Value:
-        """`a op b`, of numbers or tensors; of so many `mixed` values, which are one or the other as choices say."""
+    def binary(self, op: str, a: Value, b: Value, span: Span) -> Value:
+        """`a op b`, of numbers or tensors."""
         if a is POISON or b is POISON:
             return POISON
         if not (is_tensor(a) or is_tensor(b)):
             return self.lift(span, lambda x, y: static.binary(op, x, y), a, b)
-        for value in (a, b) if mixed else ():
-            if (known := self.sometimes_tensor(value, span)) is not None:
-                there = partial(self._binary_here, op, a, b, span, mixed - 1)
-                return self.either(known, there, there, span)
+        return self.by_kind(partial(self._with_tensor, op, span), (a, b), span)
+
+    def _with_tensor(self, op: str, span: Span, a: Value, b: Value) -> Value:
+        if not (is_tensor(a) or is_tensor(b)):
+            return self.binary(op, a, b, span)
         if is_tensor(a) and is_tensor(b):
             return self._elementwise(op, a, b, span)
         tensor, number = (a, b) if is_tensor(a) else (b, a)
@@ -249,23 +250,21 @@ class Evaluator(Network):
         made = Scale(amount) if op in ("*", "/") else Shift(amount)
         return self.add(made, (node,), span, self.named(made.name, False))
 
-    def _binary_here(self, op: str, a: Value, b: Value, span: Span, mixed: int) -> Value:
-        return self.binary(op, restrict(a, self.path), restrict(b, self.path), span, mixed)
+    def by_kind(self, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0) -> Value:
+        """What a rule makes of values; where choices make one of them a tensor, or something else, of each by itself.
 
-    def sometimes_tensor(self, value: Value, span: Span) -> Value | None:
-        """The condition under which a value is a tensor, if it is one for some outcomes of the choices alone."""
-        value = restrict(value, self.path)
+        Those before `position` are known to be the one or the other.
+        """
+        if position == len(values):
+            return rule(*values)
+        value = restrict(values[position], self.path)
         if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
-            return None
-        return self.lift(span, lambda leaf: type(leaf) is Tensor, value)
-
-    def _apart(self, known: Value, value: Value, rule: Callable[[Value], Value], span: Span) -> Value:
-        """What a rule makes of a value where it is known to be a tensor, and where to be none."""
+            return self.by_kind(rule, values, span, position + 1)
 
         def there() -> Value:
-            return rule(restrict(value, self.path))
+            return self.by_kind(rule, [restrict(one, self.path) for one in values], span, position + 1)
 
-        return self.either(known, there, there, span)
+        return self.either(self.lift(span, lambda leaf: type(leaf) is Tensor, value), there, there, span)
 
     def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
         kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
@@ -279,12 +278,9 @@ class Evaluator(Network):
 
     def eval_signed(self, tree: ast.Signed) -> Value:
         """A sign; `-x` of a tensor scales by -1."""
-        return self._signed(tree, self.eval(tree.operand))
+        return self.by_kind(partial(self._signed, tree), [self.eval(tree.operand)], tree.span)
 
     def _signed(self, tree: ast.Signed, value: Value) -> Value:
-        known = self.sometimes_tensor(value, tree.span)
-        if known is not None:
-            return self._apart(known, value, partial(self._signed, tree), tree.span)
         if is_tensor(value):
             return value if tree.sign == "+" else self.binary("*", value, -1, tree.span)
         return self.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
@@ -379,12 +375,9 @@ class Evaluator(Network):
         """`items[start:stop]`; of a tensor, a slice of its channels."""
         value = self.eval(tree.value)
         start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
-        return self._sliced(tree, value, start, stop)
+        return self.by_kind(lambda here: self._sliced(tree, here, start, stop), [value], tree.span)
 
     def _sliced(self, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
-        known = self.sometimes_tensor(value, tree.span)
-        if known is not None:
-            return self._apart(known, value, lambda here: self._sliced(tree, here, start, stop), tree.span)
         if not is_tensor(value):
             return self.lift(tree.span, static.part, value, start, stop)
         start, stop = (

@@ -46,7 +46,9 @@ def _together(
     """What is derived if the limit is a constraint like others."""
     try:
         return derive(space, probabilities, settings.exclude, list(_limits(space, limit)))
-    except ArchError:
+    except ArchError as error:
+        if error.diagnostics[0].code != "A2101":
+            raise
         names, where = ", ".join(f"`{one}`" for one in limit.labels), ", ".join(sorted(cells))
         hint = "constraints of the space ask for them: raise derive.limit.most"
         raise fail("A2101", f"no more than {limit.most} of {names} cannot be kept in {where}", None, hint) from None

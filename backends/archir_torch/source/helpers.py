@@ -91,7 +91,7 @@ class Helpers:
         inputs = ", ".join(["self", *operands, *(["batch"] if rule.takes("batch") else [])])
         lines += ["", f"    def forward({inputs}):"]
         held = {*weights, *attributes, *(["training"] if rule.takes("training") else [])}
-        body = _body(rule, held)
+        body = _body(rule, held, operands)
         if body is None:
             self.texts |= sources(rule.function)
             given = [f"{name}=self.{name}" for name in [*weights, *attributes]]
@@ -126,7 +126,7 @@ def split(parts: int, text: str, op: Slice, x: TensorType) -> Mold:
     return Mold(f"{text}.chunk({parts}, {-1 if axis == x.rank - 1 else axis + 1})")
 
 
-def _body(rule: Rule, held: set[str]) -> list[str] | None:
+def _body(rule: Rule, held: set[str], operands: Sequence[str]) -> list[str] | None:
     """A rule's statements with `self.name` for what the module holds, and defaults for what this operation lacks.
 
     None where they use or change more than that.
@@ -142,7 +142,8 @@ def _body(rule: Rule, held: set[str]) -> list[str] | None:
         return None
     text = "\n".join(ast.unparse(statement) for statement in tree.body)
     with_defaults = tree.args.args[len(tree.args.args) - len(tree.args.defaults) :]
-    lacking = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True) if a.arg not in held}
+    lacking = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True)}
+    lacking = {name: default for name, default in lacking.items() if name not in held and name not in operands}
     replaced = _Held(held, lacking).visit(ast.parse(text))
     return tidy(ast.unparse(replaced)).splitlines()
 

@@ -2,23 +2,22 @@
 
 A *choice* is a variable with finitely many outcomes. A value that depends on choices is a `Case`: a reduced, ordered
 multi-valued decision diagram whose leaves are plain values. Cases are interned, so equal ones are one object.
-Whatever is true of plain values is carried over by `lift`, which applies a function to every *reachable* combination
-of leaves; conditions are Cases whose leaves are booleans. This one mechanism proves shapes, counts architectures,
-draws them uniformly and builds `select` nodes.
+`archir.lifting` carries over to them what holds of plain values; `archir.conditions` has what is true or false of them.
+This one mechanism proves shapes, counts architectures, draws them uniformly and builds `select` nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, reduce
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations, islice, repeat
 from math import copysign
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
-from archir.errors import FAULTS, NOWHERE, Note, RuleError, Span, unforeseen
-from archir.work import WorkError, spend
+from archir.errors import NOWHERE, RuleError, Span
+from archir.work import spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -119,13 +118,13 @@ def varies(value: Value) -> TypeGuard[Case]:
     return type(value) is Case
 
 
-_THEMSELVES = {Case, int, str}
+THEMSELVES = {Case, int, str}
 """Types of values that are their own keys."""
 
 
 def key(value: Value) -> Hashable:
     """A key that tells values apart as Python's `==` does not (`1`, `1.0` and `True`; 0.0 and -0.0)."""
-    if type(value) in _THEMSELVES:
+    if type(value) in THEMSELVES:
         found: Hashable = value
         return found
     if isinstance(value, tuple):
@@ -150,7 +149,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
             break
     else:
         return first
-    name = (choice, *[branch if type(branch) in _THEMSELVES else key(branch) for branch in branches])
+    name = (choice, *[branch if type(branch) in THEMSELVES else key(branch) for branch in branches])
     found = _interned.get(name)
     spend(len(branches))
     if found is None:
@@ -174,6 +173,13 @@ class _Never:
 NEVER = _Never()
 
 
+def reachable(choice: Choice, branches: list[Value], filler: Value = NEVER) -> Value:
+    """The value with these branches, of which those that are NEVER may be anything, such as `filler`."""
+    if filler is NEVER:
+        filler = next((branch for branch in branches if branch is not NEVER), NEVER)
+    return filler if filler is NEVER else case(choice, [filler if branch is NEVER else branch for branch in branches])
+
+
 class EntangledError(RuleError):
     """A value depends on more choices, or on more combinations of them, than are followed."""
 
@@ -181,230 +187,19 @@ class EntangledError(RuleError):
         super().__init__(f"a value depends on {number} choices at once", code="A0605")
 
 
-@dataclass(frozen=True, eq=False)
-class _Failure:
-    error: RuleError
-
-
-class CaseError(RuleError):
-    """A rule refused some combination; `assignment` is the smallest one (choice to outcome; empty: all)."""
-
-    def __init__(self, error: RuleError, assignment: Mapping[Choice, int]) -> None:
-        super().__init__(error.message, error.hint, error.code, error.span)
-        self.assignment = dict(assignment)
-        if assignment:
-            self.diagnostics = (replace(self.diagnostics[0], notes=(Note(f"when {self.combination}"),)),)
-
-    @property
-    def combination(self) -> str:
-        """The combination in words, such as `layer[2].op = conv5`."""
-        return describe(self.assignment)
-
-
-def describe(assignment: Mapping[Choice, int]) -> str:
-    """An assignment in words."""
-    parts = []
-    for choice, outcome in assignment.items():
-        label = choice.label(outcome)
-        parts.append(f"{choice.path} = {label if not isinstance(label, list) else ' + '.join(map(str, label))}")
-    return ", ".join(parts)
-
-
-class Excluded(Exception):  # noqa: N818  (no error: what runs here never happens)
-    """The conditions that are given leave no combination under which this could happen."""
-
-
-def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given: Sequence[Value] = ()) -> Value:
-    """`rule` applied to every combination of plain values that `under` lets happen.
-
-    The rule may itself return a Case. Combinations outside `under` get an arbitrary value, chosen so that the
-    result is small; so do those that it refuses and the conditions `given` rule out. Raises CaseError with the smallest
-    failing combination if the rule raises RuleError, or anything else by mistake, for another; and Excluded if no
-    combination is left.
-    """
-    for value in values:
-        if type(value) is Case:
-            break
-    else:
-        if under is not False:
-            return _once(rule, values, under, given)
-    try:
-        return _lifted(rule, values, under, given)
-    except EntangledError:
-        weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
-        if weaker is under:
-            raise
-        return _lifted(rule, values, weaker, given)
-
-
-def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
-    """`rule` applied to plain values."""
-    spend(1)
-    try:
-        return rule(*values)
-    except WorkError:
-        raise
-    except RuleError as error:
-        refusal = error
-    except FAULTS as error:
-        refusal = unforeseen(error)
-    if under is True and not given:
-        raise refusal
-    return _excused(_Failure(refusal), under, given)
-
-
-def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
-    failed = False
-    held: dict[int, _Held] = {}
-    memo: dict[Hashable, Value] = {}
-
-    def walk(state: tuple[Value, ...]) -> Value:
-        """The result for what is left of `under`, which comes first, and of the values."""
-        nonlocal failed
-        care = state[0]
-        if care is False:
-            return NEVER
-        values, top = state[1:], None
-        for value in values:
-            if type(value) is Case and (top is None or value.choice.order < top.order):
-                top = value.choice
-        if top is None:
-            spend(1)
-            try:
-                result = rule(*values)
-            except WorkError:
-                raise
-            except RuleError as error:
-                failed = True
-                return _Failure(error)
-            except FAULTS as error:
-                failed = True
-                return _Failure(unforeseen(error))
-            return held.setdefault(id(result), _Held(result)) if type(result) is Case else result
-        name = tuple([value if type(value) in _THEMSELVES else key(value) for value in state])
-        if name in memo:
-            return memo[name]
-        if len(memo) > MOST_STEPS:
-            raise EntangledError
-        spend(3)
-        if type(care) is Case and care.choice.order < top.order:
-            top = care.choice
-        result = memo[name] = _join(top, list(map(walk, _branches(state, top))))
-        return result
-
-    result = walk((under, *values))
-    if held:
-        result = _composed(result, list(held.values()))
-    return result if not failed else _excused(result, under, given)
-
-
-def _branches(values: Iterable[Value], choice: Choice) -> Iterator[tuple[Value, ...]]:
+def branches_of(values: Iterable[Value], choice: Choice) -> Iterator[tuple[Value, ...]]:
     """What is left of values for each outcome of a choice; none of them tests earlier ones."""
     return zip(*[v.branches if type(v) is Case and v.choice is choice else repeat(v) for v in values], strict=False)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Held:
-    """A Case that stands as a leaf of another, until they are composed."""
-
-    value: Case
-
-
-def _composed(outer: Value, held: list[_Held]) -> Value:
-    """A value whose leaves may be held Cases, which may test choices that come before those above them.
-
-    All are walked together, so that it takes as long as the result is large.
-    """
-    within: dict[int, tuple[int, ...]] = {}
-    memo: dict[Hashable, Value] = {}
-    places = {id(one): place for place, one in enumerate(held)}
-
-    def reach(value: Value) -> tuple[int, ...]:
-        """The places of the Cases below a value."""
-        if type(value) is _Held:
-            return (places[id(value)],)
-        if type(value) is not Case:
-            return ()
-        if id(value) not in within:
-            within[id(value)] = tuple(sorted({place for branch in value.branches for place in reach(branch)}))
-        return within[id(value)]
-
-    def walk(value: Value, inner: tuple[Value, ...]) -> Value:
-        """`inner` is what is left of the Cases at `reach(value)`."""
-        if type(value) is not Case:
-            return inner[0] if type(value) is _Held else value
-        if not inner:
-            return value
-        name = (value, *[one if type(one) in _THEMSELVES else key(one) for one in inner])
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
-            spend(2 + len(inner) + value.choice.outcomes / 2)
-            top = min([value.choice, *(one.choice for one in inner if type(one) is Case)], key=_order)
-            left = dict(zip(reach(value), inner, strict=True))
-            branches = []
-            for outcome in range(top.outcomes):
-                below = _branch(value, top, outcome)
-                branches.append(walk(below, tuple([_branch(left[place], top, outcome) for place in reach(below)])))
-            memo[name] = case(top, branches)
-        return memo[name]
-
-    return walk(outer, tuple([held[place].value for place in reach(outer)]))
-
-
-def _order(choice: Choice) -> int:
+def order_of(choice: Choice) -> int:
+    """Where a choice stands among those that a diagram tests."""
     return choice.order
 
 
-def _branch(value: Value, choice: Choice, outcome: int) -> Value:
+def branch_of(value: Value, choice: Choice, outcome: int) -> Value:
+    """What is left of a value for an outcome of a choice; it tests no earlier one."""
     return value.branches[outcome] if type(value) is Case and value.choice is choice else value
-
-
-def _join(choice: Choice, branches: list[Value]) -> Value:
-    """A case whose branches may be unreachable."""
-    reached = [branch for branch in branches if branch is not NEVER]
-    if not reached:
-        return NEVER
-    filler = next((branch for branch in reached if type(branch) is not _Failure), reached[0])
-    return case(choice, [filler if branch is NEVER else branch for branch in branches])
-
-
-def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
-    """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
-    failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
-    left = narrowed(failing, given)
-    if left is False:
-        fine = both(under, negate(failing))
-        if fine is False:
-            raise Excluded
-        return lift(lambda leaf: leaf, result, under=fine)
-    found = smallest(left, lambda leaf: leaf is True)
-    assert found is not None, "a rule failed at a combination that is reachable"
-    about = set(support(failing))
-    found = {choice: outcome for choice, outcome in found.items() if choice in about}
-    leaf = at(result, {choice.path: outcome for choice, outcome in found.items()})
-    raise CaseError(leaf.error, found)
-
-
-def narrowed(condition: Value, given: Sequence[Value]) -> Value:
-    """A condition and all that is given and has to do with it: False if together they never hold.
-
-    What is given is left out once this gets too large to be told.
-    """
-    left = [one for one in given if one is not True]
-    try:
-        if condition is True:
-            return reduce(both, left, True)
-        while left and condition is not False:
-            about = set(support(condition))
-            near = [one for one in left if one is False or not about.isdisjoint(support(one))]
-            if not near:
-                break
-            condition = reduce(both, near, condition)
-            left = [one for one in left if not any(one is other for other in near)]
-    except RuleError:
-        pass
-    return condition
 
 
 def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int] | None:
@@ -426,182 +221,13 @@ def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int]
     return walk(value)
 
 
-def restrict(value: Value, under: Value) -> Value:
-    """The value where `under` holds; elsewhere whatever makes it small. Where that is too much work it stays."""
-    return value if type(value) is not Case or under is True else Restriction().of(value, under)
-
-
-class Restriction:
-    """Values where conditions hold; what is known of parts of values and conditions is not worked out again."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[Case, Case], Value] = {}
-        self._most = 0
-
-    def of(self, value: Value, under: Value) -> Value:
-        """See `restrict`."""
-        if type(value) is not Case or under is True:
-            return value
-        if len(self._known) > MOST_KNOWN:
-            self._known.clear()
-        self._most = len(self._known) + MOST_STEPS
-        try:
-            return self._walk(value, under)
-        except EntangledError:
-            weaker = hull(under, frozenset(support(value)))
-        try:
-            return value if weaker is under else self._walk(value, weaker)
-        except EntangledError:
-            return value
-
-    def _walk(self, value: Value, care: Value) -> Value:
-        if care is False:
-            return NEVER
-        if care is True or type(value) is not Case:
-            return value
-        name = value, care
-        if name not in self._known:
-            if len(self._known) > self._most:
-                raise EntangledError
-            spend(3)
-            choice = value.choice if value.choice.order < care.choice.order else care.choice
-            values = value.branches if value.choice is choice else repeat(value)
-            cares = care.branches if care.choice is choice else repeat(care)
-            self._known[name] = _join(choice, list(map(self._walk, values, cares)))
-        return self._known[name]
-
-
-def outcomes(choice: Choice, under: Value) -> set[int]:
-    """The outcomes that a choice may have where a condition holds."""
-    found: set[int] = set()
-    seen: set[int] = set()
-    stack = [under]
-    while stack and len(found) < choice.outcomes:
-        value = stack.pop()
-        if value is False or id(value) in seen:
-            continue
-        if type(value) is not Case or value.choice.order > choice.order:
-            found.update(range(choice.outcomes))
-        elif value.choice is choice:
-            found.update(i for i, branch in enumerate(value.branches) if branch is not False)
-        else:
-            seen.add(id(value))
-            stack.extend(value.branches)
-    return found
-
-
-@lru_cache(MOST_KNOWN)
-def both(one: Value, other: Value) -> Value:
-    """Conjunction of conditions."""
-    return _joined(one, other, False)
-
-
-@lru_cache(MOST_KNOWN)
-def either(one: Value, other: Value) -> Value:
-    """Disjunction of conditions."""
-    return _joined(one, other, True)
-
-
-def _joined(one: Value, other: Value, settles: bool) -> Value:
-    """The conjunction of two conditions, which False settles, or their disjunction, which True does."""
-    memo: dict[tuple[int, int], Value] = {}
-
-    def walk(one: Value, other: Value) -> Value:
-        if one is settles or other is settles:
-            return settles
-        if type(one) is not Case:
-            return other
-        if type(other) is not Case or one is other:
-            return one
-        name = (id(one), id(other))
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
-            choice = one.choice if one.choice.order < other.choice.order else other.choice
-            ones = one.branches if one.choice is choice else repeat(one)
-            others = other.branches if other.choice is choice else repeat(other)
-            memo[name] = case(choice, map(walk, ones, others))
-        return memo[name]
-
-    return walk(one, other)
-
-
-@lru_cache(MOST_KNOWN)
-def negate(condition: Value) -> Value:
-    """Negation of a condition."""
-    return lift(lambda a: not a, condition)
-
-
-def if_else(condition: Value, one: Value, other: Value) -> Value:
-    """`one` where the condition holds, `other` elsewhere."""
-    if condition is True or same(one, other):
-        return one
-    if condition is False:
-        return other
-    memo: dict[Hashable, Value] = {}
-
-    def walk(condition: Value, one: Value, other: Value) -> Value:
-        if condition is True or one is other:
-            return one
-        if condition is False:
-            return other
-        name = condition, key(one), key(other)
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
-            spend(3)
-            tops = [value.choice for value in (condition, one, other) if type(value) is Case]
-            top = min(tops, key=_order)
-            memo[name] = case(top, [walk(*left) for left in _branches((condition, one, other), top)])
-        return memo[name]
-
-    return walk(condition, one, other)
-
-
-def compatible(*conditions: Value) -> bool:
-    """Whether conditions hold together for some combination, or telling takes too long."""
-    refuted: set[tuple[Value, ...]] = set()
-
-    def walk(left: tuple[Value, ...]) -> bool:
-        if not left or len(refuted) > MOST_STEPS:
-            return True
-        if left in refuted:
-            return False
-        spend(len(left))
-        top = min([condition.choice for condition in left], key=_order)
-        for outcome in range(top.outcomes):
-            below = dict.fromkeys(_branch(condition, top, outcome) for condition in left)
-            if False not in below and walk(tuple(condition for condition in below if condition is not True)):
-                return True
-        refuted.add(left)
-        return False
-
-    given = dict.fromkeys(conditions)
-    return False not in given and walk(tuple(condition for condition in given if condition is not True))
-
-
-def hull(condition: Value, kept: Container[Choice]) -> Value:
-    """The strongest condition on the choices `kept` that holds wherever a condition does."""
-    memo: dict[int, Value] = {}
-
-    def walk(value: Value) -> Value:
-        if type(value) is not Case:
-            return value
-        if id(value) not in memo:
-            branches = [walk(branch) for branch in value.branches]
-            memo[id(value)] = case(value.choice, branches) if value.choice in kept else reduce(either, branches, False)
-        return memo[id(value)]
-
-    return walk(condition)
-
-
 def leaves(value: Value) -> Iterator[Value]:
     """The distinct plain values a value may take."""
     seen: set[Hashable] = set()
     stack = [value]
     while stack:
         one = stack.pop()
-        name = one if type(one) in _THEMSELVES else key(one)
+        name = one if type(one) in THEMSELVES else key(one)
         if name in seen:
             continue
         spend(1)
@@ -644,7 +270,7 @@ def support(*values: Value) -> list[Choice]:
             found[one.choice] = None
             stack.extend(branch for branch in one.branches if type(branch) is Case)
     spend(len(seen))
-    return sorted(found, key=_order)
+    return sorted(found, key=order_of)
 
 
 def at(value: Value, outcomes: Mapping[str, int]) -> Value:

@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from archir.cases import Case, Value, leaves, lift
+from archir.cases import Case, Value, leaves
+from archir.lifting import lift
 
 Monomial = tuple[Case, ...]
 

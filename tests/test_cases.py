@@ -12,26 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.build.values import Items
-from archir.cases import (
-    Case,
-    CaseError,
-    Choice,
-    Value,
-    at,
-    both,
-    case,
-    either,
-    fix,
-    if_else,
-    leaves,
-    lift,
-    negate,
-    restrict,
-    smallest,
-    support,
-    when,
-)
+from archir.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
+from archir.conditions import both, either, if_else, negate, restrict
 from archir.errors import RuleError
+from archir.lifting import CaseError, lift
 
 CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
 ASSIGNMENTS = [

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archir.build.elaborate import elaborate
-from archir.cases import Choice, Value, at, case, lift
+from archir.cases import Choice, Value, at, case
 from archir.cli import main
 from archir.costs.elimination import least
 from archir.errors import ArchError
 from archir.ir.graph import Decision
+from archir.lifting import lift
 from archir.passes.cost import SUMMED, cost
 from archir.search.space import Space
 from tests.ir.test_needs import ORDERED

@@ -25,6 +25,8 @@ LAYERS = [
         "parent",
         "types",
         "cases",
+        "conditions",
+        "lifting",
         "symbols",
         "draws",
         "explain",

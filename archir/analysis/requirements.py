@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from archir.analysis.subject import Subject
-from archir.cases import negate, varies
+from archir.cases import varies
+from archir.conditions import negate
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Constraint
 from archir.search.counting import compile_program

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archir.analysis.subject import Owner, Subject, others
-from archir.cases import Case, Choice, Value, outcomes, support, varies
+from archir.cases import Case, Choice, Value, support, varies
+from archir.conditions import outcomes
 from archir.errors import Diagnostic
 from archir.ir.op import Op
 from archir.ir.typing import lifted

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Literal
 
-from archir.cases import Choice, Value, both, negate, outcomes, support, when
+from archir.cases import Choice, Value, support, when
+from archir.conditions import both, negate, outcomes
 from archir.errors import Note
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs

@@ -16,10 +16,12 @@ from archir.build.foreign import about_attribute
 from archir.build.network import is_tensor
 from archir.build.replay import Recording, copyable, likeness, replay, tensors
 from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operation, Tensor, flat, kind, show
-from archir.cases import Choice, Value, both, either, hull, leaves, lift, same, varies
+from archir.cases import Choice, Value, leaves, same, varies
+from archir.conditions import both, either, hull
 from archir.errors import Note, RuleError, Span, require, suggest
 from archir.ir.op import Op, attribute_types
 from archir.ir.typing import MOST_ELEMENTS
+from archir.lifting import lift
 from archir.syntax import ast
 from archir.work import WorkError
 

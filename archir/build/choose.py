@@ -11,26 +11,11 @@ from archir.build import static
 from archir.build.calls import Caller, Given
 from archir.build.context import Scope, join
 from archir.build.values import POISON, UNBOUND, Items, Library, Tensor, show
-from archir.cases import (
-    MOST_OUTCOMES,
-    Choice,
-    Label,
-    Value,
-    both,
-    case,
-    either,
-    key,
-    leaves,
-    lift,
-    negate,
-    outcomes,
-    restrict,
-    subsets,
-    varies,
-    when,
-)
+from archir.cases import MOST_OUTCOMES, Choice, Label, Value, case, key, leaves, subsets, varies, when
+from archir.conditions import both, either, negate, outcomes, restrict
 from archir.errors import Note, RuleError, Span
 from archir.ir.graph import Constraint, Decision
+from archir.lifting import lift
 from archir.syntax import ast
 
 A_CHOICE = 30

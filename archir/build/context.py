@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from archir import work
 from archir.build.files import Module
 from archir.build.values import POISON, Block
-from archir.cases import CaseError, Excluded, Value, both, lift, narrowed
+from archir.cases import Value
+from archir.conditions import both, narrowed
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.graph import Constraint, Graph
+from archir.lifting import CaseError, Excluded, lift
 from archir.work import MOST_WORK, WorkError
 
 MOST_CALLS = 64

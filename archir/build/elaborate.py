@@ -18,13 +18,15 @@ from archir.build.foreign import about_dtype
 from archir.build.locals import COSTS, LATENCY, assigned, latency_name, walk
 from archir.build.names import check_names
 from archir.build.values import MOST_BITS, POISON, UNBOUND, Items
-from archir.cases import Excluded, Value, both, if_else, negate, restrict, same, varies
+from archir.cases import Value, same, varies
+from archir.conditions import both, if_else, negate, restrict
 from archir.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.ir.typing import prove
 from archir.ir.values import MOST_NESTING
+from archir.lifting import Excluded
 from archir.passes.prune import prune, prune_excluded
 from archir.syntax import ast
 from archir.types import DTYPES

@@ -7,8 +7,9 @@ from typing import Any
 
 from archir.build.static import is_number
 from archir.build.values import Block, Builtin, Items, Operation, Tensor, kind
-from archir.cases import Value, lift
+from archir.cases import Value
 from archir.errors import RuleError
+from archir.lifting import lift
 from archir.work import spend
 
 Likeness = bool | None

@@ -11,9 +11,11 @@ from archir.build.files import Module
 from archir.build.network import Network, is_tensor
 from archir.build.unknown import about_attribute_of_tensor, about_name
 from archir.build.values import POISON, UNBOUND, Builtin, Items, Library, Operation, Tensor, kind, not_applied
-from archir.cases import Excluded, Value, both, if_else, leaves, negate, restrict, varies
+from archir.cases import Value, leaves, varies
+from archir.conditions import both, if_else, negate, restrict
 from archir.errors import RuleError, Span, suggest
 from archir.ir.op import OPS, Op
+from archir.lifting import Excluded
 from archir.ops.activation import Scale, Shift
 from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from archir.build.context import A_NODE, Context, Scope
 from archir.build.values import POISON, UNBOUND, Tensor, kind, not_applied
-from archir.cases import Case, Choice, Value, if_else, leaves, restrict, support, varies
+from archir.cases import Case, Choice, Value, leaves, support, varies
+from archir.conditions import if_else, restrict
 from archir.errors import RuleError, Span
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from archir.build.network import Network
 from archir.build.values import Block, Items, Tensor
-from archir.cases import Value, key, leaves, lift, varies
+from archir.cases import Value, key, leaves, varies
 from archir.ir.graph import Node, NodeId
 from archir.ir.structure import Select
+from archir.lifting import lift
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and functions on plain static values. Rules raise RuleError; `archir.cases.lift` carries
+"""Arithmetic, comparison and functions on plain static values. Rules raise RuleError; `archir.lifting.lift` carries
 them over values that depend on choices."""
 
 from __future__ import annotations

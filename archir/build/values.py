@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from archir.build.locals import assigned
-from archir.cases import Value, leaves, lift, varies, worded
+from archir.cases import Value, leaves, varies, worded
 from archir.errors import RuleError
 from archir.ir.op import Op
+from archir.lifting import lift
 from archir.work import spend
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, at, either, support, varies, when
+from archir.cases import Choice, Value, at, support, varies, when
+from archir.conditions import either
 from archir.costs.bounds import Extreme
 from archir.costs.chain import Chain
 from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense

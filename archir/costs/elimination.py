@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import inf, isinf
 
-from archir.cases import Case, Choice, EntangledError, Value, at, case, either, leaves, lift, support, varies, when
+from archir.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
+from archir.conditions import either
 from archir.ir.graph import Decision
+from archir.lifting import lift
 from archir.work import current
 
 MOST_CASES = 4_000

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from operator import mul
 
-from archir.cases import Case, Choice, Value, if_else, leaves, lift, size, support, varies
+from archir.cases import Case, Choice, Value, leaves, size, support, varies
+from archir.conditions import if_else
 from archir.ir.typing import MOST_LISTED
+from archir.lifting import lift
 from archir.symbols import Monomial, Symbol, extent, is_long
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from archir.cases import narrowed
+from archir.conditions import narrowed
 from archir.errors import Diagnostic, Note
 from archir.ir.graph import Constraint
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from archir.cases import Choice, EntangledError, Value, both, either, hull, size, support, when
+from archir.cases import Choice, EntangledError, Value, size, support, when
+from archir.conditions import both, either, hull
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.work import current

@@ -9,8 +9,9 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
-from archir.cases import Value, at, lift, support, varies
+from archir.cases import Value, at, support, varies
 from archir.errors import RuleError, total
+from archir.lifting import lift
 from archir.types import TensorType
 
 OPS: dict[str, type[Op]] = {}

@@ -8,7 +8,8 @@ from typing import Any
 
 import networkx as nx
 
-from archir.cases import Choice, Value, both, leaves, lift, support
+from archir.cases import Choice, Value, leaves, support
+from archir.conditions import both
 from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.graph import Graph, Node, NodeId
@@ -17,6 +18,7 @@ from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer, lifted
 from archir.ir.values import is_condition
+from archir.lifting import lift
 from archir.symbols import value_of
 from archir.types import TensorType
 

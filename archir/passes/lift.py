@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from archir.cases import Choice, Value, both, fix, support, when
+from archir.cases import Choice, Value, fix, support, when
+from archir.conditions import both
 from archir.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs

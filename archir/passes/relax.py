@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
 
-from archir.cases import Value, either, fix, support
+from archir.cases import Value, fix, support
+from archir.conditions import either
 from archir.errors import ArchError, Diagnostic
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.structure import Mix, Select

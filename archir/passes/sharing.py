@@ -16,13 +16,15 @@ from typing import Any, NamedTuple
 
 import networkx as nx
 
-from archir.cases import Choice, Value, at, if_else, leaves, lift, same, support
+from archir.cases import Choice, Value, at, leaves, same, support
+from archir.conditions import if_else
 from archir.errors import RuleError
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Op, Piece, Role, Tied, Weight
 from archir.ir.structure import Select
 from archir.ir.typing import infer, lifted
+from archir.lifting import lift
 from archir.types import TensorType
 
 Levels = tuple[tuple[int, int], ...]

@@ -13,10 +13,12 @@ from functools import reduce
 
 import networkx as nx
 
-from archir.cases import Choice, Value, fix, if_else, lift, support
+from archir.cases import Choice, Value, fix, support
+from archir.conditions import if_else
 from archir.draws import Distribution
 from archir.errors import RuleError, fail
 from archir.ir.graph import Decision
+from archir.lifting import lift
 from archir.work import bounded
 
 

@@ -22,9 +22,11 @@ from operator import add
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, at, fix, if_else, lift, support, when
+from archir.cases import Choice, Value, at, fix, support, when
+from archir.conditions import if_else
 from archir.errors import ArchError, fail
 from archir.ir.graph import Constraint, Decision
+from archir.lifting import lift
 from archir.search.architecture import Architecture
 from archir.search.space import Space
 from archir.work import bounded

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.cases import Choice, Value, both, either, if_else, negate, when
+from archir.cases import Choice, Value, when
+from archir.conditions import both, either, if_else, negate
 from archir.errors import RuleError
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.needs import needs

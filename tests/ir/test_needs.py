@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from archir import cases
+from archir import cases, conditions, lifting
 from archir.build.elaborate import elaborate
-from archir.cases import at, hull, support
+from archir.cases import at, support
+from archir.conditions import hull
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
@@ -77,7 +78,8 @@ def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.Monkey
         made += 1
         return case(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cases, "case", counted)
+    for module in (cases, conditions, lifting):
+        monkeypatch.setattr(module, "case", counted)
     counts = []
     for layers in (6, 12, 24):
         made = 0
@@ -90,8 +92,8 @@ def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.Monkey
 def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
     choices = [cases.Choice(path, (0, 1, 2), order) for order, path in enumerate("abc")]
     a, b, c = choices
-    condition = cases.either(
-        cases.both(cases.when(a, [0]), cases.when(b, [1])), cases.both(cases.when(a, [1]), cases.when(c, [2]))
+    condition = conditions.either(
+        conditions.both(cases.when(a, [0]), cases.when(b, [1])), conditions.both(cases.when(a, [1]), cases.when(c, [2]))
     )
     for kept in ([a], [b], [a, c], []):
         weaker = hull(condition, kept)

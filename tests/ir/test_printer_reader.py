@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from random_graphs import annotated
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.cases import Choice, both, case, lift, when
+from archir.cases import Choice, case, when
+from archir.conditions import both
 from archir.errors import ArchError
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.printer import print_graph
@@ -23,6 +24,7 @@ from archir.ir.reader import parse_graph
 from archir.ir.serial import from_json, to_json
 from archir.ir.structure import Input, Select
 from archir.ir.verify import verify
+from archir.lifting import lift
 from archir.ops.activation import Relu
 from archir.ops.conv import Conv
 from archir.ops.shape import Slice

@@ -15,10 +15,11 @@ from archir import api, cases, errors
 from archir.build import static
 from archir.build.elaborate import elaborate
 from archir.build.values import Items
-from archir.cases import Choice, case, lift
+from archir.cases import Choice, case
 from archir.cli import main
 from archir.errors import ArchError, RuleError, total
 from archir.ir.op import OPS, attribute_types
+from archir.lifting import lift
 from archir.types import TensorType
 
 NUMBERS = [

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.cases import Choice, if_else, when
+from archir.cases import Choice, when
+from archir.conditions import if_else
 from archir.errors import ArchError, Source, Span
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.op import Init, Op, Weight

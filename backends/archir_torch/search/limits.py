@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from archir.cases import Value, case, if_else, lift
+from archir.cases import Value, case
+from archir.conditions import if_else
 from archir.errors import ArchError, fail
+from archir.lifting import lift
 from archir.search.architecture import Architecture
 from archir.search.derive import derive
 from archir.search.space import Space

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from archir import api, cases, errors
+from archir import api, errors, lifting
 from archir.build import static
 from archir.build.elaborate import elaborate
 from archir.build.values import Items
@@ -42,7 +42,7 @@ def unforeseen(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
         return RuleError(str(error))
 
     monkeypatch.setattr(errors, "unforeseen", note)
-    monkeypatch.setattr(cases, "unforeseen", note)
+    monkeypatch.setattr(lifting, "unforeseen", note)
     return met
 
 

@@ -19,8 +19,8 @@ from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
 from archir.ir.typing import infer
 from archir.passes.expand import expand
-from archir_onnx.model import build
-from archir_onnx.sessions import PROVIDERS, session
+from archir_onnx.lowering.model import build
+from archir_onnx.running.sessions import PROVIDERS, session
 
 
 class OnnxBench:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from archir_onnx.builder import END, Builder
+from archir_onnx.lowering.builder import END, Builder
 
 
 def columns_of(g: Builder, x: str, kernel: int) -> str:

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from archir.errors import fail
-from archir_onnx.sessions import PROVIDERS, session
+from archir_onnx.running.sessions import PROVIDERS, session
 
 _NAMES = {"float": "float32", "double": "float64"}
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from archir.ops import attention as ops
-from archir_onnx.builder import CONTRIB, Builder
-from archir_onnx.rules import lowers
-from archir_onnx.windows import columns_of, rows_of
+from archir_onnx.lowering.builder import CONTRIB, Builder
+from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.windows import columns_of, rows_of
 
 FEW_HEADS, FEW_POSITIONS = 3, 128
 """The standard operator does without transposes, and takes 0.65 to 0.9 of the time; but it gives threads whole heads.

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from archir.comparison import Difference, random_input
 from archir.errors import ArchError, fail, listed
 from archir.types import TensorType
-from archir_onnx.edges import pictures, seen
-from archir_onnx.form import PLAIN, Form
-from archir_onnx.opsets import narrow
-from archir_onnx.sessions import CPU, NO_KERNEL, present, run, session
+from archir_onnx.lowering.form import PLAIN, Form
+from archir_onnx.lowering.interface import pictures, seen
+from archir_onnx.running.sessions import CPU, NO_KERNEL, present, run, session
+from archir_onnx.verification.opsets import narrow
 
 Arrays = Mapping[str, NDArray[Any]]
 Reference = Callable[[Arrays], Arrays]

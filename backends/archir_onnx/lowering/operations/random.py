@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archir.ir.op import Op
 from archir.ops import random as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
 
 
 @lowers(ops.Dropout, ops.DropPath)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.ops import pool as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
 
 
 @lowers(ops.MaxPool)

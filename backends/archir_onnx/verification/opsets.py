@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 from onnx import defs
 
-from archir_onnx.form import OPSETS
+from archir_onnx.lowering.form import OPSETS
 
 
 def narrow(model: onnx.ModelProto, kind: str = "tensor(bfloat16)") -> tuple[int, list[str]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archir.ops import calibration as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
-from archir_onnx.windows import columns_of, rows_of
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.windows import columns_of, rows_of
 
 
 @lowers(ops.AsGate, ops.AsKernel)

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from archir.ops import norm as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
 
 
 def _filled(g: Builder, weight: str | None, size: int, value: float) -> str:

@@ -21,12 +21,12 @@ from archir.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
-from archir_onnx import lowerings  # noqa: F401  (registers the rules)
-from archir_onnx.builder import CONTRIB, Builder, properties
-from archir_onnx.edges import given, input_info, output_info, taken
-from archir_onnx.files import Model
-from archir_onnx.form import OPSETS, PLAIN, Form
-from archir_onnx.rules import RULES, lower_node
+from archir_onnx.files.models import Model
+from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
+from archir_onnx.lowering.builder import CONTRIB, Builder, properties
+from archir_onnx.lowering.form import OPSETS, PLAIN, Form
+from archir_onnx.lowering.interface import given, input_info, output_info, taken
+from archir_onnx.lowering.rules import RULES, lower_node
 
 Arrays = Mapping[str, NDArray[Any]]
 

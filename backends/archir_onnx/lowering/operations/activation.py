@@ -6,8 +6,8 @@ import numpy as np
 
 from archir.ir.op import Op
 from archir.ops import activation as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
 
 _SAME_NAME: dict[type[Op], str] = {
     ops.Relu: "Relu",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from archir.errors import ArchError, fail, listed
-from archir_onnx.placement import elsewhere
+from archir_onnx.running.placement import elsewhere
 
 Arrays = Mapping[str, NDArray[Any]]
 

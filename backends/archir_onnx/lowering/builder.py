@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archir.types import TensorType
-from archir_onnx.form import Form
+from archir_onnx.lowering.form import Form
 
 CONTRIB = "com.microsoft"
 """The domain of onnxruntime's own operators."""

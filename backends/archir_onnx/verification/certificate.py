@@ -18,10 +18,10 @@ from onnx import helper
 from archir import __version__, certificates
 from archir.certificates import MOST_ELEMENTS, SEED, Verified
 from archir.errors import fail
-from archir_onnx import external
-from archir_onnx.limited import computed, require_bounded
-from archir_onnx.sessions import run, session
-from archir_onnx.verify import TOLERANCE, Report
+from archir_onnx.files import external
+from archir_onnx.running.sessions import run, session
+from archir_onnx.verification.sandbox import computed, require_bounded
+from archir_onnx.verification.verify import TOLERANCE, Report
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -6,8 +6,8 @@ import numpy as np
 from onnx import TensorProto
 
 from archir.ops import shape as ops
-from archir_onnx.builder import END, Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import END, Builder
+from archir_onnx.lowering.rules import lowers
 
 
 @lowers(ops.Reshape)

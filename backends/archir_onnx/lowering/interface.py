@@ -12,8 +12,8 @@ from onnx import TensorProto, helper
 
 from archir.errors import fail
 from archir.types import TensorType
-from archir_onnx.builder import Builder
-from archir_onnx.form import Form, Pixels
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.form import Form, Pixels
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from archir.ir.op import OPS, Composite, Op
 
 if TYPE_CHECKING:
-    from archir_onnx.builder import Builder
+    from archir_onnx.lowering.builder import Builder
 
     Rule = Callable[..., str]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from archir.ops import arithmetic as ops
-from archir_onnx.builder import Builder
-from archir_onnx.rules import lowers
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
 
 
 @lowers(ops.Add)

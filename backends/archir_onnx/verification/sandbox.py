@@ -19,8 +19,8 @@ import onnx
 
 from archir import parent
 from archir.errors import ArchError, Diagnostic, fail
-from archir_onnx import external
-from archir_onnx.sessions import CPU
+from archir_onnx.files import external
+from archir_onnx.running.sessions import CPU
 
 SECONDS = 60
 """What a model may take, by the clock on the wall."""
@@ -71,7 +71,7 @@ def computed(
     beside = sum(file.stat().st_size for file in external.files(external.read(path), path))
     memory = MOST_BYTES + 8 * beside + 64 * elements if [*providers] == [CPU] else None
     asked = {"path": str(path), "providers": [*providers], "sizes": dict(sizes), "memory": memory, "run": run}
-    code = "from archir_onnx.limited import answer; answer()"
+    code = "from archir_onnx.verification.sandbox import answer; answer()"
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -129,9 +129,9 @@ def answer() -> None:
 
 def _answer(asked: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
     from archir import certificates
-    from archir_onnx.certificate import probe
-    from archir_onnx.sessions import run, session
-    from archir_onnx.verify import check
+    from archir_onnx.running.sessions import run, session
+    from archir_onnx.verification.certificate import probe
+    from archir_onnx.verification.verify import check
 
     path = Path(asked["path"])
     check(path)

@@ -13,12 +13,13 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.certificates import Verified
+from archir.certificates import PROVIDERS, Verified
 from archir.errors import Diagnostic
 from archir.files import drafts
 from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.moved import moved
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import other_sizes
@@ -32,7 +33,7 @@ from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
 from archir_onnx.measuring.speed import OnnxRuns
-from archir_onnx.running.sessions import PROVIDERS, lacking, present, run, session, trouble
+from archir_onnx.running.sessions import lacking, present, run, session, trouble
 from archir_onnx.verification.certificate import certify, look
 from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
 
@@ -193,3 +194,5 @@ def _sizes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, int]:
 
 
 BACKEND = OnnxBackend()
+
+moved({"archir_onnx.rules": "archir_onnx.lowering.rules"})

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.certificates import PROVIDERS
 from archir.comparison import random_input
 from archir.costs.machine import clock, cores, gpu, processor
 from archir.costs.timing import Timed
@@ -20,7 +21,7 @@ from archir.ir.op import Weight
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.lowering.model import build
-from archir_onnx.running.sessions import PROVIDERS, session
+from archir_onnx.running.sessions import session
 
 
 class OnnxBench:

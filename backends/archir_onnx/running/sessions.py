@@ -17,13 +17,12 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from archir.certificates import PROVIDERS
 from archir.errors import ArchError, fail, listed
 from archir_onnx.running.placement import elsewhere
 
 Arrays = Mapping[str, NDArray[Any]]
 
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-"""Execution providers by devices."""
 CPU = PROVIDERS["cpu"]
 _LIBRARIES = {
     "CUDAExecutionProvider": ("libcuda.so.1",),

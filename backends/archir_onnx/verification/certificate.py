@@ -9,17 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import helper
 
 from archir import __version__, certificates
 from archir.certificates import MOST_ELEMENTS, SEED, Verified
 from archir.errors import fail
 from archir_onnx.files import external
 from archir_onnx.running.sessions import run, session
+from archir_onnx.verification.probe import probe, shapes_of
 from archir_onnx.verification.sandbox import computed, require_bounded
 from archir_onnx.verification.verify import TOLERANCE, Report
 
@@ -81,31 +80,9 @@ def look(path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Ve
     sizes = known["computed"].get("sizes")
     if not isinstance(sizes, dict) or not all(type(size) is int and size > 0 for size in sizes.values()):
         raise fail("A0917", f"the certificate of {path} is one of something else")
-    elements = sum(prod(shape) for shape in _shapes(model, sizes).values())
+    elements = sum(prod(shape) for shape in shapes_of(model, sizes).values())
     if elements > MOST_ELEMENTS:
         raise fail("A0917", f"the certificate of {path} asks for inputs of more than {MOST_ELEMENTS:,} numbers")
     found = computed(path, providers, sizes, elements)
     differences = {provider: certificates.compare(path, provider, found[provider], known) for provider in providers}
     return Verified(tuple(known["files"]), differences, known)
-
-
-def probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """The numbers that are computed with, by a seed: normal ones, pixels, zeros and ones of other integers."""
-    rng = np.random.default_rng(SEED)
-    found, shapes = {}, _shapes(model, sizes)
-    for one in model.graph.input:
-        shape = shapes[one.name]
-        dtype = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
-        numbers = rng.integers(0, 256 if dtype == np.uint8 else 2, shape)
-        found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
-    return found
-
-
-def _shapes(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, list[int]]:
-    """The shapes of the inputs, with these sizes of open axes."""
-    return {
-        one.name: [
-            sizes.get(dim.dim_param, 1) if dim.dim_param else dim.dim_value for dim in one.type.tensor_type.shape.dim
-        ]
-        for one in model.graph.input
-    }

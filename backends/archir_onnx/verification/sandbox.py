@@ -17,10 +17,12 @@ from typing import Any
 
 import onnx
 
-from archir import parent
+from archir import certificates, parent
 from archir.errors import ArchError, Diagnostic, fail
 from archir_onnx.files import external
-from archir_onnx.running.sessions import CPU
+from archir_onnx.running.sessions import CPU, run, session
+from archir_onnx.verification.probe import probe
+from archir_onnx.verification.verify import check
 
 SECONDS = 60
 """What a model may take, by the clock on the wall."""
@@ -128,11 +130,6 @@ def answer() -> None:
 
 
 def _answer(asked: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
-    from archir import certificates
-    from archir_onnx.running.sessions import run, session
-    from archir_onnx.verification.certificate import probe
-    from archir_onnx.verification.verify import check
-
     path = Path(asked["path"])
     check(path)
     found = {}

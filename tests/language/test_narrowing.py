@@ -41,7 +41,8 @@ NARROWED = {
         6,
     ),
     "candidates that ask inactive choices": (
-        "l = [3] if choose c(true, false) else reversed(choose d 2 of [1, 2, 1] where sum(d) > 2)\ni = choose i(l[:2])\n"
+        "p = [3] if choose c(true, false) else reversed(choose d 2 of [1, 2, 1] where sum(d) > 2)\n"
+        "i = choose i(p[:2])\n"
         "x = match i { 3 => image |> conv(4), 2 => image |> conv(4, kernel=1) |> relu, else => image }\n"
         "output y = x |> conv(4 * i)",
         5,

@@ -170,7 +170,7 @@ class SuperNetwork(Hierarchy):
         def standing(number: NodeId) -> NodeId:
             while number in selects:
                 path, cases = selects[number]
-                number = cases[outcomes[path]]
+                number = cases[outcomes.get(path, 0)]
             return number
 
         outputs = tuple(standing(number) for number in graph.outputs.values())

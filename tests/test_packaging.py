@@ -36,7 +36,7 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
-        "archir_torch/local_attention.py",
+        "archir_torch/lowering/local_attention.py",
         "archir_torch/digits.npz",
         "archir_torch/py.typed",
         "archir_onnx/lowering/operations/attention.py",

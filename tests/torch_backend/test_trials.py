@@ -29,6 +29,7 @@ from archir.search.recipes.spaces import load_space
 from archir.search.recipes.training import Training
 from archir.search.seeds import mixed
 from archir.search.space import Space
+from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
 from archir_torch.search.strategies.trials import Trials
@@ -214,7 +215,7 @@ def test_inherited_scores(supernet: Job) -> None:
     """What is extracted, recalibrated and measured by hand."""
     score, halved = scored_by(supernet, kind="inherited", recalibrate=2)
     assert supernet.supernet is not None
-    model = supernet.supernet.model(supernet.weights or {})
+    model = restored(supernet.supernet, supernet.weights or {})
     feed = Feed(halved.data.train, 16, seed=mixed(supernet.seed, "recalibrate"))
     different = set()
     for architecture in supernet.space.enumerate():

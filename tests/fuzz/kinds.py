@@ -27,7 +27,7 @@ from archir.runs import summaries
 from archir.search.architecture import read_architecture
 from archir.search.recipes.reading import parse
 from archir.search.space import Space
-from archir_torch.search import run as searches
+from archir_torch.search import preparation as searches
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker

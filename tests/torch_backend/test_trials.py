@@ -504,7 +504,7 @@ def test_a_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         made_of.append((path, dict(parameters)))
         return load_space(path, folder, parameters)
 
-    monkeypatch.setattr("archir_torch.search.run.load_space", counted)
+    monkeypatch.setattr("archir.search.recipes.spaces.load_space", counted)
     text = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
     backends.get("torch").search(recipe(tmp_path, text), tmp_path / "run", device="cpu")
     assert made_of == [("elastic.arch", {})]

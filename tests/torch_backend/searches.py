@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from archir.build.elaborate import elaborate
+from archir.language.elaboration.elaborate import elaborate
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.search import strategies
 from archir_torch.search.job import Job, Strategy, made

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.search.data import extras
 from archir.search.data.extras import needed
 from archir_torch.data import load

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.search.data import digits, encoded
 from archir.search.data.selection import stratified
 from archir.search.seeds import permutations

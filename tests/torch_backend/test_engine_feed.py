@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
 from archir_torch.data import Split

@@ -10,10 +10,10 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.base.settings import parsed
 from archir.search.recipes.training import Augment, Optimizer, Training
 from archir.search.seeds import mixed
-from archir.settings import parsed
 from archir_torch.training.optimizer import build, factor
 
 

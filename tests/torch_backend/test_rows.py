@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.search.recipes import division
 from archir.search.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin

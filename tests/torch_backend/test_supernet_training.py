@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.errors import ArchError
-from archir.search.architecture import Architecture
+from archir.base.errors import ArchError
 from archir.search.recipes.training import Optimizer, Training
 from archir.search.seeds import mixed
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import made

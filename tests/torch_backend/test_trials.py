@@ -19,16 +19,16 @@ from click.testing import CliRunner
 import archir
 import archir_torch
 from archir import backends
+from archir.base.errors import ArchError, Interrupted
 from archir.cli import main
-from archir.costs.bench import spearman
-from archir.errors import ArchError, Interrupted
-from archir.runs import Run, Trial
-from archir.runs.folder import JOURNAL
-from archir.search.architecture import Architecture
+from archir.costs.latencies.fill import spearman
 from archir.search.recipes.spaces import load_space
 from archir.search.recipes.training import Training
+from archir.search.runs import Run, Trial
+from archir.search.runs.folder import JOURNAL
 from archir.search.seeds import mixed
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request

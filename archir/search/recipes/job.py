@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from archir.ir.graph import Graph
-from archir.runs import Trial
-from archir.search.architecture import Architecture
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
-from archir.search.space import Space
+from archir.search.runs import Trial
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 Images = TypeVar("Images")
 Tensor = TypeVar("Tensor")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from archir.errors import fail
-from archir.ir.serial import from_json, to_json
-from archir.runs import Run
+from archir.base.errors import fail
+from archir.ir.text.serial import from_json, to_json
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
 from archir.search.recipes.supernet import SupernetRecord
-from archir.search.space import Space
+from archir.search.runs import Run
+from archir.search.spaces.space import Space
 
 WEIGHTS = "weights.safetensors"
 

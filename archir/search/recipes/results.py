@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
-from archir.build.source import to_source
-from archir.ir.serial import to_json
+from archir.ir.text.serial import to_json
+from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
-from archir.runs import PhaseRows, Report, Run, Weighing, page
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
+from archir.search.runs import PhaseRows, Report, Run, Weighing
+from archir.search.runs.report import page
 
 BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"

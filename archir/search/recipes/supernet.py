@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph
-from archir.ir.serial import to_json
-from archir.search.architecture import Architecture
+from archir.ir.text.serial import to_json
 from archir.search.recipes.open_choices import Opened
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 Sharing = Literal["heads", "leading"]
 """Which channels a smaller attention has: the first ones of each head, or of all together."""

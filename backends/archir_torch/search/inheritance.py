@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.ir.serial import from_json
-from archir.search.architecture import Architecture
+from archir.ir.text.serial import from_json
 from archir.search.recipes.supernet import SupernetRecord
+from archir.search.spaces.architecture import Architecture
 from archir_torch.search.job import Job
 from archir_torch.supernet.network import SuperNetwork
 

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from archir.errors import fail, suggest
+from archir.base.errors import fail, suggest
+from archir.base.settings import Settings, parsed
 from archir.search.recipes import job
 from archir.search.recipes.recipe import Phase
-from archir.settings import Settings, parsed
 from archir_torch.data import Data
 from archir_torch.training.loop import Trainee
 

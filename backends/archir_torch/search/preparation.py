@@ -11,16 +11,16 @@ from typing import Any
 import torch
 
 from archir import backends
-from archir.errors import ArchError, fail
-from archir.runs import Run, environment
+from archir.base.errors import ArchError, fail
+from archir.base.settings import parsed
 from archir.search.data.inputs import image_size
 from archir.search.recipes import division
 from archir.search.recipes.open_choices import opened
 from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
-from archir.search.space import Space
-from archir.settings import parsed
+from archir.search.runs import Run, environment
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import strategies

@@ -14,16 +14,16 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
-from archir.runs import Run, Trial
-from archir.runs.phase import Phase as PhaseRecord
+from archir.base.errors import Interrupted, fail
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
+from archir.search.runs import Run, Trial
+from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, about, record, verify
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import Job, Outcome, made, whole

@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.errors import fail, suggest
-from archir.ir.serial import from_json
-from archir.runs import Trial
-from archir.search.architecture import Architecture
+from archir.base.errors import fail, suggest
+from archir.base.settings import Amount, Count, Many, Settings
+from archir.ir.text.serial import from_json
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.recipes.training import Augment
+from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import left_to_others
-from archir.search.space import Space
-from archir.settings import Amount, Count, Many, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.inheritance import restored

@@ -11,17 +11,17 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Finite, Many, NonNegative, Positive, Settings
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
-from archir.passes.partial import partial
-from archir.passes.relax import Edges, relax
-from archir.search.architecture import Architecture
+from archir.passes.spaces.partial import partial
+from archir.passes.spaces.relax import Edges, relax
 from archir.search.recipes.derivation import crowded, derived
 from archir.search.recipes.open_choices import settle
 from archir.search.recipes.recipe import Derive
 from archir.search.seeds import mixed
-from archir.settings import Count, Finite, Many, NonNegative, Positive, Settings
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
 from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampling

@@ -10,13 +10,13 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from archir.errors import fail
-from archir.search.architecture import Architecture
-from archir.search.partial import largest, smallest
+from archir.base.errors import fail
+from archir.base.settings import Amount, Count, Settings
 from archir.search.recipes.open_choices import settle
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.seeds import mixed
-from archir.settings import Amount, Count, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.partial import largest, smallest
 from archir_torch.lowering.generators import generator
 from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome

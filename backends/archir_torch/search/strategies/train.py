@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Settings
 from archir.passes.expose import expose
 from archir.search.seeds import mixed
-from archir.settings import Count, Settings
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import inherited, take_over

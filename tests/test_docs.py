@@ -12,17 +12,17 @@ import click
 import pytest
 
 from archir import api
-from archir.build.context import MOST_CALLS, Limits
-from archir.build.evaluate import MOST_TIMES
-from archir.build.parameters import parse_parameter
-from archir.build.static import FOLDS, FUNCTIONS
-from archir.build.values import MOST_BITS, MOST_ITEMS
-from archir.cases import MOST_OUTCOMES
+from archir.base.errors import ArchError
+from archir.base.explain import codes
+from archir.base.work import MOST_WORK
 from archir.cli import main
-from archir.errors import ArchError
-from archir.explain import codes
-from archir.syntax.parse import MOST_BYTES
-from archir.work import MOST_WORK
+from archir.ir.choices.cases import MOST_OUTCOMES
+from archir.language.elaboration.context import MOST_CALLS, Limits
+from archir.language.elaboration.expressions.evaluate import MOST_TIMES
+from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
+from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
+from archir.language.elaboration.parameters import parse_parameter
+from archir.language.syntax.parse import MOST_BYTES
 from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
@@ -116,7 +116,7 @@ def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
     assert 'id="conv"' in page
-    assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
+    assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

@@ -13,19 +13,20 @@ from typing import Any
 from click.testing import CliRunner
 
 from archir import api, backends
-from archir.build.context import Limits
-from archir.build.parameters import parse_parameter
-from archir.cli import main, runs
+from archir.cli import main
 from archir.cli.main import _COMMANDS
 from archir.cli.options import given_parameters
-from archir.costs.latency import LatencyTable
-from archir.ir.printer import print_graph
-from archir.ir.reader import parse_graph
-from archir.ir.serial import from_json, to_json
+from archir.cli.searches import train_folder
+from archir.costs.latencies.table import LatencyTable
+from archir.ir.text.printer import print_graph
+from archir.ir.text.reader import parse_graph
+from archir.ir.text.serial import from_json, to_json
 from archir.ir.verify import verify
-from archir.runs import summaries
-from archir.search.architecture import read_architecture
-from archir.search.space import Space
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.parameters import parse_parameter
+from archir.search.runs import summaries
+from archir.search.spaces.architecture import read_architecture
+from archir.search.spaces.space import Space
 from archir_torch.search import run as searches
 from archir_torch.search.recipe import parse
 from tests.conftest import EXAMPLES
@@ -441,10 +442,10 @@ def run_folders(folder: Path) -> Maker:
     trained = folder / "trained"
     network = api.loads("net n { input x: f32[1, 4, 4]\n output y = x |> flatten |> linear(10) }")
     graph = network.specialize(network.sample(0))
-    runs.begin(trained, graph, network.sample(0).to_json(), False)
+    train_folder.begin(trained, graph, network.sample(0).to_json(), False)
     module = api.compile(graph)
-    backends.get("torch").save(module, trained / runs.WEIGHTS)
-    runs.finish(
+    backends.get("torch").save(module, trained / train_folder.WEIGHTS)
+    train_folder.finish(
         trained,
         {"accuracy": 0.5, "images": {"source": "digits", "seed": 0, "mean": [0.5], "std": [0.5], "classes": ["a"]}},
     )
@@ -466,7 +467,7 @@ def run_folders(folder: Path) -> Maker:
             try:
                 summaries(folder)
                 if file.is_relative_to(trained):
-                    api.compile(runs.open_run(trained).graph)
+                    api.compile(train_folder.open_run(trained).graph)
                 else:
                     backends.get("torch").search(None, searched, resume=True, device="cpu", watch=None)
             finally:

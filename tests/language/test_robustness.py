@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark
 
-from archir.build.context import Limits
-from archir.build.elaborate import elaborate, survey
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.elaborate import elaborate, survey
 from archir_grammar import grammar
 from tests.conftest import EXAMPLES, ROOT
 
 SMALL = Limits(nodes=2_000, work=200_000)
-FILES = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "std").glob("*.arch"))
+FILES = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "language" / "std").glob("*.arch"))
 TOKENS = sorted(
     {t.pattern.value for t in Lark(grammar(), parser="lalr").terminals if t.pattern.type == "str"}
     | {
@@ -221,8 +221,8 @@ PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 import archir.ops
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
+from archir.base.errors import ArchError
 text = sys.stdin.read()
 begin = resource.getrusage(resource.RUSAGE_SELF).ru_utime
 try:

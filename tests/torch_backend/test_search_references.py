@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archir.build.elaborate import elaborate
-from archir.cases import Choice, at
-from archir.errors import ArchError
-from archir.passes.relax import relax
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.ir.choices.cases import Choice, at
+from archir.language.elaboration.elaborate import elaborate
+from archir.passes.spaces.relax import relax
+from archir.search.spaces.space import Space
 from archir_torch.engine.loop import run
 from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.mixed import lower_mixed

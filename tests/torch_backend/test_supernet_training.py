@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.errors import ArchError
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.engine.loop import run
 from archir_torch.engine.seeds import mixed
 from archir_torch.engine.settings import Optimizer, Training

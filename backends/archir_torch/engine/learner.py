@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.engine import distributed
 from archir_torch.engine.feed import Batch
 from archir_torch.engine.optimizer import build, factor

@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
+from archir.base.errors import Interrupted, fail
 from archir_torch.engine.distributed import agreed, world
 from archir_torch.engine.measured import WINDOW, Measured
 from archir_torch.engine.seeds import mixed

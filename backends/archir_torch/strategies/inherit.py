@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Amount
 from archir.passes.expose import expose
-from archir.settings import Amount
 from archir_torch.engine.feed import Feed
 from archir_torch.engine.precision import autocast
 from archir_torch.engine.seeds import mixed

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count
 from archir.passes.expose import expose
-from archir.search.architecture import Architecture
-from archir.settings import Count
+from archir.search.spaces.architecture import Architecture
 from archir_torch.engine import distributed
 from archir_torch.engine.drop_path import DropPaths
 from archir_torch.engine.feed import Feed

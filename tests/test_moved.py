@@ -12,8 +12,13 @@ import pytest
     ("old", "new", "name"),
     [
         ("archir_onnx.rules", "archir_onnx.lowering.rules", "lowers"),
+        ("archir_torch.engine.feed", "archir_torch.training.feed", "Feed"),
+        ("archir_torch.proxies", "archir_torch.search.proxies", "proxy"),
+        ("archir_torch.rules", "archir_torch.lowering.rules", "lowers"),
+        ("archir_torch.tuning", "archir_torch.supernet.tuning", "tuned"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:archir_torch.engine has moved")
 def test_old_names_are_deprecated(old: str, new: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     import_module(new.split(".")[0])
     monkeypatch.delitem(sys.modules, old, raising=False)

@@ -35,7 +35,7 @@ from archir.pictures import picture
 from archir_onnx.files.models import save
 from archir_onnx.lowering.model import build
 from archir_torch import BACKEND as TORCH
-from archir_torch.emit import emit, emit_block
+from archir_torch.export.source.emit import emit, emit_block
 
 NET = """
 block unit(x, width) {

@@ -13,9 +13,9 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
-from archir.cli.searches import train_folder
+from archir.cli.searches import train_folder as runs
 from archir.search.runs import hashes
-from archir_torch import checkpoint
+from archir_torch.training.checkpoints import folder as checkpoint
 from tests.test_cli import run
 
 NET = "net net(classes = 10) {\n    input x: f32[1, 8, 8]\n    output y = x |> flatten |> linear(classes)\n}\n"
@@ -56,13 +56,13 @@ def refused(call: Callable[[], Any], *codes: str) -> None:
 
 
 def resumed(folder: Path) -> None:
-    train_folder.begin(folder, archir.loads(NET).graph, "{}", resume=True)
+    runs.begin(folder, archir.loads(NET).graph, "{}", resume=True)
 
 
 def every_flip(folder: Path, count: int | None) -> None:
     for name in OF_THE_NETWORK:
         for _ in flips(folder / name, count):
-            refused(lambda: train_folder.open_run(folder), "A1205")
+            refused(lambda: runs.open_run(folder), "A1205")
             if name in ("network.json", "architecture.json", "hashes.json"):
                 refused(lambda: resumed(folder), "A1205")
             else:
@@ -70,7 +70,7 @@ def every_flip(folder: Path, count: int | None) -> None:
     for path in folder.glob("checkpoint*"):
         for _ in flips(path, count):
             refused(lambda: checkpoint.read(folder), "A1105")
-    train_folder.open_run(folder)
+    runs.open_run(folder)
     assert checkpoint.read(folder) is not None
 
 
@@ -113,11 +113,11 @@ def test_commands(folder: Path, tmp_path: Path) -> None:
 def test_files_of_another_folder(folder: Path, trained: Path) -> None:
     """A whole file that is not the one that was written; one that is missing; one that is none."""
     (folder / "network.json").write_bytes((folder / "network.json").read_bytes() + b" ")
-    refused(lambda: train_folder.open_run(folder), "A1205")
+    refused(lambda: runs.open_run(folder), "A1205")
     (folder / "network.json").unlink()
     with pytest.raises(ArchError, match="A1205"):
-        train_folder.open_run(folder)
+        runs.open_run(folder)
     shutil.copy(trained / "network.json", folder)
     (folder / "hashes.json").unlink()
     with pytest.raises(ArchError, match=r"A1205.*not finished"):
-        train_folder.open_run(folder)
+        runs.open_run(folder)

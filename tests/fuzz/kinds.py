@@ -16,7 +16,7 @@ from archir import api, backends
 from archir.cli import main
 from archir.cli.main import _COMMANDS
 from archir.cli.options import given_parameters
-from archir.cli.searches import train_folder
+from archir.cli.searches import train_folder as runs
 from archir.costs.latencies.table import LatencyTable
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
@@ -24,11 +24,11 @@ from archir.ir.text.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
+from archir.search.recipes.reading import parse
 from archir.search.runs import summaries
 from archir.search.spaces.architecture import read_architecture
 from archir.search.spaces.space import Space
 from archir_torch.search import run as searches
-from archir_torch.search.recipe import parse
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker
@@ -442,10 +442,10 @@ def run_folders(folder: Path) -> Maker:
     trained = folder / "trained"
     network = api.loads("net n { input x: f32[1, 4, 4]\n output y = x |> flatten |> linear(10) }")
     graph = network.specialize(network.sample(0))
-    train_folder.begin(trained, graph, network.sample(0).to_json(), False)
+    runs.begin(trained, graph, network.sample(0).to_json(), False)
     module = api.compile(graph)
-    backends.get("torch").save(module, trained / train_folder.WEIGHTS)
-    train_folder.finish(
+    backends.get("torch").save(module, trained / runs.WEIGHTS)
+    runs.finish(
         trained,
         {"accuracy": 0.5, "images": {"source": "digits", "seed": 0, "mean": [0.5], "std": [0.5], "classes": ["a"]}},
     )
@@ -467,7 +467,7 @@ def run_folders(folder: Path) -> Maker:
             try:
                 summaries(folder)
                 if file.is_relative_to(trained):
-                    api.compile(train_folder.open_run(trained).graph)
+                    api.compile(runs.open_run(trained).graph)
                 else:
                     backends.get("torch").search(None, searched, resume=True, device="cpu", watch=None)
             finally:

@@ -11,9 +11,10 @@ from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
 from archir.base.errors import ArchError
-from archir_torch.engine.optimizer import build, factor
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Augment, Optimizer, Training, parsed
+from archir.base.settings import parsed
+from archir.search.recipes.training import Augment, Optimizer, Training
+from archir.search.seeds import mixed
+from archir_torch.training.optimizer import build, factor
 
 
 def test_what_toml_says_is_taken() -> None:

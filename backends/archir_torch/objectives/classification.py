@@ -10,10 +10,9 @@ from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import fail
-from archir.base.settings import NonNegative
+from archir.base.settings import NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir_torch.data import Data
-from archir_torch.engine.settings import Settings
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
 
 AUXILIARY = "auxiliary"

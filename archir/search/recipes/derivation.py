@@ -1,0 +1,75 @@
+"""Derivation as recipes ask for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from archir.base.errors import ArchError, fail
+from archir.ir.choices.cases import Value, case
+from archir.ir.choices.conditions import if_else
+from archir.ir.choices.lifting import lift
+from archir.search.recipes.recipe import Derive, SkipLimit
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.derive import derive
+from archir.search.spaces.space import Space
+
+Probabilities = Mapping[str, Sequence[float]]
+
+
+def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Architecture:
+    """The architecture that is derived. Where a cell has too many of what is limited, the weakest of them is given up,
+    until it has not (Chen et al. 2019, P-DARTS, section 3.3); if giving them up one by one does not come to that, all
+    choices are decided together. Raises ArchError (A2101)."""
+    strengths = {path: list(row) for path, row in probabilities.items()}
+    while True:
+        architecture = derive(space, strengths, settings.exclude)
+        cells = crowded(architecture, settings.limit) if settings.limit is not None else set()
+        if not cells:
+            return architecture
+        assert settings.limit is not None
+        limited = [
+            (strengths[choice.path][choice.alternatives.index(label)], choice.path, label)
+            for choice in space.choices
+            if choice.path.split(".")[0] in cells and choice.path in strengths
+            for label in settings.limit.labels
+            if architecture.get(choice.path) == label and strengths[choice.path][choice.alternatives.index(label)]
+        ]
+        if not limited:  # all of them were given up, and are derived all the same
+            return _together(space, probabilities, settings, settings.limit, cells)
+        _, path, label = min(limited)
+        choice = next(choice for choice in space.choices if choice.path == path)
+        strengths[path][choice.alternatives.index(label)] = 0.0
+
+
+def _together(
+    space: Space, probabilities: Probabilities, settings: Derive, limit: SkipLimit, cells: set[str]
+) -> Architecture:
+    """What is derived if the limit is a constraint like others."""
+    try:
+        return derive(space, probabilities, settings.exclude, list(_limits(space, limit)))
+    except ArchError as error:
+        if error.diagnostics[0].code != "A2101":
+            raise
+        names, where = ", ".join(f"`{one}`" for one in limit.labels), ", ".join(sorted(cells))
+        hint = "constraints of the space ask for them: raise derive.limit.most"
+        raise fail("A2101", f"no more than {limit.most} of {names} cannot be kept in {where}", None, hint) from None
+
+
+def _limits(space: Space, limit: SkipLimit) -> Iterator[Value]:
+    """For each cell the condition that it has no more than it may have."""
+    counts: dict[str, Value] = {}
+    for decision in reversed(space.order):
+        choice = decision.choice
+        limited = [choice.label(outcome) in limit.labels for outcome in range(choice.outcomes)]
+        if any(limited):
+            there = if_else(decision.active, case(choice, map(int, limited)), 0)
+            cell = choice.path.split(".")[0]
+            counts[cell] = lift(lambda one, other: min(one + other, limit.most + 1), counts.get(cell, 0), there)
+    return (lift(lambda count: count <= limit.most, count) for count in counts.values())
+
+
+def crowded(architecture: Architecture, limit: SkipLimit) -> set[str]:
+    """The cells that have more of what is limited than they may have."""
+    counts = Counter(path.split(".")[0] for path, label in architecture.items() if label in limit.labels)
+    return {cell for cell, count in counts.items() if count > limit.most}

@@ -1,0 +1,120 @@
+"""Recipes: what a search does, phase by phase, as TOML says it.
+
+space = "darts.arch:darts"          # beside the recipe
+[parameters]                        # of the net
+[data]                              # what is trained on
+[[phase]]                           # one after the other
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from archir.base.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
+from archir.search.recipes.training import Augment, Optimizer, Training
+
+NAME = r"^[A-Za-z0-9][\w-]*$"
+
+
+class DataSettings(Settings):
+    """Which images. `source` is the name of one (see `archir.search.data`)."""
+
+    source: str = "digits"
+    limit: int | None = Field(default=None, ge=2, le=10**12)
+    """At most so many images of the training part, and of the held-out part."""
+    classes: int | None = Field(default=None, ge=2, le=MOST)
+    """So many classes, drawn by the seed."""
+    weights: float = Field(default=0.5, gt=0, lt=1)
+    """The part of the training images that weights see in a search; what chooses sees the others."""
+    augment: Augment = Augment()
+
+
+class Start(Settings):
+    """What a phase takes over from earlier ones, by their names."""
+
+    alphas: str | None = None
+    """Its architecture parameters start as those of this phase ended."""
+    architecture: str | None = None
+    """The architecture of this phase: what `train` trains; in a search, what choices that are not open are."""
+    weights: str | None = None
+    """Weights of the same name and shape; of a supernet, an architecture's part."""
+    trials: str | None = None
+    """What this phase tried, and what came of it."""
+
+
+class SkipLimit(Settings):
+    """How many alternatives with certain labels a cell may have (Chen et al. 2019, P-DARTS, section 3.3; Liang et al.
+    2019, DARTS+, section 3.2). A cell is what comes before the first point of a choice's path."""
+
+    labels: Annotated[tuple[str, ...], Many] = ("skip_connect",)
+    most: Amount = 2
+    stop: bool = False
+    """Whether the search stops as soon as more would be derived."""
+
+
+class Derive(Settings):
+    """How an architecture is derived from architecture parameters (see `archir.search.spaces.derive`)."""
+
+    exclude: Annotated[tuple[str, ...], Many] = ()
+    """Labels of alternatives that are not derived, such as those of zeros."""
+    limit: SkipLimit | None = None
+
+
+class Phase(Settings):
+    """A phase: a strategy and what it needs. `options` are the strategy's own."""
+
+    name: str = Field(pattern=NAME)
+    strategy: str
+    space: str | None = None
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    """Of the net, beside and before those of the recipe."""
+    data: DataSettings | None = None
+    augment: Augment | None = None
+    """Instead of the data's."""
+    objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
+    also: Annotated[tuple[dict[str, Any], ...], Many] = ()
+    """Objectives that are added, each with a `weight`."""
+    open: Annotated[tuple[str, ...], Many] = ("*",)
+    """Choices that are searched, as patterns of their paths (`stage[*].op`) or tags (`@edges`)."""
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    """Labels of choices that are not open, by patterns as in `open`, later ones before earlier ones; `"largest"` and
+    `"smallest"` are what costs most and least. They come before those of `start.architecture`."""
+    start: Start = Start()
+    training: Training = Training()
+    weights: Optimizer = Optimizer()
+    alphas: Optimizer = Optimizer(kind="adam", lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
+    derive: Derive = Derive()
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+def _some(phases: tuple[Phase, ...]) -> tuple[Phase, ...]:
+    if not phases:
+        raise ValueError("a search has at least one phase")
+    return phases
+
+
+class Recipe(Settings):
+    """A search."""
+
+    space: str
+    """The file of the space, from the folder of the recipe, and maybe `:net`."""
+    title: str = ""
+    seed: Seed = 0
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    data: DataSettings = DataSettings()
+    phase: Annotated[tuple[Phase, ...], Many, AfterValidator(_some)]
+    threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
+    """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
+    same to the bit for the same number."""
+    export: bool = True
+    """Whether the last network that was trained is written as ONNX, and verified."""
+    opset: int | None = Field(default=None, ge=1, le=MOST)
+
+    def data_of(self, phase: Phase) -> DataSettings:
+        """The images of a phase: what its own settings leave out is as the recipe's say."""
+        own = phase.data
+        if own is None:
+            return self.data
+        return self.data.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})

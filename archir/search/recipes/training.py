@@ -1,0 +1,76 @@
+"""How something is trained: settings of recipes and commands, checked when they are read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings
+
+MOST_LR = 1000.0
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Optimizer(Settings):
+    """An optimizer and how its learning rate changes; times are in epochs.
+
+    The rate rises to `lr` in `warmup_epochs`, and from there it falls to `lr_min` along a cosine or a line, is
+    multiplied by `gamma` at each of the `milestones`, or stays. `schedule_by="epoch"` keeps it for a whole epoch.
+    """
+
+    kind: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = Field(default=0.025, gt=0, le=MOST_LR)
+    momentum: Momentum = 0.9
+    nesterov: bool = False
+    betas: Annotated[tuple[Momentum, Momentum], Many] = (0.9, 0.999)
+    weight_decay: NonNegative = 0.0
+    decay_norms: bool = False
+    """Whether norms, biases and other vectors decay as well."""
+    clip: Positive | None = None
+    """The largest norm of all gradients together."""
+    schedule: Literal["cosine", "linear", "step", "constant"] = "cosine"
+    schedule_by: Literal["step", "epoch"] = "step"
+    lr_min: float = Field(default=0.0, ge=0, le=MOST_LR)
+    warmup_epochs: NonNegative = 0.0
+    milestones: Annotated[tuple[NonNegative, ...], Many] = ()
+    gamma: Positive = 0.1
+
+
+class Augment(Settings):
+    """What is done to the images of a batch; 0 and false leave it out. Zeros, the mean colour, come in from outside."""
+
+    shift: Amount = 0
+    """Pixels by which an image is shifted at most, up or down and left or right: a crop of the padded image."""
+    flip: bool = False
+    """Half of the images are mirrored, left to right."""
+    cutout: Amount = 0
+    """Side in pixels of a square of zeros (DeVries and Taylor 2017)."""
+    mixup: NonNegative = 0.0
+    """The alpha of mixup (Zhang et al. 2018)."""
+    cutmix: NonNegative = 0.0
+    """The alpha of CutMix (Yun et al. 2019). With both, each batch has one of the two, drawn evenly."""
+
+
+class Training(Settings):
+    """How long and how something is trained."""
+
+    epochs: Count = 20
+    batch: Count = 64
+    """Images in a step of one process."""
+    accumulate: Count = 1
+    """Parts in which a process takes its batch, one after the other, to save memory."""
+    precision: Literal["auto", "float32", "bf16", "fp16"] = "auto"
+    """`auto` is bf16 on a GPU that has it, and float32 elsewhere."""
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    drop_path: Literal["constant", "linear"] = "constant"
+    """`linear`: the rates of `drop_path` grow from 0 to those of the net, epoch by epoch."""
+    ema: float | None = Field(default=None, gt=0, lt=1)
+    """How much of the moving average of the weights, which is what is evaluated, stays in a step."""
+    sync_norms: bool = True
+    """Whether the statistics of batch norms are those of the batches of all processes together."""
+    sharding: Literal["none", "full"] = "none"
+    """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
+    checkpoint_minutes: NonNegative | None = None
+    """Checkpoints are written after each epoch, and after so many minutes inside one."""
+    seed: Seed = 0

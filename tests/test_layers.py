@@ -34,6 +34,7 @@ MOST_ENTRIES = 14
 """What a folder holds at most: more is not taken in at a look."""
 ROOMY = {
     "archir/base/codes": 300,  # a page per diagnostic
+    "backends/archir_torch": 10,
 }
 """Folders that hold more, or less, and what they may hold."""
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from archir.build.elaborate import elaborate
 from archir.cases import Choice, EntangledError, Value, at, case
 from archir.cli import main
-from archir.costs import forward
-from archir.costs.elimination import least
+from archir.costs.extremes import forward
+from archir.costs.extremes.elimination import least
 from archir.errors import ArchError
 from archir.ir.graph import Decision
 from archir.lifting import lift

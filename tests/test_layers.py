@@ -62,7 +62,7 @@ ROOMY = {
     "archir/build": 21,
     "archir/cli": 28,
     "archir/codes": 300,  # a page per diagnostic
-    "archir/costs": 23,
+    "archir/costs": 22,
     "archir/ir": 16,
     "archir/passes": 23,
     "archir/pictures": 16,

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import archir
 from archir import symbols
 from archir.cases import when
-from archir.costs import account, arrays, bounds, terms
+from archir.costs import account, bounds, terms
 from archir.costs.account import Account
 from archir.costs.chain import Chain
+from archir.costs.extremes import arrays
 from archir.costs.rows import Parts, Sums
 from archir.costs.symbolic import Symbolic
 from archir.errors import fail

@@ -9,11 +9,11 @@ import numpy as np
 
 from archir.build.locals import latency_file
 from archir.cases import EntangledError, Value
-from archir.costs import arrays
 from archir.costs.bounds import Extreme, Marginals, extreme, marginals
 from archir.costs.chain import Chain
 from archir.costs.distribution import Distribution
 from archir.costs.ends import Draw, Ends
+from archir.costs.extremes import arrays
 from archir.costs.rooms import Limit, Rooms
 from archir.costs.rows import Parts, Peaks, Sums
 from archir.costs.strides import Strides

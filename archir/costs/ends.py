@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.cases import Choice, EntangledError, Value, varies
-from archir.costs import elimination, forward
 from archir.costs.bounds import Extreme
-from archir.costs.elimination import Least
+from archir.costs.extremes import elimination, forward
+from archir.costs.extremes.elimination import Least
 from archir.costs.rows import Followed
 from archir.costs.tables import Codes, Numbers
 from archir.costs.terms import Product, Term, weaker

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from archir.cases import Choice, EntangledError, Value, leaves, order_of, support, varies
 from archir.conditions import both
-from archir.costs.elimination import Least, allowed
+from archir.costs.extremes.elimination import Least, allowed
 from archir.costs.rows import Followed
 from archir.costs.tables import MOST_SUM, Codes, Numbers
 from archir.ir.graph import Decision

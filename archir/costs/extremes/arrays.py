@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from archir.cases import Choice, at, support, varies
 from archir.costs.bounds import Extreme
 from archir.costs.chain import Chain
-from archir.costs.elimination import allowed
+from archir.costs.extremes.elimination import allowed
 from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
 from archir.work import spend
 

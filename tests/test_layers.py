@@ -52,6 +52,14 @@ LAYERS = [
 
 BACKENDS = {
     "archir_onnx": [{"files"}, {"lowering", "running"}, {"verification", "measuring"}, {"int8"}],
+    "archir_torch": [
+        {"lowering"},
+        {"data", "supernet"},
+        {"training"},
+        {"objectives"},
+        {"search"},
+        {"export", "measuring"},
+    ],
 }
 """The rooms of each backend, lowest first."""
 
@@ -68,11 +76,9 @@ ROOMY = {
     "archir/pictures": 16,
     "archir/runs": 17,
     "archir/search/multi": 16,
-    "backends/archir_torch": 14,
-    "backends/archir_torch/training": 18,
-    "backends/archir_torch/search": 16,
+    "backends/archir_torch": 10,
 }
-"""Folders that hold more, and what they may hold."""
+"""Folders that hold more, or less, and what they may hold."""
 
 FRAMEWORKS = {"torch", "onnx", "onnxruntime", "safetensors", "archir_torch", "archir_onnx"}
 

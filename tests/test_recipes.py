@@ -21,11 +21,12 @@ from archir.errors import ArchError
 from archir.passes.expose import expose
 from archir.runs import Run, Trial
 from archir.search.architecture import Architecture
+from archir.search.recipes.open_choices import settle
+from archir.search.recipes.reading import read
+from archir.search.recipes.recipe import Recipe
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
-from archir_torch.search.opened import settle
-from archir_torch.search.recipe import Recipe, read
 from archir_torch.search.run import begin, space_of
 from archir_torch.search.strategies.trials import Trials
 from archir_torch.search.supernet_record import SupernetRecord

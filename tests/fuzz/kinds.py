@@ -25,9 +25,9 @@ from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.runs import summaries
 from archir.search.architecture import read_architecture
+from archir.search.recipes.reading import parse
 from archir.search.space import Space
 from archir_torch.search import run as searches
-from archir_torch.search.recipe import parse
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker

@@ -20,8 +20,8 @@ from archir.errors import ArchError
 from archir.search.multi import variation
 from archir.search.partial import complete, largest, smallest
 from archir.search.paths import fair, single
+from archir.search.recipes.open_choices import settle
 from archir.search.space import Space
-from archir_torch.search.opened import settle
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.supernet.network import SuperNetwork, extract
 

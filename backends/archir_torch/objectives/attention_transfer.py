@@ -19,12 +19,11 @@ from archir.build.files import read
 from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
-from archir.settings import NonNegative
+from archir.settings import NonNegative, Settings
 from archir_torch.data import Data
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
-from archir_torch.training.settings import Settings
 
 
 class TransferSettings(Settings):

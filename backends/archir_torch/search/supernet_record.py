@@ -12,8 +12,8 @@ from torch import Tensor
 from archir.errors import fail
 from archir.ir.serial import from_json, to_json
 from archir.search.architecture import Architecture
+from archir.search.recipes.open_choices import Opened
 from archir.search.space import Space
-from archir_torch.search.opened import Opened
 from archir_torch.supernet.network import Sharing, SuperNetwork
 
 

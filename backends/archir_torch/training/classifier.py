@@ -13,6 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.errors import fail
+from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
 from archir.settings import Count, NonNegative, Positive, Seed
 from archir.settings import Settings as Checked
 from archir_torch.data import Data, Split
@@ -22,7 +23,6 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.settings import MOST_LR, Augment, Momentum, Optimizer
 
 
 class Settings(Checked):

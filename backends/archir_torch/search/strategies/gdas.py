@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from archir.settings import Positive
+from archir.settings import Many, Positive
 from archir_torch.search.differentiable.alphas import Sampling
 from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy
-from archir_torch.training.settings import Many
 
 
 class GdasOptions(Options):

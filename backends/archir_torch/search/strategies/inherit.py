@@ -9,7 +9,9 @@ from torch import Tensor
 
 from archir.errors import fail
 from archir.passes.expose import expose
-from archir.settings import Amount
+from archir.search.recipes.training import Augment
+from archir.search.seeds import mixed
+from archir.settings import Amount, Settings
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.differentiable.relaxed import take_over
@@ -19,8 +21,6 @@ from archir_torch.search.task import Task, tested
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Feed
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Augment, Settings
 
 
 class InheritOptions(Settings):

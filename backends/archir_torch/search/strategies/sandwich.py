@@ -14,11 +14,10 @@ from pydantic import Field
 
 from archir.search.architecture import Architecture
 from archir.search.paths import sandwich
-from archir.settings import Amount
+from archir.search.recipes.open_choices import opened
+from archir.settings import Amount, Many
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.opened import opened
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
-from archir_torch.training.settings import Many
 
 
 class SandwichOptions(SupernetOptions):

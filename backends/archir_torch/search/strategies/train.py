@@ -9,7 +9,9 @@ from torch import Tensor, nn
 from archir.errors import fail
 from archir.passes.expose import expose
 from archir.search.architecture import Architecture
-from archir.settings import Count
+from archir.search.seeds import mixed
+from archir.settings import Count, Settings
+from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
 from archir_torch.search.differentiable.relaxed import take_over
 from archir_torch.search.job import Job, Outcome, strategy
@@ -20,8 +22,6 @@ from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.seeds import generator, mixed
-from archir_torch.training.settings import Settings
 from archir_torch.training.sharding import shard
 
 

@@ -24,18 +24,17 @@ from archir.search.multi.front import rows
 from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
+from archir.search.recipes.open_choices import settle
+from archir.search.seeds import mixed
+from archir.search.signals import interruptions
 from archir.search.space import Space
-from archir.settings import MOST_THREADS, Amount, Positive
+from archir.settings import MOST_THREADS, Amount, Positive, Settings
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
-from archir_torch.search.opened import settle
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
 from archir_torch.search.strategies.random_baseline import Drawn
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Settings
-from archir_torch.training.signals import interruptions
 
 
 class TrialOptions(Settings):

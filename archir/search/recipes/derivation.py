@@ -11,8 +11,8 @@ from archir.errors import ArchError, fail
 from archir.lifting import lift
 from archir.search.architecture import Architecture
 from archir.search.derive import derive
+from archir.search.recipes.recipe import Derive, SkipLimit
 from archir.search.space import Space
-from archir_torch.search.recipe import Derive, SkipLimit
 
 Probabilities = Mapping[str, Sequence[float]]
 

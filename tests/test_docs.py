@@ -116,7 +116,7 @@ def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
     assert 'id="conv"' in page
-    assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
+    assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

@@ -13,7 +13,7 @@ from archir.pictures import picture
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
 from archir.search.runs import PhaseRows, Report, Run, Weighing
-from archir.search.runs.report import page
+from archir.search.runs.report.page import page
 
 BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safetensors.torch import save as save_tensors
-from torch import nn
 
 from archir import backends
 from archir.ir.graph import Graph
@@ -19,6 +18,7 @@ from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.runs import PhaseRows, Report, Weighing
 from archir.search.runs.report.page import page
+from archir_torch.lowering.module import Network
 from archir_torch.search.job import Outcome
 
 if TYPE_CHECKING:
@@ -102,11 +102,11 @@ def _text(label: Any) -> str:
     return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
 
 
-def module_of(outcome: Outcome) -> tuple[Graph, nn.Module]:
+def module_of(outcome: Outcome) -> tuple[Graph, Network]:
     """The network that was trained, with its weights."""
     assert outcome.network is not None
     torch = backends.get("torch")
-    module: nn.Module = torch.lower(outcome.network)
+    module = torch.lower(outcome.network)
     module.load_state_dict({name: outcome.weights[name] for name in module.state_dict()})
     return outcome.network, module.eval()
 
@@ -115,7 +115,7 @@ def _exported(found: Search, phase: str, outcome: Outcome) -> tuple[bytes, bytes
     """The model, its certificate, and how far it is from torch."""
     graph, module = module_of(outcome)
     torch, onnx = backends.get("torch"), backends.get("onnx")
-    options = {} if found.recipe.opset is None else {"opset": found.recipe.opset}
+    options: dict[str, Any] = {} if found.recipe.opset is None else {"opset": found.recipe.opset}
     architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
     metadata = {"architecture": architecture, "recipe": found.run.title, **_labels(found, phase)}
     with tempfile.TemporaryDirectory() as folder:

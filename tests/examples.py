@@ -49,6 +49,12 @@ NETS: dict[str, dict[str, Any]] = {
 
 
 @cache
+def elaborated(net: str, **parameters: Any) -> archir.Space:
+    """The space of a net, elaborated once for all tests: nobody changes it."""
+    return archir.load(EXAMPLES / net, **parameters)
+
+
+@cache
 def made_small(net: str) -> Graph:
     """One of `NETS`, small."""
-    return archir.load(EXAMPLES / net, **NETS[net]).graph
+    return elaborated(net, **NETS[net]).graph

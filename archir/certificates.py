@@ -34,6 +34,9 @@ MOST_TOLERANCE = 0.1
 MOST_ELEMENTS = 1 << 25
 """Numbers that a model is asked for a second look."""
 
+PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
+"""Where models are computed: onnxruntime's execution providers, by the devices that options name."""
+
 _HASH = re.compile("[0-9a-f]{64}")
 _FILE = re.compile(r"(?!\.\.?$)[^/\\:\0]{1,255}")
 

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 import archir
 from archir.ir.graph import Graph
-from archir_torch import local_attention
+from archir_torch.lowering import local_attention
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from measure import Table, medians
 from torch import Tensor
 
-from archir_torch.local_attention import _offset_logits, local_attention
+from archir_torch.lowering.local_attention import _offset_logits, local_attention
 
 SHAPES = [(32, 64, 32, 7, 8), (64, 16, 32, 3, 4), (64, 32, 16, 5, 8), (64, 16, 8, 7, 8)]
 """Batch, channels, height and width, kernel, heads."""

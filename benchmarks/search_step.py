@@ -21,8 +21,8 @@ import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
 from archir.passes.relax import relax
-from archir_torch.mixed import MixedNetwork, lower_mixed
-from archir_torch.tuning import Plan, planned, tuned
+from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
+from archir_torch.supernet.tuning import Plan, planned, tuned
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 Loss = Callable[[Tensor, Tensor, list[Tensor]], Tensor]

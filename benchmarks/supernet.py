@@ -22,7 +22,7 @@ import archir
 from archir.ir.typing import infer
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from archir_torch.supernet import SuperNetwork, extract
+from archir_torch.supernet.network import SuperNetwork, extract
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 SPACES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -15,7 +15,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.ops.attention import AxialAttention, LocalAttention
 from archir_torch import BACKEND as TORCH
-from archir_torch.rules import RULES, Rule
+from archir_torch.lowering.rules import RULES, Rule
 
 
 def assert_works(graph: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 import archir
 from archir.search.architecture import read_architecture
 from archir.search.space import Space
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "autola"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir_onnx.form import OPSETS
+from archir_onnx.lowering.form import OPSETS
 from archir_torch import BACKEND as TORCH
 from tests.test_spaces import SPACES, space_of
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import archir
 from archir.errors import ArchError
 from archir.ir.graph import Graph
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
 
 BLOCKS = """
 block se_of(x, reduction) {

@@ -32,10 +32,10 @@ from archir.ops.activation import Relu
 from archir.ops.arithmetic import Add
 from archir.ops.conv import Conv
 from archir.pictures import picture
-from archir_onnx.files import save
-from archir_onnx.model import build
+from archir_onnx.files.models import save
+from archir_onnx.lowering.model import build
 from archir_torch import BACKEND as TORCH
-from archir_torch.emit import emit, emit_block
+from archir_torch.export.source.emit import emit, emit_block
 
 NET = """
 block unit(x, width) {

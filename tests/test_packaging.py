@@ -36,10 +36,10 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
-        "archir_torch/local_attention.py",
+        "archir_torch/lowering/local_attention.py",
         "archir_torch/digits.npz",
         "archir_torch/py.typed",
-        "archir_onnx/lowerings/attention.py",
+        "archir_onnx/lowering/operations/attention.py",
         "archir_onnx/py.typed",
     }
     assert wanted <= names
@@ -61,7 +61,8 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     wanted = {
         "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
         "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/std/attention.arch",
-        "grammar/archir_grammar/arch.lark", "backends/archir_torch/digits.npz", "backends/archir_onnx/model.py",
+        "grammar/archir_grammar/arch.lark", "backends/archir_torch/digits.npz",
+        "backends/archir_onnx/lowering/model.py",
         "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
     }  # fmt: skip
     assert wanted <= names

@@ -24,7 +24,7 @@ child.stdin.flush()
 time.sleep(600)
 """
 """Starts a program, and tells it something."""
-VERIFIES = "from archir_onnx import limited; limited.computed(limited.Path({!r}), [limited.CPU], {{}}, 0)"
+VERIFIES = "from archir_onnx.verification import sandbox as s; s.computed(s.Path({!r}), [s.CPU], {{}}, 0)"
 SPINS = "from archir import parent; assert next(parent.lines()) == 'go\\n'\nwhile True: pass"
 
 

@@ -22,14 +22,14 @@ from archir.passes.expose import expose
 from archir.runs import Run, Trial
 from archir.search.architecture import Architecture
 from archir_torch.data import load
-from archir_torch.module import lower
-from archir_torch.search.heritage import SupernetRecord
+from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
 from archir_torch.search.opened import settle
 from archir_torch.search.recipe import Recipe, read
 from archir_torch.search.run import begin, space_of
-from archir_torch.strategies.trials import Trials
-from archir_torch.supernet import SuperNetwork
+from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.supernet_record import SupernetRecord
+from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 
 PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])

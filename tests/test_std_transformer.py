@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archir
-from archir_torch.lowerings.attention import rotary
+from archir_torch.lowering.operations.attention import rotary
 from tests.conftest import EXAMPLES
 
 

@@ -15,7 +15,7 @@ import archir
 from archir.cli import runs
 from archir.errors import ArchError
 from archir.runs import hashes
-from archir_torch import checkpoint
+from archir_torch.training.checkpoints import folder as checkpoint
 from tests.test_cli import run
 
 NET = "net net(classes = 10) {\n    input x: f32[1, 8, 8]\n    output y = x |> flatten |> linear(classes)\n}\n"

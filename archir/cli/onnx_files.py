@@ -11,13 +11,10 @@ import click
 import numpy as np
 
 from archir import api, backends
-from archir.certificates import beside
+from archir.certificates import PROVIDERS, beside
 from archir.cli import runs
 from archir.cli.output import emit, say
 from archir.errors import ArchError, fail
-
-PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-"""Execution providers of onnxruntime, as options name them."""
 
 _REAL = 16
 """Held-out images that a model is compared on."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from archir import backends
+from archir.certificates import PROVIDERS
 from archir.cli.kinds import Place
-from archir.cli.onnx_files import PROVIDERS
 from archir.cli.options import json_option
 from archir.cli.output import emit, say
 from archir.visible import one_line

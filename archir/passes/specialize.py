@@ -11,7 +11,8 @@ from archir.ir.structure import Select
 def specialize(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
     """Replace each choice by its outcome: `%3 = select(%1, %2) by op [0, 1]` -> `%1`. What is left over is gone.
 
-    `outcomes` maps the paths of active choices to outcomes. Inputs stay. The cost is in proportion to the result.
+    `outcomes` maps the paths of active choices to outcomes; where an inactive one is asked, all answers are the same.
+    Inputs stay. The cost is in proportion to the result.
     """
     result = Graph(graph.name)
     result.parameters = dict(graph.parameters)
@@ -39,7 +40,7 @@ def reached(graph: Graph, outcomes: Mapping[str, int]) -> dict[NodeId, NodeId]:
             continue
         source = number
         while isinstance(op := graph[source].op, Select):
-            source = graph.operands(source)[op.cases[outcomes[op.choice]]]
+            source = graph.operands(source)[op.cases[outcomes.get(op.choice, 0)]]
         found[number] = source
         if source == number:
             stack.extend(graph.operands(source))

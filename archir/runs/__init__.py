@@ -15,7 +15,7 @@
     summaries("runs")                                               # what `archir runs` lists
 
 Everything is verified by SHA-256 before it is used; damage is a diagnostic (A1801 to A1810) that names the file.
-`archir_torch.keeper` keeps tensors in a phase. How it works is in `docs/runs.md`.
+`archir_torch.training.checkpoints.phase` keeps tensors in a phase. How it works is in `docs/runs.md`.
 """
 
 from archir.runs.environment import environment

@@ -13,28 +13,29 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.certificates import Verified
+from archir.certificates import PROVIDERS, Verified
 from archir.errors import Diagnostic
 from archir.files import drafts
 from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.moved import moved
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import other_sizes
 from archir.types import TensorType
-from archir_onnx import external
-from archir_onnx.bench import OnnxBench, bench, new_weights
-from archir_onnx.certificate import certify, look
-from archir_onnx.edges import seen
-from archir_onnx.files import save
-from archir_onnx.form import AXES, Form, form_of
+from archir_onnx.files import external
+from archir_onnx.files.models import save
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
-from archir_onnx.model import build, supports
-from archir_onnx.sessions import PROVIDERS, lacking, present, run, session, trouble
-from archir_onnx.speed import OnnxRuns
-from archir_onnx.verify import TOLERANCES, Report, check, verify
+from archir_onnx.lowering.form import AXES, Form, form_of
+from archir_onnx.lowering.interface import seen
+from archir_onnx.lowering.model import build, supports
+from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
+from archir_onnx.measuring.speed import OnnxRuns
+from archir_onnx.running.sessions import lacking, present, run, session, trouble
+from archir_onnx.verification.certificate import certify, look
+from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -49,13 +50,13 @@ class OnnxBackend:
         return supports(graph)
 
     def problems(self, **form: Any) -> list[Diagnostic]:
-        """What of a model's form cannot be, whatever the network (see `archir_onnx.form.Form`)."""
+        """What of a model's form cannot be, whatever the network (see `archir_onnx.lowering.form.Form`)."""
         return form_of(**form).problems()
 
     def lower(
         self, graph: Graph, weights: Arrays, *, metadata: Mapping[str, str] | None = None, **form: Any
     ) -> onnx.ModelProto:
-        """The model of a graph without choices; options are those of `archir_onnx.form.Form`. Raises ArchError."""
+        """The model of a graph without choices; options are those of its form (`lowering.form`). Raises ArchError."""
         return build(graph, weights, form_of(**form), metadata=metadata).whole()
 
     def write(
@@ -76,8 +77,8 @@ class OnnxBackend:
         """Write a model; check it, and compare it with a reference where there is one. Raises ArchError.
 
         It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise, in the form that the
-        other options say (see `archir_onnx.form.Form`). It is compared on random inputs and on `real` ones, batches of
-        what the network takes, on `providers`, by default on all that are here. `certified` writes a certificate
+        other options say (see `archir_onnx.lowering.form`). It is compared on random inputs and on `real` ones, batches
+        of what the network takes, on `providers`, by default on all that are here. `certified` writes a certificate
         beside it, `NAME.onnx.json`. What was there before is replaced if all of it holds, and else left as it is.
         """
         shape = form_of(**form)
@@ -193,3 +194,5 @@ def _sizes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, int]:
 
 
 BACKEND = OnnxBackend()
+
+moved({"archir_onnx.rules": "archir_onnx.lowering.rules"})

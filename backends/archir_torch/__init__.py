@@ -21,24 +21,26 @@ from archir.files import drafts
 from archir.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.moved import moved
 from archir.search.architecture import Architecture
 from archir.settings import parsed
-from archir_torch import module as modules
-from archir_torch import package, weights
-from archir_torch.bench import TorchBench, bench
-from archir_torch.certificate import certify, look
 from archir_torch.data import Split, about, load, minibatch
-from archir_torch.devices import device_of
-from archir_torch.emit import emit, emit_block
-from archir_torch.engine import distributed
-from archir_torch.engine.loop import Watch
+from archir_torch.export import package
+from archir_torch.export.certificate import certify, look
+from archir_torch.export.source.emit import emit, emit_block
 from archir_torch.inputs import image_size
-from archir_torch.module import Network
-from archir_torch.proxies import PROXIES
-from archir_torch.speed import TorchRuns
-from archir_torch.supernet import Sharing, SuperNetwork, extract
-from archir_torch.train import Progress, Result, Settings, fit
-from archir_torch.trial import trial
+from archir_torch.lowering import module as modules
+from archir_torch.lowering import weights
+from archir_torch.lowering.devices import device_of
+from archir_torch.lowering.module import Network
+from archir_torch.measuring.latency import TorchBench, bench
+from archir_torch.measuring.speed import TorchRuns
+from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies.untrained import trial
+from archir_torch.supernet.network import Sharing, SuperNetwork, extract
+from archir_torch.training import distributed
+from archir_torch.training.classifier import Progress, Result, Settings, fit
+from archir_torch.training.loop import Watch
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -131,9 +133,9 @@ class TorchBackend:
     ) -> tuple[Network, Result]:
         """Train a graph without choices on labelled images; the module, and what was measured.
 
-        `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.train.Settings`, `device`
-        by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the folder,
-        which all of them see. Raises ArchError (A11xx).
+        `data` is what `archir_torch.data.load` takes, `settings` the fields of
+        `archir_torch.training.classifier.Settings`, `device` by default a GPU where there is one. Of several processes
+        under `torchrun`, the first one writes the folder, which all of them see. Raises ArchError (A11xx).
         """
         chosen = parsed(Settings, settings or {})
         device = device_of(device)
@@ -193,7 +195,7 @@ class TorchBackend:
     def scorer(
         self, names: Sequence[str], *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
     ) -> Callable[[Graph], dict[str, float]]:
-        """A function from a graph without choices to its scores by zero-cost proxies; see `archir_torch.proxies`.
+        """A function from a graph without choices to its scores by zero-cost proxies; see `search.proxies`.
 
         The seed draws weights and minibatch: the same images for all networks whose inputs are as large. Raises
         ArchError (A1110) if there is no such proxy; the function does as `archir_torch.data.minibatch` and proxies do.
@@ -266,3 +268,13 @@ def _check_classes(graph: Graph, classes: int, source: str) -> None:
 
 
 BACKEND = TorchBackend()
+
+moved(
+    {
+        "archir_torch.engine": "archir_torch.training",
+        "archir_torch.engine.feed": "archir_torch.training.feed",
+        "archir_torch.proxies": "archir_torch.search.proxies",
+        "archir_torch.rules": "archir_torch.lowering.rules",
+        "archir_torch.tuning": "archir_torch.supernet.tuning",
+    }
+)

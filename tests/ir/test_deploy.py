@@ -15,7 +15,7 @@ from archir.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy, fold_norm
 from archir_torch import BACKEND as TORCH
-from archir_torch.module import Network
+from archir_torch.lowering.module import Network
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.test_spaces import SPACES, space_of

@@ -12,7 +12,7 @@ from archir.errors import ArchError
 from archir.ir.verify import verify
 from archir.passes.partial import partial
 from archir.passes.relax import relax
-from archir_torch.mixed import lower_mixed
+from archir_torch.supernet.mixture import lower_mixed
 from tests.conftest import EXAMPLES
 
 PROGRAM = """

@@ -17,9 +17,9 @@ from archir.passes.deploy import fold_norm
 from archir.passes.partial import partial
 from archir.passes.relax import relax
 from archir.search.partial import smallest
-from archir_torch.mixed import MixedNetwork, lower_mixed
-from archir_torch.module import lower
-from archir_torch.supernet import SuperNetwork, extract
+from archir_torch.lowering.module import lower
+from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
+from archir_torch.supernet.network import SuperNetwork, extract
 
 TOKENS = '%0 = input "x" f32[6, 4]\n'
 MAP = '%0 = input "x" f32[4, 6, 6]\n'

@@ -16,8 +16,8 @@ from archir.passes.lift import lift
 from archir.passes.relax import relax
 from archir.passes.specialize import specialize
 from archir.search.space import Space
-from archir_torch.mixed import lower_mixed
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
+from archir_torch.supernet.mixture import lower_mixed
 from tests.examples import elaborated
 
 SPACES = {

@@ -14,6 +14,9 @@ from archir.ir.reader import parse_graph
 from archir.ir.serial import from_json, to_json
 from archir.ir.typing import infer
 from archir.ir.verify import verify
+from archir.passes.canonical import canonical_hash
+from archir.passes.cost import cost
+from archir.passes.freeze import freeze
 from archir.passes.prune import prune
 
 
@@ -37,6 +40,13 @@ NARROWED = {
         f"{AB}require a > 0\nx = image |> conv(a, kernel=1)\noutput y = x[0:1] if a == 0 else image",
         6,
     ),
+    "candidates that ask inactive choices": (
+        "p = [3] if choose c(true, false) else reversed(choose d 2 of [1, 2, 1] where sum(d) > 2)\n"
+        "i = choose i(p[:2])\n"
+        "x = match i { 3 => image |> conv(4), 2 => image |> conv(4, kernel=1) |> relu, else => image }\n"
+        "output y = x |> conv(4 * i)",
+        5,
+    ),
 }
 
 
@@ -47,7 +57,13 @@ def test_what_is_required_is_known(name: str) -> None:
     assert found.satisfying == satisfying
     shapes = [infer(found.specialize(one)) for one in found.enumerate()]
     assert len(shapes) == satisfying
-    assert found.cost([*found.enumerate()])["params"].shape == (satisfying,)
+    drawn = [*found.enumerate()]
+    assert found.cost(drawn)["params"].tolist() == [cost(found.specialize(one)).params for one in drawn]
+    for one in (drawn[0], drawn[-1]):
+        for path, outcome in one.outcomes.items():
+            left = freeze(found.graph, {path: outcome})
+            verify(left)
+            assert canonical_hash(found.specialize(one)) in _architectures(left)
     for graph in (
         found.graph,
         prune(found.graph),

@@ -21,10 +21,10 @@ from archir.certificates import beside
 from archir.cli import main
 from archir.errors import ArchError
 from archir_onnx import BACKEND as ONNX
-from archir_onnx import external
-from archir_onnx.certificate import certify
-from archir_onnx.files import save
-from archir_onnx.model import build
+from archir_onnx.files import external
+from archir_onnx.files.models import save
+from archir_onnx.lowering.model import build
+from archir_onnx.verification.certificate import certify
 from archir_torch import BACKEND as TORCH
 
 NET = """

@@ -16,9 +16,9 @@ from archir.ir.graph import Graph
 from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.form import ATTENTIONS, OPSETS, Pixels
 from archir_onnx.int8.layers import layers
-from archir_onnx.sessions import session
+from archir_onnx.lowering.form import ATTENTIONS, OPSETS, Pixels
+from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -201,8 +201,8 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
     right, wrong = Pixels((0.4,) * 3, (0.2,) * 3), Pixels((0.4,) * 3, (0.3,) * 3)
     runner = TORCH.runner(module)
     ONNX.write(graph, path, TORCH.arrays(module), reference=runner, pixels=right)
-    from archir_onnx.form import Form
-    from archir_onnx.verify import verify
+    from archir_onnx.lowering.form import Form
+    from archir_onnx.verification.verify import verify
 
     with pytest.raises(ArchError, match="A0913"):
         verify(path, runner, {"image": archir.ir.typing.infer(graph)[graph.inputs["image"]]}, Form(pixels=wrong))

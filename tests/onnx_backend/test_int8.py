@@ -30,7 +30,7 @@ from archir_onnx.int8.arithmetic import Quantizer
 from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
 from archir_onnx.int8.sensitivity import fewest, relative
-from archir_onnx.sessions import session
+from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.onnx_backend.quantised import assert_quantises, noise
 from tests.test_spaces import SPACES, space_of

@@ -14,11 +14,11 @@ import archir
 from archir.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.files import Model, save
-from archir_onnx.form import OPSETS
-from archir_onnx.model import build
-from archir_onnx.rules import missing_rules
-from archir_onnx.sessions import session
+from archir_onnx.files.models import Model, save
+from archir_onnx.lowering.form import OPSETS
+from archir_onnx.lowering.model import build
+from archir_onnx.lowering.rules import missing_rules
+from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, Case, graph_of, name_of

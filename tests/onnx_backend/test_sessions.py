@@ -15,9 +15,9 @@ import pytest
 import archir
 from archir.backends import get
 from archir.errors import ArchError, fail
-from archir_onnx import sessions
-from archir_onnx.placement import sizing
-from archir_onnx.sessions import session
+from archir_onnx.running import sessions
+from archir_onnx.running.placement import sizing
+from archir_onnx.running.sessions import session
 
 CUDA = "CUDAExecutionProvider"
 CLASS_TOKEN = """
@@ -130,7 +130,7 @@ def test_a_device_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path
             raise fail("A0914", "onnxruntime cannot run the model: no memory")
         return session(model, providers, threads)
 
-    module = sys.modules["archir_onnx.verify"]
+    module = sys.modules["archir_onnx.verification.verify"]
     monkeypatch.setattr(module, "present", lambda: ("CPUExecutionProvider", CUDA))
     monkeypatch.setattr(module, "session", refusing)
     graph = archir.loads(CONV).graph

@@ -21,9 +21,9 @@ from archir.search.multi import variation
 from archir.search.partial import complete, largest, smallest
 from archir.search.paths import fair, single
 from archir.search.space import Space
-from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.opened import settle
-from archir_torch.supernet import SuperNetwork, extract
+from archir_torch.search.supernet_record import SupernetRecord
+from archir_torch.supernet.network import SuperNetwork, extract
 
 ORDERS = ("deep: branch, skip: identity", "skip: identity, deep: branch")
 

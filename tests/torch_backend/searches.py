@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-import archir_torch.strategies  # noqa: F401  (registers them)
+import archir_torch.search.strategies  # noqa: F401  (registers them)
 from archir.build.elaborate import elaborate
 from archir.search.space import Space
 from archir_torch.data import Data, Split
-from archir_torch.engine.settings import Augment, Optimizer, Training
 from archir_torch.search.job import Job, Strategy, made
 from archir_torch.search.recipe import DataSettings, Phase
+from archir_torch.training.settings import Augment, Optimizer, Training
 from tests.conftest import ROOT
 
 TINY = """

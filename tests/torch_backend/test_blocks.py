@@ -18,8 +18,8 @@ from archir.errors import ArchError
 from archir.ir.graph import Graph
 from archir.search.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
-from archir_torch.emit import emit_block
-from archir_torch.weights import read_weights
+from archir_torch.export.source.emit import emit_block
+from archir_torch.lowering.weights import read_weights
 from tests.conftest import EXAMPLES
 from tests.documents import snippets
 from tests.torch_backend.test_emit import imported

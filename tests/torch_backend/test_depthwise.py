@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archir_torch.depthwise import depthwise_conv
-from archir_torch.lowerings.conv import conv
+from archir_torch.lowering.depthwise import depthwise_conv
+from archir_torch.lowering.operations.conv import conv
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])

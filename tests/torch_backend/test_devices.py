@@ -26,20 +26,20 @@ from archir.search.executors import device_of
 from archir.search.space import Space
 from archir_torch.data import Split, pixels
 from archir_torch.data.pixels import Chosen, Device, Normalised
-from archir_torch.depthwise import depthwise_conv
-from archir_torch.engine import distributed
-from archir_torch.engine.feed import Batch, Feed
-from archir_torch.engine.loop import run
-from archir_torch.engine.measured import Measured
-from archir_torch.engine.precision import chosen_precision, exact
-from archir_torch.engine.settings import Augment, Training
-from archir_torch.lowerings.conv import conv
-from archir_torch.mixed import MixedNetwork, Shares, lower_mixed
-from archir_torch.search.alphas import Alphas, Drawn
+from archir_torch.lowering.depthwise import depthwise_conv
+from archir_torch.lowering.operations.conv import conv
+from archir_torch.lowering.precision import chosen_precision, exact
+from archir_torch.search.differentiable.alphas import Alphas, Drawn
+from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made
+from archir_torch.search.strategies.trials import Trials
 from archir_torch.search.task import Task
-from archir_torch.strategies.relaxed import Relaxed
-from archir_torch.strategies.trials import Trials
+from archir_torch.supernet.mixture import MixedNetwork, Shares, lower_mixed
+from archir_torch.training import distributed
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.loop import run
+from archir_torch.training.metrics import Measured
+from archir_torch.training.settings import Augment, Training
 from tests.torch_backend.searches import images, job, strategy, tiny
 
 DEPTHWISE = """
@@ -100,7 +100,7 @@ def test_figures_of_steps_without_tensors_meet_on_gpus() -> None:
         measured.add(0, {"failed": 1.0})
         monkey = pytest.MonkeyPatch()
         with monkey.context() as patch:
-            patch.setattr("archir_torch.engine.measured._Window.arrived", lambda self: [self._values.device.type])
+            patch.setattr("archir_torch.training.metrics._Window.arrived", lambda self: [self._values.device.type])
             assert measured.read(wait=True) == ["cpu"]
 
 

@@ -14,9 +14,9 @@ import torch
 
 import archir
 from archir.ir.graph import Graph
-from archir_torch.emit import emit
-from archir_torch.module import lower
-from archir_torch.weights import load_weights, save_weights
+from archir_torch.export.source.emit import emit
+from archir_torch.lowering.module import lower
+from archir_torch.lowering.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
 
 

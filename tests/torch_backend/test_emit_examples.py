@@ -16,7 +16,7 @@ from archir.build.files import read
 from archir.ir.graph import Graph
 from archir.search.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
-from archir_torch.emit import emit
+from archir_torch.export.source.emit import emit
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.examples import CELLS, NETS

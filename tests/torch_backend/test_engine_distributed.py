@@ -20,14 +20,14 @@ from torch.multiprocessing.spawn import spawn
 from archir.build.elaborate import elaborate
 from archir.errors import ArchError, Interrupted, fail
 from archir_torch.data import Split
-from archir_torch.engine import distributed, norms
-from archir_torch.engine.feed import Batch, Feed
-from archir_torch.engine.learner import Learner
-from archir_torch.engine.loop import Nowhere, Row, run
-from archir_torch.engine.settings import Augment, Optimizer
-from archir_torch.engine.sharding import ShardKeeper, shard
-from archir_torch.engine.state import State
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
+from archir_torch.training import distributed, norms
+from archir_torch.training.checkpoints.state import State
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.learner import Learner
+from archir_torch.training.loop import Nowhere, Row, run
+from archir_torch.training.settings import Augment, Optimizer
+from archir_torch.training.sharding import ShardKeeper, shard
 
 NET = """
 net both() {

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from archir.errors import ArchError
 from archir_torch.data import Split
-from archir_torch.engine.augment import augmented, draws, mixing
-from archir_torch.engine.feed import Batch, Feed
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Augment
+from archir_torch.training.augment import augmented, draws, mixing
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Augment
 
 EVERYTHING = Augment(shift=2, flip=True, cutout=3, mixup=0.4, cutmix=1.0)
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from archir.build.elaborate import elaborate
 from archir.errors import ArchError
 from archir_torch.data import Split
-from archir_torch.engine.drop_path import DropPaths
-from archir_torch.engine.feed import Batch, Feed
-from archir_torch.engine.learner import Learner, chosen_precision
-from archir_torch.engine.settings import Augment, Optimizer
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
+from archir_torch.training.drop_path import DropPaths
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.learner import Learner, chosen_precision
+from archir_torch.training.settings import Augment, Optimizer
 
 
 def network(seed: int = 0, norm: bool = False) -> nn.Sequential:

@@ -17,12 +17,12 @@ from torch import Tensor, nn
 
 from archir.errors import ArchError, Interrupted
 from archir_torch.data import Split
-from archir_torch.engine import measured
-from archir_torch.engine.feed import Feed
-from archir_torch.engine.learner import Learner
-from archir_torch.engine.loop import Figures, Row, Silent, run
-from archir_torch.engine.settings import Augment, Optimizer
-from archir_torch.engine.state import State
+from archir_torch.training import metrics as measured
+from archir_torch.training.checkpoints.state import State
+from archir_torch.training.feed import Feed
+from archir_torch.training.learner import Learner
+from archir_torch.training.loop import Figures, Row, Silent, run
+from archir_torch.training.settings import Augment, Optimizer
 
 EPOCHS = 3
 

@@ -11,9 +11,9 @@ from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
 from archir.errors import ArchError
-from archir_torch.engine.optimizer import build, factor
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Augment, Optimizer, Training, parsed
+from archir_torch.training.optimizer import build, factor
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Augment, Optimizer, Training, parsed
 
 
 def test_what_toml_says_is_taken() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import archir
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
 
 TEXT = """
 net two {

@@ -9,8 +9,8 @@ import torch
 
 from archir.errors import ArchError
 from archir.runs import Run
-from archir_torch.engine.state import State
-from archir_torch.keeper import PhaseKeeper
+from archir_torch.training.checkpoints.phase import PhaseKeeper
+from archir_torch.training.checkpoints.state import State
 
 
 def tensors() -> dict[str, torch.Tensor]:

@@ -17,8 +17,8 @@ from archir.ops.calibration import AsGate, AsKernel, Calibrate
 from archir.ops.norm import RmsNorm
 from archir.passes.cost import cost
 from archir.passes.expand import expand
-from archir_torch.local_attention import SMALL
-from archir_torch.module import Network, lower
+from archir_torch.lowering.local_attention import SMALL
+from archir_torch.lowering.module import Network, lower
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, MAP, Case, graph_of, name_of

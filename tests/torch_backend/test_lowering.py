@@ -25,9 +25,9 @@ from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
 from archir.types import TensorType
-from archir_torch.local_attention import local_attention
-from archir_torch.module import Network, lower, missing_rules, weights_of
-from archir_torch.rules import RULES, lowers
+from archir_torch.lowering.local_attention import local_attention
+from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
+from archir_torch.lowering.rules import RULES, lowers
 from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
 
 

@@ -18,11 +18,11 @@ from archir.passes.batch import batch
 from archir.passes.cse import cse
 from archir.passes.relax import relax
 from archir.passes.share import share
-from archir_torch.mixed import MixedNetwork, lower_mixed
+from archir_torch.lowering.weights import load_weights, save_weights
+from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made
-from archir_torch.strategies.relaxed import Relaxed
-from archir_torch.tuning import Plan, planned, tuned
-from archir_torch.weights import load_weights, save_weights
+from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
+from archir_torch.supernet.tuning import Plan, planned, tuned
 from tests.conftest import EXAMPLES
 from tests.torch_backend.searches import job
 

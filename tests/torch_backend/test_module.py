@@ -31,9 +31,9 @@ from archir.ops.pool import GlobalAvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Parameter, ToTokens
 from archir_torch import BACKEND
-from archir_torch.initial import initial
-from archir_torch.module import Network, lower, supports, weights_of
-from archir_torch.rules import RULES
+from archir_torch.lowering.initial import initial
+from archir_torch.lowering.module import Network, lower, supports, weights_of
+from archir_torch.lowering.rules import RULES
 
 MAP = (8, 6, 6)
 
@@ -269,7 +269,7 @@ def test_relu_in_place_changes_nothing(op: Op, relu: Op, monkeypatch: pytest.Mon
         return [y, *firsts, *seconds]
 
     found = first_and_second(lower(graph))
-    monkeypatch.setattr("archir_torch.module._may_overwrite", lambda graph, number: False)
+    monkeypatch.setattr("archir_torch.lowering.module._may_overwrite", lambda graph, number: False)
     torch.testing.assert_close(found, first_and_second(lower(graph)), rtol=0, atol=0)
 
 

@@ -20,13 +20,13 @@ from archir.errors import ArchError
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import expose
 from archir_torch.data import Data, load
-from archir_torch.engine.feed import Batch, Feed
-from archir_torch.engine.seeds import generator
-from archir_torch.engine.settings import Settings
-from archir_torch.module import lower
+from archir_torch.lowering.module import lower
+from archir_torch.lowering.weights import save_weights
 from archir_torch.objectives import Objective, Together, create
 from archir_torch.objectives.context_autoregression import BOXES, decoder, masks
-from archir_torch.weights import save_weights
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.seeds import generator
+from archir_torch.training.settings import Settings
 from tests.conftest import EXAMPLES
 
 NET = """

@@ -23,8 +23,8 @@ from archir.cli import main
 from archir.errors import ArchError
 from archir.files import sha256
 from archir_torch import BACKEND as TORCH
-from archir_torch import package
-from archir_torch.package import Form
+from archir_torch.export import package
+from archir_torch.export.package import Form
 from tests.conftest import EXAMPLES
 from tests.torch_backend.test_emit_examples import NETS
 
@@ -132,10 +132,10 @@ def test_one_that_computes_something_else_is_noticed(exported: Path, monkeypatch
         run = runner(*arguments)
         return lambda given: {name: array + 0.01 for name, array in run(given).items()}
 
-    monkeypatch.setattr("archir_torch.certificate.runner", wrong)
+    monkeypatch.setattr("archir_torch.export.certificate.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*computes something else"):
         TORCH.look(exported, trust=sha256(exported))
-    monkeypatch.setattr("archir_torch.package.runner", wrong)
+    monkeypatch.setattr("archir_torch.export.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913.*differs from the network"):
         written(exported)
 
@@ -280,7 +280,7 @@ def test_what_was_there_stays_until_a_new_one_holds(exported: Path, monkeypatch:
         run = runner(*arguments)
         return lambda given: {name: array + 1 for name, array in run(given).items()}
 
-    monkeypatch.setattr("archir_torch.package.runner", wrong)
+    monkeypatch.setattr("archir_torch.export.package.runner", wrong)
     with pytest.raises(ArchError, match=r"A0913"):
         written(exported)
     assert {file.name: file.read_bytes() for file in exported.parent.iterdir()} == before

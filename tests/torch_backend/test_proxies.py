@@ -20,8 +20,8 @@ from archir.cli.doctor import Finding, findings
 from archir.errors import ArchError
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
-from archir_torch.proxies import PROXIES
-from archir_torch.trial import Trial, trial
+from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies.untrained import Trial, trial
 from tests.conftest import EXAMPLES
 from tests.test_spaces import SPACES, space_of
 

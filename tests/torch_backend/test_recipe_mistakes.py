@@ -17,12 +17,12 @@ from archir.cli import main
 from archir.errors import ArchError
 from archir.search.multi.registry import strategies
 from archir.settings import Settings
-from archir_torch.devices import device_of
+from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
 from archir_torch.search.recipe import Recipe, parse
 from archir_torch.search.run import begin
-from archir_torch.train import Settings as TrainSettings
+from archir_torch.training.classifier import Settings as TrainSettings
 
 NET = """
 net tiny(width = 2) {

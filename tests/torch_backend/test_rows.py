@@ -18,13 +18,14 @@ from torch import Tensor, nn
 
 from archir.errors import ArchError
 from archir_torch.data import Data, Split, load, origin
-from archir_torch.engine.learner import Learner
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import division, run, scoring
+from archir_torch.search.differentiable import relaxed
 from archir_torch.search.recipe import parse
 from archir_torch.search.run import execute
+from archir_torch.search.strategies import inherit, supernet
 from archir_torch.search.task import Task
-from archir_torch.strategies import inherit, relaxed, supernet
+from archir_torch.training.learner import Learner
 
 Rows = set[tuple[str, int]]
 """Images by their part of the source and their row there."""

@@ -22,10 +22,10 @@ from archir.build.elaborate import elaborate
 from archir.cli import main
 from archir.runs import Run
 from archir.search.space import Space
-from archir_torch.engine import distributed
-from archir_torch.engine.loop import Row, run
-from archir_torch.engine.settings import Optimizer, Training
 from archir_torch.search.job import Strategy
+from archir_torch.training import distributed
+from archir_torch.training.loop import Row, run
+from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2

@@ -18,17 +18,17 @@ from archir.cases import Choice, at
 from archir.errors import ArchError
 from archir.passes.relax import relax
 from archir.search.space import Space
-from archir_torch.engine.loop import run
-from archir_torch.engine.settings import Optimizer, Training
-from archir_torch.mixed import lower_mixed
-from archir_torch.module import lower
-from archir_torch.search.alphas import Alphas, Sampling
-from archir_torch.search.curvature import dominant_eigenvalue, rising
-from archir_torch.search.expected import Expected
+from archir_torch.lowering.module import lower
+from archir_torch.search.differentiable.alphas import Alphas, Sampling
+from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
+from archir_torch.search.differentiable.expected_cost import Expected
+from archir_torch.search.differentiable.relaxed import Relaxed
+from archir_torch.search.differentiable.unrolled import unrolled_gradient
 from archir_torch.search.limits import crowded, derived
 from archir_torch.search.recipe import Derive, SkipLimit
-from archir_torch.search.unrolled import unrolled_gradient
-from archir_torch.strategies.relaxed import Relaxed
+from archir_torch.supernet.mixture import lower_mixed
+from archir_torch.training.loop import run
+from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import images, strategy, tiny
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 3e-2

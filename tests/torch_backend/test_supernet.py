@@ -13,8 +13,8 @@ import archir
 from archir.search.architecture import Architecture
 from archir.search.partial import smallest
 from archir.search.space import Space
-from archir_torch.module import Network
-from archir_torch.supernet import SuperNetwork, extract
+from archir_torch.lowering.module import Network
+from archir_torch.supernet.network import SuperNetwork, extract
 from tests.architectures import image_of
 from tests.test_spaces import SPACES, space_of
 

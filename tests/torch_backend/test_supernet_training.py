@@ -16,15 +16,15 @@ import archir
 from archir.errors import ArchError
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from archir_torch.engine.loop import run
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Optimizer, Training
-from archir_torch.module import lower
-from archir_torch.recalibration import recalibrate
+from archir_torch.lowering.module import lower
 from archir_torch.search.job import made
-from archir_torch.strategies.supernet import Supernet
-from archir_torch.strategies.trials import Trials
-from archir_torch.supernet import extract
+from archir_torch.search.strategies.supernet import Supernet
+from archir_torch.search.strategies.trials import Trials
+from archir_torch.supernet.network import extract
+from archir_torch.training.loop import run
+from archir_torch.training.recalibration import recalibrate
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import data, job, strategy
 
 ELASTIC = """

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from archir.errors import ArchError
 from archir.files import sha256, write_atomic
 from archir_torch.data import Data, Split, load
-from archir_torch.train import Epoch, Settings, Silent, evaluate, fit
+from archir_torch.training.classifier import Epoch, Settings, Silent, evaluate, fit
 
 
 def small(seed: int = 0) -> nn.Module:

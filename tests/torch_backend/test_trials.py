@@ -26,18 +26,18 @@ from archir.runs import Run, Trial
 from archir.runs.folder import JOURNAL
 from archir.search.architecture import Architecture
 from archir.search.space import Space
-from archir_torch.engine.feed import Feed
-from archir_torch.engine.loop import Row
-from archir_torch.engine.loop import run as through
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Training
-from archir_torch.recalibration import recalibrate
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
 from archir_torch.search.spaces import load_space
+from archir_torch.search.strategies.trials import Trials
 from archir_torch.search.task import Task
-from archir_torch.strategies.trials import Trials
-from archir_torch.supernet import extract
+from archir_torch.supernet.network import extract
+from archir_torch.training.feed import Feed
+from archir_torch.training.loop import Row
+from archir_torch.training.loop import run as through
+from archir_torch.training.recalibration import recalibrate
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Training
 from tests.torch_backend import searches
 from tests.torch_backend.tried import PHASES, RECIPE, SHORT, elastic, recipe, trials_of
 

@@ -15,8 +15,8 @@ from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ops.conv import Linear
 from archir.ops.norm import BatchNorm
-from archir_torch.module import Network, lower
-from archir_torch.weights import load_weights, read_weights, save_weights
+from archir_torch.lowering.module import Network, lower
+from archir_torch.lowering.weights import load_weights, read_weights, save_weights
 
 
 def network(seed: int) -> Network:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from archir.errors import fail
 from archir.images import Images
-from archir_onnx.sessions import run
+from archir_onnx.running.sessions import run
 
 BATCH = 64
 """Images at a time where the model does not say how many."""

@@ -14,18 +14,18 @@ import onnx
 from archir.errors import fail
 from archir.files import drafts
 from archir.images import Images
-from archir_onnx import external
-from archir_onnx.certificate import certify
-from archir_onnx.files import MOST_BYTES
+from archir_onnx.files import external
+from archir_onnx.files.models import MOST_BYTES
 from archir_onnx.int8 import layers as lay
 from archir_onnx.int8.arithmetic import Quantizer
 from archir_onnx.int8.compact import compact
 from archir_onnx.int8.feeding import ImageInput, accuracy, batches
 from archir_onnx.int8.layers import Arithmetic
 from archir_onnx.int8.sensitivity import alone, decibels, errors, fewest
-from archir_onnx.limited import computed, require_bounded
-from archir_onnx.sessions import CPU, session
-from archir_onnx.verify import Report, check
+from archir_onnx.running.sessions import CPU, session
+from archir_onnx.verification.certificate import certify
+from archir_onnx.verification.sandbox import computed, require_bounded
+from archir_onnx.verification.verify import Report, check
 
 Mode = Literal["auto", "static", "dynamic"]
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from archir.images import Images
 from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs
 from archir_onnx.int8.layers import Layer
-from archir_onnx.sessions import run, session
+from archir_onnx.running.sessions import run, session
 
 MOST = 2 * BATCH
 """Images that errors are measured on."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from archir.errors import fail
-from archir_torch.engine.seeds import generator
+from archir_torch.training.seeds import generator
 
 HELD_OUT = 0.2
 """Part of the images that is held out where a source does not say which."""

@@ -21,10 +21,10 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
 from archir.settings import NonNegative
 from archir_torch.data import Data
-from archir_torch.engine.settings import Settings
-from archir_torch.module import Network, lower
+from archir_torch.lowering.module import Network, lower
+from archir_torch.lowering.weights import load_weights
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
-from archir_torch.weights import load_weights
+from archir_torch.training.settings import Settings
 
 
 class TransferSettings(Settings):

@@ -13,8 +13,8 @@ from archir.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.settings import NonNegative
 from archir_torch.data import Data
-from archir_torch.engine.settings import Settings
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
+from archir_torch.training.settings import Settings
 
 AUXILIARY = "auxiliary"
 """The output whose loss is added with a weight of its own (Szegedy et al. 2015, section 5)."""

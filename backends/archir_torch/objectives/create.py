@@ -10,11 +10,11 @@ from typing import Any
 
 from archir.errors import ArchError, fail, listed, suggest
 from archir.settings import Where
-from archir_torch.engine.settings import parsed
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.context_autoregression import ContextAutoregression
 from archir_torch.objectives.objective import Objective
+from archir_torch.training.settings import parsed
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "classification": Classification,

@@ -15,7 +15,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
 from archir.types import TensorType
 from archir_torch.data import Data
-from archir_torch.engine.settings import Settings
+from archir_torch.training.settings import Settings
 
 Outputs = Mapping[str, Tensor]
 """What a network makes of a batch, by the names of `Objective.reads`."""

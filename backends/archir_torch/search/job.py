@@ -15,10 +15,10 @@ from archir.runs import Trial
 from archir.search.architecture import Architecture
 from archir.search.space import Space
 from archir_torch.data import Data
-from archir_torch.engine.loop import Trainee
-from archir_torch.engine.settings import Settings, parsed
-from archir_torch.search.heritage import SupernetRecord
 from archir_torch.search.recipe import Phase
+from archir_torch.search.supernet_record import SupernetRecord
+from archir_torch.training.loop import Trainee
+from archir_torch.training.settings import Settings, parsed
 
 Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
 """What was decided under a name when the phase began; else what the function decides now, which is kept."""

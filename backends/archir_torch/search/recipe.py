@@ -20,7 +20,7 @@ from archir.errors import ArchError, Diagnostic, fail, suggest
 from archir.files import read_bytes
 from archir.settings import MOST, MOST_THREADS, Amount, Seed
 from archir.toml import Document
-from archir_torch.engine.settings import Augment, Many, Optimizer, Settings, Training, parsed
+from archir_torch.training.settings import Augment, Many, Optimizer, Settings, Training, parsed
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
 

@@ -20,22 +20,25 @@ from archir.ir.serial import from_json, to_json
 from archir.runs import Run, Trial, environment
 from archir.runs.phase import Phase as PhaseRecord
 from archir.search.space import Space
-from archir_torch import strategies  # noqa: F401  (registers them)
 from archir_torch.data import Data, about, load, record, verify
-from archir_torch.engine import distributed, loop
-from archir_torch.engine.loop import Row, Watch
-from archir_torch.engine.settings import parsed
-from archir_torch.engine.signals import interruptions
 from archir_torch.inputs import image_size
-from archir_torch.keeper import PhaseKeeper
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import division, results
-from archir_torch.search.heritage import SupernetRecord
+from archir_torch.search import (
+    division,
+    results,
+    strategies,  # noqa: F401  (registers them)
+)
 from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
 from archir_torch.search.opened import opened
 from archir_torch.search.recipe import DataSettings, Phase, Recipe, Written, parse, read
 from archir_torch.search.spaces import files_of, load_space
-from archir_torch.strategies.trials import TrialOptions
+from archir_torch.search.strategies.trials import TrialOptions
+from archir_torch.search.supernet_record import SupernetRecord
+from archir_torch.training import distributed, loop
+from archir_torch.training.checkpoints.phase import PhaseKeeper
+from archir_torch.training.loop import Row, Watch
+from archir_torch.training.settings import parsed
+from archir_torch.training.signals import interruptions
 
 RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 

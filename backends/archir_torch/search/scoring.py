@@ -18,21 +18,21 @@ from archir.search.space import Space
 from archir.settings import Amount, Count
 from archir_torch.data import Data, Split
 from archir_torch.data.choosing import limited
-from archir_torch.engine import loop
-from archir_torch.engine.feed import Feed
-from archir_torch.engine.precision import autocast
-from archir_torch.engine.seeds import mixed
-from archir_torch.engine.settings import Augment, Many, Settings
-from archir_torch.engine.signals import left_to_others
-from archir_torch.proxies import PROXIES
-from archir_torch.recalibration import recalibrate
-from archir_torch.search.heritage import SupernetRecord
+from archir_torch.lowering.precision import autocast
 from archir_torch.search.job import Job
 from archir_torch.search.predictor import Predictor, fitted, require_enough
+from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies.untrained import trial
 from archir_torch.search.recipe import Phase
+from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.search.task import Task
-from archir_torch.supernet import extract
-from archir_torch.trial import trial
+from archir_torch.supernet.network import extract
+from archir_torch.training import loop
+from archir_torch.training.feed import Feed
+from archir_torch.training.recalibration import recalibrate
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Augment, Many, Settings
+from archir_torch.training.signals import left_to_others
 
 
 class Scorer(Settings):
@@ -132,7 +132,7 @@ def _inherited(work: Scoring, space: Space) -> Score:
 
 
 def _training(work: Scoring, space: Space) -> Score:
-    from archir_torch.strategies.train import Train, TrainOptions
+    from archir_torch.search.strategies.train import Train, TrainOptions
 
     job = work.job(space)
 

@@ -1,0 +1,1 @@
+"""Models on disk, and the data beside them."""

@@ -1,0 +1,106 @@
+"""Where a model begins and ends: inputs and outputs in the precision, the layout and the sizes that users see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from archir.errors import fail
+from archir.types import TensorType
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.form import Form, Pixels
+
+Arrays = Mapping[str, NDArray[Any]]
+
+ELEMENTS = {
+    "f32": TensorProto.FLOAT,
+    "f16": TensorProto.FLOAT16,
+    "bf16": TensorProto.BFLOAT16,
+    "i64": TensorProto.INT64,
+    "i32": TensorProto.INT32,
+    "bool": TensorProto.BOOL,
+}
+
+
+def taken(g: Builder, name: str, kind: TensorType) -> str:
+    """An input as the network takes it: in the model's precision; of an image as it comes, normalised, channels first.
+    Raises ArchError (A0933) if pixels are to be normalised, and the input is no image of as many channels."""
+    g.scope = name
+    if g.form.pixels is not None:
+        return _normalised(g, name, kind, g.form.pixels)
+    if kind.dtype == "f32" and g.form.precision != "float32":
+        return g.node("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+    return name
+
+
+def given(g: Builder, name: str, value: str, kind: TensorType) -> None:
+    """Call a value like the output it is."""
+    if kind.dtype == "f32" and g.form.precision != "float32":
+        g.nodes.append(helper.make_node("Cast", [value], [name], name=f"{name}/Cast", to=TensorProto.FLOAT))
+    else:
+        g.nodes.append(helper.make_node("Identity", [value], [name], name=f"{name}/Identity"))
+
+
+def input_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
+    """An input's declaration."""
+    if form.pixels is None:
+        return _info(name, kind, form)
+    channels, height, width = _dims(kind, form)
+    return helper.make_tensor_value_info(name, TensorProto.UINT8, [_batch(form), height, width, channels])
+
+
+def output_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
+    """An output's declaration; sizes that depend on open ones are left to shape inference."""
+    if kind.rank > 1 and form.resizable:
+        return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *[None] * kind.rank])
+    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *kind.shape])
+
+
+def _info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *_dims(kind, form)])
+
+
+def _batch(form: Form) -> str | int:
+    return "batch" if "batch" in form.dynamic else form.batch
+
+
+def _dims(kind: TensorType, form: Form) -> list[str | int]:
+    if kind.rank != 3:
+        return [*kind.shape]
+    channels, *sizes = kind.shape
+    named = zip(("height", "width"), sizes, strict=True)
+    return [channels, *(name if name in form.dynamic else size for name, size in named)]
+
+
+def _normalised(g: Builder, name: str, kind: TensorType, pixels: Pixels) -> str:
+    if kind.rank != 3 or kind.dtype != "f32" or kind.channels != len(pixels.mean):
+        wanted = f"an image of {len(pixels.mean)} channels"
+        raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: there are no pixels to normalise")
+    mean, std = (np.asarray(one, np.float64)[:, None, None] for one in (pixels.mean, pixels.std))
+    x = g.node("Cast", g.transpose(name, 0, 3, 1, 2), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+    return g.node("Add", g.node("Mul", x, g.number(1 / (255 * std))), g.number(-mean / std))
+
+
+def seen(inputs: Arrays, form: Form) -> Arrays:
+    """What the network sees of a model's inputs: of images as they come, the normalised ones, channels first."""
+    if form.pixels is None:
+        return inputs
+    mean, std = (np.asarray(one, np.float32)[:, None, None] for one in (form.pixels.mean, form.pixels.std))
+    return {
+        name: ((np.moveaxis(images, 3, 1).astype(np.float32) / np.float32(255) - mean) / std).astype(np.float32)
+        for name, images in inputs.items()
+    }
+
+
+def pictures(inputs: Arrays, pixels: Pixels) -> dict[str, NDArray[Any]]:
+    """The inverse of what is seen: normalised images [batch, C, H, W] as uint8 [batch, H, W, C]."""
+    mean, std = (np.asarray(one)[:, None, None] for one in (pixels.mean, pixels.std))
+    return {
+        name: np.moveaxis(np.clip(np.rint((images * std + mean) * 255), 0, 255).astype(np.uint8), 1, 3)
+        for name, images in inputs.items()
+    }

@@ -1,0 +1,186 @@
+"""Attention cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from archir.ops import attention as ops
+from archir_onnx.lowering.builder import CONTRIB, Builder
+from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.windows import columns_of, rows_of
+
+FEW_HEADS, FEW_POSITIONS = 3, 128
+"""The standard operator does without transposes, and takes 0.65 to 0.9 of the time; but it gives threads whole heads.
+With two threads, three heads of 197 positions take 1.1 of the time, and one head of 1,024 takes 1.8."""
+
+
+@lowers(ops.Attention)
+def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str) -> str:
+    """`softmax(q k^T * scale) v`, in the form that is asked for."""
+    scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
+    form = g.form.attention
+    if form == "auto":
+        many = op.heads > FEW_HEADS or g.types[1].elements // g.types[1].channels <= FEW_POSITIONS
+        form = "standard" if many and g.opset >= 23 else "decomposed"
+    if form == "decomposed":
+        return _decomposed(g, op, scale, query, key, value)
+    if g.type.rank == 2:
+        return _operator(g, op, scale, query, key, value)
+    as_tokens = [
+        g.transpose(g.reshape(x, k.channels, -1), 0, 2, 1) for x, k in zip((query, key, value), g.types, strict=True)
+    ]
+    y = _operator(g, op, scale, *as_tokens)
+    return g.reshape(g.transpose(y, 0, 2, 1), *g.type.shape, like=query)
+
+
+def _operator(g: Builder, op: ops.Attention, scale: float, query: str, key: str, value: str) -> str:
+    """One node, of queries, keys and values [B, N, D]."""
+    if g.form.attention == "fused":
+        return g.node("MultiHeadAttention", query, key, value, num_heads=op.heads, scale=scale, domain=CONTRIB)
+    return g.node("Attention", query, key, value, q_num_heads=op.heads, kv_num_heads=op.heads, scale=scale)
+
+
+def _decomposed(g: Builder, op: ops.Attention, scale: float, query: str, key: str, value: str) -> str:
+    """Keys are transposed as they are split into heads, queries are scaled."""
+    q_type, k_type, v_type = g.types
+    q, v = g.heads(query, op.heads, q_type), g.heads(value, op.heads, v_type)
+    if k_type.rank == 2:
+        k = g.transpose(g.reshape(key, g.tokens(k_type), op.heads, k_type.channels // op.heads), 0, 2, 3, 1)
+    else:
+        k = g.reshape(key, op.heads, k_type.channels // op.heads, -1)
+    if scale != 1:
+        q = g.node("Mul", q, g.number(scale))
+    weights = g.node("Softmax", g.node("MatMul", q, k), axis=-1)
+    return g.unheads(g.node("MatMul", weights, v), g.type, query)
+
+
+SMALL = 2**21
+"""Numbers of keys or values of a sample, copied for every position of the window, up to which all are at once."""
+
+
+@lowers(ops.LocalAttention)
+def local_attention(
+    g: Builder,
+    op: ops.LocalAttention,
+    query: str,
+    key: str,
+    value: str,
+    *,
+    rows: str | None = None,
+    columns: str | None = None,
+) -> str:
+    """Products and sums of whole maps, shifted: window rows at once where there is little to copy, else one by one.
+
+    Channels of a head are few: a matrix product for each position would be slower (25 to 130 ms against 0.3 to 15 ms).
+    """
+    heads, kernel = op.heads, op.kernel
+    channels, height, width = g.types[0].shape
+    inner, outer, area = channels // heads, g.type.channels // heads, height * width
+    if op.scale != 1:
+        query = g.node("Mul", query, g.number(op.scale))
+    few = max(channels, g.type.channels) * kernel**2 * area <= SMALL
+    chunks = [range(kernel)] if few else [range(row, row + 1) for row in range(kernel)]
+    keys, values = columns_of(g, key, kernel), columns_of(g, value, kernel)
+    q = g.reshape(query, heads, inner, 1, -1)
+    parts = []
+    for chunk in chunks:
+        products = g.node("Mul", q, g.reshape(rows_of(g, keys, chunk, kernel), heads, inner, kernel * len(chunk), -1))
+        parts.append(g.reduce("ReduceSum", products, 2))
+    logits = parts[0] if len(parts) == 1 else g.node("Concat", *parts, axis=2)
+    if rows is not None and columns is not None:
+        offsets = _offsets(g, op, chunks, rows, columns)
+        logits = g.node("Add", logits, g.node("MatMul", offsets, g.reshape(query, heads, inner, -1)))
+    # a softmax along an axis in the middle, divided by its sum where there is least to divide
+    weights = g.node("Exp", g.node("Sub", logits, g.reduce("ReduceMax", logits, 2, keep=True)))
+    total = g.reduce("ReduceSum", weights, 2, keep=True)
+    weights = g.node("Unsqueeze", weights, g.constant([2]))
+    shares = [weights]
+    if len(chunks) > 1:
+        shares = g.split(weights, 3, len(chunks), kernel**2)
+    sums = []
+    for chunk, share in zip(chunks, shares, strict=True):
+        window = g.reshape(rows_of(g, values, chunk, kernel), heads, outer, kernel * len(chunk), -1)
+        sums.append(g.reduce("ReduceSum", g.node("Mul", window, share), 3))
+    y = sums[0]
+    for one in sums[1:]:
+        y = g.node("Add", y, one)
+    return g.reshape(g.node("Div", y, total), *g.type.shape, like=query)
+
+
+def _offsets(g: Builder, op: ops.LocalAttention, chunks: list[range], rows: str, columns: str) -> str:
+    """The tables of row and column offsets as a matrix per head: [heads, kernel * kernel, c], in the chunks' order. The
+    first half of all channels meets the rows, the other half the columns."""
+    channels = g.types[0].channels
+    by_row, by_column = g.arrays[rows], g.arrays[columns]
+    half, kernel = by_row.shape
+    table = np.zeros((half + len(by_column), kernel, kernel), by_row.dtype)  # [channels, columns, rows]
+    table[:half] = by_row[:, None, :]
+    table[half:] = by_column[:, :, None]
+    ordered = np.concatenate([table[:, :, list(chunk)].reshape(len(table), -1) for chunk in chunks], axis=1)
+    ordered = np.tile(ordered, (channels // len(table), 1)).reshape(op.heads, channels // op.heads, kernel * kernel)
+    return g.weight(f"{rows.removesuffix('.rows')}.offsets", np.ascontiguousarray(ordered.transpose(0, 2, 1)))
+
+
+@lowers(ops.AxialAttention)
+def axial_attention(
+    g: Builder, op: ops.AxialAttention, query: str, key: str, value: str, *, offsets: str | None = None
+) -> str:
+    """`softmax(q (k + r)^T) v` with one matrix product per line and head; the offsets become a matrix per position."""
+    heads, span = op.heads, op.span(g.type)
+    _, height, width = g.type.shape
+    # [B, heads, c, H, W] as [B, lines, heads, span, c], keys as [B, lines, heads, c, span]
+    order = (0, 4, 1, 3, 2) if op.axis == "height" else (0, 3, 1, 4, 2)
+    inner = g.types[0].channels // heads
+    outer = g.type.channels // heads
+    if op.scale != 1:
+        query = g.node("Mul", query, g.number(op.scale))
+    q = g.transpose(g.reshape(query, heads, inner, height, width, like=query), *order)
+    k = g.transpose(g.reshape(key, heads, inner, height, width, like=query), *order[:3], order[4], order[3])
+    v = g.transpose(g.reshape(value, heads, outer, height, width, like=query), *order)
+    logits = g.node("MatMul", q, k)
+    if offsets is not None:
+        position = np.arange(span)
+        table = g.arrays[offsets][:, position - position[:, None] + span - 1].transpose(1, 0, 2)  # [span, c, span]
+        name = g.weight(f"{offsets}.positions", np.ascontiguousarray(table))
+        row = g.node("Unsqueeze", q, g.constant([4]))
+        logits = g.node("Add", logits, g.node("Squeeze", g.node("MatMul", row, name), g.constant([4])))
+    y = g.node("MatMul", g.node("Softmax", logits, axis=-1), v)
+    back = (0, 2, 4, 3, 1) if op.axis == "height" else (0, 2, 4, 1, 3)
+    return g.reshape(g.transpose(y, *back), *g.type.shape, like=query)
+
+
+@lowers(ops.Rotary)
+def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
+    """Both halves of every head turned by tables of cosines and sines: constants, unless sizes are open."""
+    tokens, features = g.type.shape
+    width = features // op.heads
+    speeds = op.base ** (-2 * np.arange(width // 2) / width)
+    if g.form.resizable:
+        cosines, sines = _turns(g, x, speeds)
+    else:
+        angles = np.outer(np.arange(tokens), speeds)[:, None]
+        cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
+    split = g.reshape(x, g.tokens(g.type), op.heads, width)
+    first, second = g.split(split, -1, 2, width)
+    turned = (
+        g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
+        g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
+    )
+    return g.reshape(g.node("Concat", *turned, axis=-1), g.tokens(g.type), features)
+
+
+def _turns(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:
+    """Cosines and sines of as many positions as there are tokens, [tokens, 1, speeds], computed in float32."""
+    count = g.node("Squeeze", g.node("Shape", x, start=1, end=2))
+    positions = g.node("Cast", g.node("Range", g.constant(0), count, g.constant(1)), to=TensorProto.FLOAT)
+    column = g.node("Reshape", positions, g.constant([-1, 1, 1]))
+    angles = g.node("Mul", column, g.constant(speeds, np.float32))
+    cosines, sines = g.node("Cos", angles), g.node("Sin", angles)
+    if g.form.precision == "float32":
+        return cosines, sines
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype))
+    return g.node("Cast", cosines, to=kind), g.node("Cast", sines, to=kind)

@@ -1,0 +1,39 @@
+"""Convolutions and linear maps."""
+
+from __future__ import annotations
+
+from archir.ops import conv as ops
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
+
+
+@lowers(ops.Conv)
+def conv(g: Builder, op: ops.Conv, x: str, *, weight: str, bias: str | None = None) -> str:
+    left, right, top, bottom = op.pads
+    return g.node(
+        "Conv",
+        x,
+        weight,
+        bias,
+        kernel_shape=[op.kernel] * 2,
+        strides=[op.stride] * 2,
+        dilations=[op.dilation] * 2,
+        pads=[top, left, bottom, right],
+        group=op.groups,
+    )
+
+
+@lowers(ops.Conv1d)
+def conv1d(g: Builder, op: ops.Conv1d, x: str, *, weight: str, bias: str | None = None) -> str:
+    y = g.node(
+        "Conv", g.transpose(x, 0, 2, 1), weight, bias, kernel_shape=[op.kernel], pads=list(op.pads), group=op.groups
+    )
+    return g.transpose(y, 0, 2, 1)
+
+
+@lowers(ops.Linear)
+def linear(g: Builder, op: ops.Linear, x: str, *, weight: str, bias: str | None = None) -> str:
+    if g.type.rank == 1:
+        return g.node("Gemm", x, weight, bias, transB=1)
+    y = g.node("MatMul", x, g.transposed(weight))
+    return y if bias is None else g.node("Add", y, bias)

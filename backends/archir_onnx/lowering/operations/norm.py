@@ -1,0 +1,64 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from archir.ops import norm as ops
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
+
+
+def _filled(g: Builder, weight: str | None, size: int, value: float) -> str:
+    """A weight, or what stands for it where a norm has none."""
+    return weight if weight is not None else g.number(np.full(size, value))
+
+
+@lowers(ops.BatchNorm)
+def batch_norm(
+    g: Builder,
+    op: ops.BatchNorm,
+    x: str,
+    *,
+    running_mean: str,
+    running_var: str,
+    weight: str | None = None,
+    bias: str | None = None,
+) -> str:
+    channels = g.type.channels
+    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    if g.type.rank == 2:
+        x = g.transpose(x, 0, 2, 1)
+    y = g.node("BatchNormalization", x, scale, shift, running_mean, running_var, epsilon=op.eps)
+    return g.transpose(y, 0, 2, 1) if g.type.rank == 2 else y
+
+
+@lowers(ops.LayerNorm)
+def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
+    return g.node("LayerNormalization", x, _filled(g, weight, g.type.channels, 1), bias, axis=-1, epsilon=op.eps)
+
+
+@lowers(ops.RmsNorm)
+def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
+    scale = _filled(g, weight, g.type.channels, 1)
+    if g.opset >= 23:
+        return g.node("RMSNormalization", x, scale, axis=-1, epsilon=op.eps)
+    # squares and `eps` are beyond float16
+    wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
+    mean = g.reduce("ReduceMean", g.node("Mul", wide, wide), -1, keep=True)
+    y = g.node("Div", wide, g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32))))
+    return g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale)
+
+
+@lowers(ops.GroupNorm)
+def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
+    channels = g.type.channels
+    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    if g.opset >= 21:
+        return g.node("GroupNormalization", x, scale, shift, num_groups=op.groups, epsilon=op.eps)
+    ones, zeros = g.number(np.ones(op.groups)), g.number(np.zeros(op.groups))
+    y = g.node("InstanceNormalization", g.reshape(x, op.groups, -1), ones, zeros, epsilon=op.eps)
+    y = g.reshape(y, *g.type.shape, like=x)
+    column = g.constant([1, -1, 1, 1])
+    return g.node("Add", g.node("Mul", y, g.node("Reshape", scale, column)), g.node("Reshape", shift, column))

@@ -1,0 +1,73 @@
+"""Operations that move data, and learned tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from archir.ops import shape as ops
+from archir_onnx.lowering.builder import END, Builder
+from archir_onnx.lowering.rules import lowers
+
+
+@lowers(ops.Reshape)
+def reshape(g: Builder, op: ops.Reshape, x: str) -> str:
+    return g.reshape(x, *op.shape)
+
+
+@lowers(ops.Transpose)
+def transpose(g: Builder, op: ops.Transpose, x: str) -> str:
+    return g.transpose(x, 0, *(axis + 1 for axis in op.order(g.type.rank)))
+
+
+@lowers(ops.Slice)
+def slice_(g: Builder, op: ops.Slice, x: str) -> str:
+    axis, _, _ = op.bounds(g.types[0])
+    return g.slice(x, axis + 1, op.start, op.stop if op.stop is not None else END)
+
+
+@lowers(ops.Pad)
+def pad(g: Builder, op: ops.Pad, x: str) -> str:
+    left, right, top, bottom = op.pads
+    return g.node("Pad", x, g.constant([0, 0, top, left, 0, 0, bottom, right]), g.number(0))
+
+
+@lowers(ops.ToTokens)
+def to_tokens(g: Builder, op: ops.ToTokens, x: str) -> str:
+    return g.transpose(g.reshape(x, g.type.channels, -1), 0, 2, 1)
+
+
+@lowers(ops.ToMap)
+def to_map(g: Builder, op: ops.ToMap, x: str) -> str:
+    y = g.transpose(x, 0, 2, 1)
+    if not g.form.resizable:
+        return g.reshape(y, *g.type.shape)
+    if op.height is not None:
+        return g.reshape(y, g.type.channels, op.height, -1)
+    tokens = g.node("Cast", g.node("Shape", x, start=1, end=2), to=TensorProto.FLOAT)
+    side = g.node("Cast", g.node("Sqrt", tokens), to=TensorProto.INT64)
+    return g.node("Reshape", y, g.node("Concat", g.constant([0, g.type.channels]), side, side, axis=0))
+
+
+@lowers(ops.Flatten)
+def flatten(g: Builder, op: ops.Flatten, x: str) -> str:
+    return g.node("Flatten", x)
+
+
+@lowers(ops.ChannelShuffle)
+def channel_shuffle(g: Builder, op: ops.ChannelShuffle, x: str) -> str:
+    y = g.transpose(g.reshape(x, op.groups, g.type.channels // op.groups, -1), 0, 2, 1, 3)
+    return g.reshape(y, *g.type.shape, like=x)
+
+
+@lowers(ops.Upsample)
+def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
+    scales = g.constant([1, 1, op.factor, op.factor], np.float32)
+    return g.node(
+        "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+    )
+
+
+@lowers(ops.Parameter)
+def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
+    return g.spread(value, op.shape)

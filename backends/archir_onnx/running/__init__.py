@@ -1,0 +1,1 @@
+"""Sessions of onnxruntime, and where their nodes run."""

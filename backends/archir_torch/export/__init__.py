@@ -1,0 +1,1 @@
+"""Networks that work without archir: source files and packages of torch."""

@@ -1,0 +1,95 @@
+"""Element-wise functions."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir.ops import activation as ops
+from archir_torch.lowering.rules import lowers
+
+
+@lowers(ops.Relu)
+def relu(x: Tensor, *, inplace: bool = False) -> Tensor:
+    return F.relu(x, inplace)
+
+
+@lowers(ops.Relu6)
+def relu6(x: Tensor, *, inplace: bool = False) -> Tensor:
+    return F.relu6(x, inplace)
+
+
+@lowers(ops.LeakyRelu)
+def leaky_relu(x: Tensor, *, slope: float) -> Tensor:
+    return F.leaky_relu(x, slope)
+
+
+@lowers(ops.Elu)
+def elu(x: Tensor) -> Tensor:
+    return F.elu(x)
+
+
+@lowers(ops.Gelu)
+def gelu(x: Tensor, *, approximate: bool) -> Tensor:
+    return F.gelu(x, approximate="tanh" if approximate else "none")
+
+
+@lowers(ops.Silu)
+def silu(x: Tensor) -> Tensor:
+    return F.silu(x)
+
+
+@lowers(ops.Mish)
+def mish(x: Tensor) -> Tensor:
+    return F.mish(x)
+
+
+@lowers(ops.HardSwish)
+def hard_swish(x: Tensor) -> Tensor:
+    return F.hardswish(x)
+
+
+@lowers(ops.HardSigmoid)
+def hard_sigmoid(x: Tensor) -> Tensor:
+    return F.hardsigmoid(x)
+
+
+@lowers(ops.Sigmoid)
+def sigmoid(x: Tensor) -> Tensor:
+    return torch.sigmoid(x)
+
+
+@lowers(ops.Tanh)
+def tanh(x: Tensor) -> Tensor:
+    return torch.tanh(x)
+
+
+@lowers(ops.Exp)
+def exp(x: Tensor) -> Tensor:
+    return torch.exp(x)
+
+
+@lowers(ops.Softmax)
+def softmax(x: Tensor, *, axis: int) -> Tensor:
+    return F.softmax(x, axis if axis < 0 else axis + 1)
+
+
+@lowers(ops.Identity)
+def identity(x: Tensor) -> Tensor:
+    return x
+
+
+@lowers(ops.Zero)
+def zero(x: Tensor) -> Tensor:
+    return torch.zeros_like(x)
+
+
+@lowers(ops.Scale)
+def scale(x: Tensor, *, factor: float) -> Tensor:
+    return x * factor
+
+
+@lowers(ops.Shift)
+def shift(x: Tensor, *, amount: float) -> Tensor:
+    return x + amount

@@ -1,0 +1,40 @@
+"""Convolutions and linear maps."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir.ops import conv as ops
+from archir_torch.lowering.rules import lowers
+
+
+@lowers(ops.Conv)
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int,
+    pads: tuple[int, int, int, int],
+    dilation: int,
+    groups: int,
+) -> Tensor:
+    left, right, top, bottom = pads
+    if left != right or top != bottom:
+        x, left, top = F.pad(x, pads), 0, 0
+    return F.conv2d(x, weight, bias, stride, (top, left), dilation, groups)
+
+
+@lowers(ops.Conv1d)
+def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, pads: tuple[int, int], groups: int) -> Tensor:
+    before, after = pads
+    x = x.transpose(1, 2)
+    if before != after:
+        x, before = F.pad(x, pads), 0
+    return F.conv1d(x, weight, bias, 1, before, 1, groups).transpose(1, 2)
+
+
+@lowers(ops.Linear)
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return F.linear(x, weight, bias)

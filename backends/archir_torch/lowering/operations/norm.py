@@ -1,0 +1,44 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir.ops import norm as ops
+from archir_torch.lowering.rules import lowers
+
+
+@lowers(ops.BatchNorm)
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
+    eps: float,
+    momentum: float,
+    training: bool,
+) -> Tensor:
+    if x.dim() == 3:
+        x = x.transpose(1, 2)
+        return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps).transpose(1, 2)
+    return F.batch_norm(x, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+@lowers(ops.LayerNorm)
+def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
+
+
+@lowers(ops.RmsNorm)
+def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float) -> Tensor:
+    return F.rms_norm(x, x.shape[-1:], weight, eps)
+
+
+@lowers(ops.GroupNorm)
+def group_norm(
+    x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, groups: int, eps: float
+) -> Tensor:
+    return F.group_norm(x, groups, weight, bias, eps)

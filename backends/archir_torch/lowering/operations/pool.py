@@ -1,0 +1,49 @@
+"""Pooling."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir.ops import pool as ops
+from archir_torch.lowering.rules import lowers
+
+
+@lowers(ops.MaxPool)
+def max_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int]) -> Tensor:
+    left, right, top, bottom = pads
+    if left != right or top != bottom:
+        x, left, top = F.pad(x, pads, value=float("-inf")), 0, 0
+    return F.max_pool2d(x, kernel, stride, (top, left))
+
+
+@lowers(ops.AvgPool)
+def avg_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int], count_padding: bool) -> Tensor:
+    left, right, top, bottom = pads
+    if left == right and top == bottom:
+        return F.avg_pool2d(x, kernel, stride, (top, left), count_include_pad=count_padding)
+    mean = F.avg_pool2d(F.pad(x, pads), kernel, stride)
+    if count_padding:
+        return mean
+    return mean / F.avg_pool2d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)
+
+
+@lowers(ops.GlobalAvgPool)
+def global_avg_pool(x: Tensor, *, keep: bool) -> Tensor:
+    return x.mean(1) if x.dim() == 3 else x.mean((2, 3), keepdim=keep)
+
+
+@lowers(ops.GlobalMaxPool)
+def global_max_pool(x: Tensor, *, keep: bool) -> Tensor:
+    return x.amax(1) if x.dim() == 3 else x.amax((2, 3), keepdim=keep)
+
+
+@lowers(ops.MeanOver)
+def mean_over(x: Tensor, *, axis: int) -> Tensor:
+    return x.mean(axis if axis < 0 else axis + 1, keepdim=True)
+
+
+@lowers(ops.MaxOver)
+def max_over(x: Tensor, *, axis: int) -> Tensor:
+    return x.amax(axis if axis < 0 else axis + 1, keepdim=True)

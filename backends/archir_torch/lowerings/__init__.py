@@ -1,5 +1,0 @@
-"""Lowerings, one family a file, mirroring `archir.ops`. Importing this package registers them all."""
-
-from archir_torch.lowerings import activation, arithmetic, attention, calibration, conv, norm, pool, random, shape
-
-__all__ = ["activation", "arithmetic", "attention", "calibration", "conv", "norm", "pool", "random", "shape"]

@@ -1,0 +1,44 @@
+"""Networks in torch, ready to run: eager or compiled, in inference mode, with inputs on the device already."""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+
+from archir.errors import fail
+from archir.ir.graph import Graph
+from archir.ir.typing import infer
+from archir_torch.lowering.module import lower
+from archir_torch.measuring.latency import random_input
+
+
+class TorchRuns:
+    """A network without choices, with new weights, on random inputs. Raises ArchError (A1505)."""
+
+    def __init__(self, graph: Graph, device: str, batch: int, threads: int, compiled: bool) -> None:
+        if device == "cuda" and not torch.cuda.is_available():
+            raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")
+        torch.set_num_threads(threads)
+        self._device = torch.device(device)
+        module = lower(graph).eval().to(self._device)
+        self._module = torch.compile(module, dynamic=False) if compiled else module
+        types, generator = infer(graph), torch.Generator().manual_seed(0)
+        self._inputs = [random_input(types[i], batch, generator).to(self._device) for i in graph.inputs.values()]
+
+    @property
+    def machine(self) -> dict[str, str]:
+        """Versions."""
+        found = {"torch": torch.__version__, "python": platform.python_version()}
+        return found | ({"cuda": str(torch.version.cuda)} if self._device.type == "cuda" else {})
+
+    def run(self) -> None:
+        """One batch: done when this returns."""
+        with torch.inference_mode():
+            self._module(*self._inputs)
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def memory(self) -> int | None:
+        """Bytes at the peak that torch had allocated on a GPU."""
+        return torch.cuda.max_memory_allocated(self._device) if self._device.type == "cuda" else None

@@ -1,0 +1,1 @@
+"""Differentiable search: relaxed graphs and architecture parameters, whatever weighs the mixtures."""

@@ -1,0 +1,82 @@
+"""A supernet's architecture with the weights that it has there: nothing is trained but statistics of norms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from archir.errors import fail
+from archir.passes.expose import expose
+from archir.settings import Amount
+from archir_torch.lowering.module import lower
+from archir_torch.lowering.precision import autocast
+from archir_torch.search.differentiable.relaxed import take_over
+from archir_torch.search.job import Job, Outcome, strategy
+from archir_torch.search.strategies.train import inherited
+from archir_torch.search.task import Task, tested
+from archir_torch.training.checkpoints.state import State
+from archir_torch.training.feed import Feed
+from archir_torch.training.recalibration import recalibrate
+from archir_torch.training.seeds import mixed
+from archir_torch.training.settings import Augment, Settings
+
+
+class InheritOptions(Settings):
+    """What `inherit` can be told."""
+
+    recalibrate: Amount = 16
+    """Batches on which statistics of norms are measured."""
+
+
+@strategy("inherit", InheritOptions, whole=True)
+class Inherit:
+    """One step, which measures statistics on the training images; what is held out is measured on."""
+
+    epochs, steps = 1, 1
+
+    def __init__(self, job: Job, options: InheritOptions) -> None:
+        self.job, self.options = job, options
+        if job.architecture is None or job.supernet is None:
+            hint = "start.architecture and start.weights name phases: one that found it, one that trained a supernet"
+            text = f"phase `{job.phase.name}` has no architecture, or no supernet, to inherit from"
+            raise fail("A2210", text, None, hint)
+        self.architecture = job.space.architecture(job.architecture)
+        self.graph = job.space.specialize(self.architecture)
+        self.task = Task(job, self.graph)
+        self.network = lower(self.task.graph).to(job.device)
+        take_over(self.network, inherited(job, self.architecture))
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """Measure statistics; the loss of the first batch with them."""
+        training, seed = self.job.phase.training, mixed(self.job.seed, "recalibrate")
+        feed = Feed(self.job.data.train, training.batch, seed=seed, augment=Augment(), device=self.job.device)
+        inputs = self.task.objective.inputs
+        count = min(self.options.recalibrate, feed.steps)
+        with torch.no_grad(), autocast(training.precision, self.job.device):
+            recalibrate(self.network, [inputs(feed.batch(number), 0) for number in range(count)])
+            return {"loss": self.task.loss(self.network, feed.batch(0), 0)}
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """A look at the held-out images."""
+        with torch.no_grad(), autocast(self.job.phase.training.precision, self.job.device):
+            return tested(self.task.measured(self.network.eval(), self.job.data.held_out, epoch))
+
+    def state(self) -> State:
+        """The network's weights and statistics."""
+        return State(dict(self.network.state_dict()), {})
+
+    def restore(self, state: State) -> None:
+        """Go on from a state."""
+        self.network.load_state_dict(dict(state.tensors))
+
+    def finished(self) -> str | None:
+        """After the one epoch there is."""
+        return None
+
+    def outcome(self) -> Outcome:
+        """The network."""
+        weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        name, number = next(iter(self.graph.outputs.items()))
+        return Outcome(architecture=self.architecture, network=expose(self.graph, {name: number}), weights=weights)

@@ -1,0 +1,96 @@
+"""Augmentation of whole batches, where they are.
+
+Random numbers are drawn on the CPU, the same ones for every device, and for the whole batch of all processes together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from archir_torch.training.seeds import generator, mixed
+from archir_torch.training.settings import Augment
+
+_DRAWS = 5
+"""Of an image: shift down, shift right, mirrored, and the centre of what is cut out."""
+
+
+def draws(count: int, seed: int, index: int) -> Tensor:
+    """What is drawn for the images of a step: numbers [count, 5] from 0 to 1."""
+    return torch.rand(count, _DRAWS, generator=generator(seed, "augment", index))
+
+
+def augmented(images: Tensor, drawn: Tensor, settings: Augment) -> Tensor:
+    """Images [n, C, H, W] shifted, mirrored and with a square cut out, as the numbers [n, 5] say."""
+    if settings.shift or settings.flip:
+        images = _moved(images, drawn[:, :3], settings.shift, settings.flip)
+    if settings.cutout:
+        images = _cut_out(images, drawn[:, 3:], settings.cutout)
+    return images
+
+
+def _moved(images: Tensor, drawn: Tensor, shift: int, flip: bool) -> Tensor:
+    """One gathering for shift and mirror; zeros come in."""
+    height, width = images.shape[2:]
+    offsets = (drawn[:, :2] * (2 * shift + 1)).long()
+    rows, columns = (
+        torch.arange(size, device=images.device) + offsets[:, axis, None] for axis, size in enumerate((height, width))
+    )
+    if flip:
+        columns = torch.where(drawn[:, 2, None] < 0.5, columns.flip(1), columns)
+    padded = F.pad(images, (shift, shift, shift, shift)) if shift else images
+    which = torch.arange(len(images), device=images.device)[:, None, None]
+    return padded.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def _cut_out(images: Tensor, drawn: Tensor, side: int) -> Tensor:
+    """A square round a pixel of the image is zero; what of it lies outside is not there."""
+
+    def inside(axis: int) -> Tensor:
+        size = images.shape[2 + axis]
+        begin = (drawn[:, axis, None] * size).long() - side // 2
+        places = torch.arange(size, device=images.device)
+        return (places >= begin) & (places < begin + side)
+
+    hole = inside(0)[:, None, :, None] & inside(1)[:, None, None, :]
+    return images.masked_fill(hole, 0)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """How a batch is mixed with its partners: images by a function, classes by the share of the first."""
+
+    share: float
+    images: Callable[[Tensor, Tensor], Tensor]
+
+
+def mixing(settings: Augment, height: int, width: int, seed: int, index: int) -> Mix | None:
+    """How the batch of a step is mixed, None if it is not: one share, and one box, for the whole batch."""
+    if not settings.mixup and not settings.cutmix:
+        return None
+    rng = np.random.default_rng(mixed(seed, "mix", index))
+    boxed = rng.random() < 0.5 if settings.mixup and settings.cutmix else settings.cutmix > 0
+    alpha = settings.cutmix if boxed else settings.mixup
+    share = float(rng.beta(alpha, alpha))
+    if not boxed:
+        return Mix(share, lambda images, partners: torch.lerp(partners, images, share))
+    (top, bottom), (left, right) = (_edges(int(rng.integers(size)), size, share) for size in (height, width))
+
+    def pasted(images: Tensor, partners: Tensor) -> Tensor:
+        out = images.clone()
+        out[:, :, top:bottom, left:right] = partners[:, :, top:bottom, left:right]
+        return out
+
+    return Mix(1 - (bottom - top) * (right - left) / (height * width), pasted)
+
+
+def _edges(centre: int, size: int, share: float) -> tuple[int, int]:
+    """The edges of the box on an axis: its area is 1 - share of the image, but for what lies outside (section 3.1)."""
+    half = int(size * sqrt(1 - share)) // 2
+    return max(0, centre - half), min(size, centre + half)

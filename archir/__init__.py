@@ -41,11 +41,11 @@ if TYPE_CHECKING:
         train,
         validate,
     )
-    from archir.costs.latency import LatencyTable
-    from archir.errors import ArchError, Diagnostic
+    from archir.base.errors import ArchError, Diagnostic
+    from archir.costs.latencies.table import LatencyTable
     from archir.ir.graph import Graph
-    from archir.search.architecture import Architecture
-    from archir.search.space import Space
+    from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.space import Space
 
 __version__ = "0.1.0"
 
@@ -74,12 +74,12 @@ _HOMES = {
     "supernet": "archir.api",
     "train": "archir.api",
     "validate": "archir.api",
-    "ArchError": "archir.errors",
-    "Diagnostic": "archir.errors",
+    "ArchError": "archir.base.errors",
+    "Diagnostic": "archir.base.errors",
     "Graph": "archir.ir.graph",
-    "LatencyTable": "archir.costs.latency",
-    "Architecture": "archir.search.architecture",
-    "Space": "archir.search.space",
+    "LatencyTable": "archir.costs.latencies.table",
+    "Architecture": "archir.search.spaces.architecture",
+    "Space": "archir.search.spaces.space",
 }
 
 __all__ = [

@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
-from archir.build.context import Limits
-from archir.build.deep import keeping
-from archir.build.elaborate import elaborate, survey
-from archir.build.files import Loader, read, split
-from archir.errors import ArchError, Diagnostic, fail, suggest
-from archir.files import require_writable
+from archir.base.errors import ArchError, Diagnostic, fail, suggest
+from archir.base.files import require_writable
+from archir.base.work import bounded
 from archir.ir.graph import Graph
-from archir.ir.printer import print_graph
+from archir.ir.text.printer import print_graph
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.elaboration.files import Loader, read, split
+from archir.language.elaboration.recursion import keeping
+from archir.language.syntax.format import canonical
 from archir.passes.block import block as passes_block
-from archir.passes.canonical import canonical_hash
 from archir.passes.cost import Cost, cost
-from archir.syntax.format import canonical
-from archir.work import bounded
+from archir.passes.equivalence.canonical import canonical_hash
 
 if TYPE_CHECKING:
-    from archir.analysis.subject import Purpose
-    from archir.costs.bench import Bench, Validation, Watch
-    from archir.costs.latency import Device, LatencyTable
-    from archir.search.architecture import Architecture, Written
-    from archir.search.diff import Difference
-    from archir.search.space import Space
-    from archir.speed.figures import Speeds
+    from archir.backends.speed.figures import Speeds
+    from archir.costs.latencies.fill import Bench, Validation, Watch
+    from archir.costs.latencies.table import Device, LatencyTable
+    from archir.search.lint.subject import Purpose
+    from archir.search.spaces.architecture import Architecture, Written
+    from archir.search.spaces.diff import Difference
+    from archir.search.spaces.space import Space
 
 __all__ = [
     "Cost",
@@ -72,14 +72,14 @@ def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = 
 
     `parameters` are the net's. Relative imports stay in `root`, by default the file's folder. Raises ArchError.
     """
-    from archir.search.space import Space
+    from archir.search.spaces.space import Space
 
     return Space(graph(path, root=root, limits=limits, parameters=parameters))
 
 
 def loads(text: str, *, name: str = "<text>", net: str | None = None, **parameters: Any) -> Space:
     """The space of a net of a text, which can import the library but no files. Raises ArchError."""
-    from archir.search.space import Space
+    from archir.search.spaces.space import Space
 
     return Space(elaborate(text, name, net=net, parameters=parameters))
 
@@ -146,7 +146,7 @@ def _proved(
         try:
             made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
             if made.constraints:
-                from archir.search.space import Space
+                from archir.search.spaces.space import Space
 
                 space = Space(made)
                 space.prove_some()
@@ -177,7 +177,7 @@ def linted(
 
     `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
     """
-    from archir.analysis.lint import lint
+    from archir.search.lint.lint import lint
 
     file, net = split(str(path))
     text, folder = source(file)
@@ -188,15 +188,15 @@ def linted(
 
 def architecture(path: str | Path) -> Written:
     """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
-    from archir.search.architecture import read_architecture
+    from archir.search.spaces.architecture import read_architecture
 
     return read_architecture(source(str(path))[0], str(path))
 
 
 def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
     """What differs between two spaces, or between two architectures: nothing, if they are the same."""
-    from archir.search.diff import diff_architectures, diff_spaces
-    from archir.search.space import Space
+    from archir.search.spaces.diff import diff_architectures, diff_spaces
+    from archir.search.spaces.space import Space
 
     if isinstance(one, Space) and isinstance(other, Space):
         return diff_spaces(one, other)
@@ -333,8 +333,8 @@ def bench(
     With `resume`, a table that is there is gone on with, with its number of threads if none is given. Raises ArchError
     (A1501, A1503, A1505, A1506).
     """
-    from archir.costs import bench as benches
-    from archir.costs.workloads import workloads
+    from archir.costs.latencies import fill as benches
+    from archir.costs.latencies.workloads import workloads
 
     known = None
     if Path(path).exists():
@@ -355,7 +355,7 @@ def validate(
     table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, watch: Watch | None = None
 ) -> Validation:
     """Measure `n` random architectures whole, on the table's device, against its sums. Raises ArchError."""
-    from archir.costs import bench as benches
+    from archir.costs.latencies import fill as benches
 
     rng = random.Random(seed)
     networks = [space.specialize(space.sample(rng)) for _ in range(n)]
@@ -378,8 +378,8 @@ def measure(
     `tensorrt`; by default, all of them that are there. Each is measured for so many seconds, at each batch size. Raises
     ArchError (A1505, A1508, and what backends do).
     """
-    from archir.costs.bench import unwatched
-    from archir.speed.subjects import speeds
+    from archir.backends.speed.subjects import speeds
+    from archir.costs.latencies.fill import unwatched
 
     if isinstance(networks, Graph):
         networks = {networks.name: networks}
@@ -390,7 +390,7 @@ def measure(
 
 def latency_table(path: str | Path) -> LatencyTable:
     """The latency table of a file. Raises ArchError (A1501)."""
-    from archir.costs.latency import LatencyTable
+    from archir.costs.latencies.table import LatencyTable
 
     return LatencyTable.read(path)
 

@@ -16,10 +16,10 @@ from archir import api
 from archir.cli.main import main
 from archir.costs.means import means
 from archir.costs.scopes import by_scope, whole
-from archir.pictures import heat
-from archir.pictures.heat import Heat, step
+from archir.pictures import shading as heat
 from archir.pictures.outline import Outline, outline
-from archir.search.space import Space
+from archir.pictures.shading import Heat, step
+from archir.search.spaces.space import Space
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
 

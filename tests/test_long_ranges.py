@@ -10,18 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir import symbols
-from archir.cases import when
-from archir.costs import account, arrays, bounds, terms
+from archir.base.errors import fail
+from archir.base.work import MOST_WORK, bounded
+from archir.costs import account
+from archir.costs import sums as terms
 from archir.costs.account import Account
-from archir.costs.chain import Chain
+from archir.costs.dynamic import Chain
+from archir.costs.extremes import arrays
+from archir.costs.extremes import witnesses as bounds
 from archir.costs.rows import Parts, Sums
 from archir.costs.symbolic import Symbolic
-from archir.errors import fail
 from archir.ir import typing
+from archir.ir.choices import symbols
+from archir.ir.choices.cases import when
 from archir.passes.cost import SUMMED
-from archir.search.space import Space
-from archir.work import MOST_WORK, bounded
+from archir.search.spaces.space import Space
 
 FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
 STEPS = [

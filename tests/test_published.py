@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 
 from examples.published import Figure, folders, rows, updated
+from tests.examples import elaborate_once
 
 FOLDERS = {folder.name: folder for folder in folders()}
+
+
+@pytest.fixture(autouse=True)
+def _once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
 
 
 @pytest.mark.parametrize("name", FOLDERS)

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.errors import ArchError
 from archir.passes.expose import expose
-from archir.runs import Run, Trial
-from archir.search.architecture import Architecture
+from archir.search.runs import Run, Trial
+from archir.search.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from archir import __version__
-from archir.errors import ArchError, Interrupted, fail, suggest
-from archir.visible import visible
+from archir.base.errors import ArchError, Interrupted, fail, suggest
+from archir.base.visible import visible
 
 FAULT = 70
 """The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""

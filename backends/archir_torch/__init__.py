@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from torch import nn
 
 from archir import __version__
-from archir.certificates import Verified
-from archir.errors import Diagnostic, fail, suggest
-from archir.files import drafts
-from archir.images import Images
+from archir.backends.certificates import Verified
+from archir.backends.images import Images
+from archir.base.errors import Diagnostic, fail, suggest
+from archir.base.files import drafts
+from archir.base.moved import moved
+from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
-from archir.moved import moved
-from archir.search.architecture import Architecture
-from archir.settings import parsed
+from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
@@ -231,7 +231,7 @@ class TorchBackend:
     def runs(
         self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
     ) -> TorchRuns:
-        """A network without choices made ready to be measured (see `archir.speed`)."""
+        """A network without choices made ready to be measured (see `archir.backends.speed`)."""
         return TorchRuns(network, device, batch, threads, compiled)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:

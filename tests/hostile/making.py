@@ -21,10 +21,10 @@ import torch
 from onnx import TensorProto, helper
 
 import archir
-from archir import certificates
-from archir.cli import runs
-from archir.ir.serial import to_json
-from archir.runs import Run, hashes, manifest
+from archir.backends import certificates
+from archir.cli.searches import train_folder as runs
+from archir.ir.text.serial import to_json
+from archir.search.runs import Run, hashes, manifest
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from archir import cases, conditions, lifting
-from archir.build.elaborate import elaborate
-from archir.cases import at, support
-from archir.conditions import hull
+from archir.ir.choices import cases, conditions, lifting
+from archir.ir.choices.cases import at, support
+from archir.ir.choices.conditions import hull
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Select
 from archir.ir.verify import verify
-from archir.search.space import Space
+from archir.language.elaboration.elaborate import elaborate
+from archir.search.spaces.space import Space
 
 ORDERED = """
 net ordered(n = %d) {

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from archir import api
-from archir.build.elaborate import elaborate, survey
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.base.work import WorkError, bounded, current, spend
 from archir.ir.graph import Graph
+from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.syntax.format import canonical
 from archir.pictures import picture
-from archir.search.space import Space
-from archir.syntax.format import canonical
-from archir.work import WorkError, bounded, current, spend
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 
@@ -114,8 +114,8 @@ ALONE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 import archir.ops
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
+from archir.base.errors import ArchError
 text = sys.stdin.read()
 begin = resource.getrusage(resource.RUSAGE_SELF).ru_utime
 try:
@@ -144,8 +144,13 @@ def test_bombs_with_little_memory(name: str) -> None:
 
 CHILD = """
 import gc, resource, sys
-import archir.ops, archir.api, archir.search.space, archir.pictures, archir.costs.account
-from archir.cli import check, cost, fmt, main, show, spaces
+import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, archir.costs.account
+from archir.cli import main
+from archir.cli.analysis import check
+from archir.cli.analysis import cost
+from archir.cli.analysis import fmt
+from archir.cli.analysis import show
+from archir.cli.analysis import count_sample as spaces
 before = resource.getrusage(resource.RUSAGE_SELF)
 resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))

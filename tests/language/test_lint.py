@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archir
+from archir.base.errors import RuleError
+from archir.base.explain import codes, page
 from archir.cli import main
-from archir.errors import RuleError
-from archir.explain import codes, page
+from archir.ir.types import TensorType
 from archir.ops.conv import Conv
-from archir.types import TensorType
 from tests.conftest import EXAMPLES, GOLDEN
 
 LINT = Path(__file__).parent / "lint"

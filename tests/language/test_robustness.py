@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark
 
-from archir.build.context import Limits
-from archir.build.elaborate import elaborate, survey
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.elaborate import elaborate, survey
 from archir_grammar import grammar
 from tests.conftest import EXAMPLES, ROOT
 

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 from onnx import external_data_helper
 
 import archir
-from archir import certificates
-from archir.certificates import beside
+from archir.backends import certificates
+from archir.backends.certificates import beside
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.errors import ArchError
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files import external
 from archir_onnx.files.models import save

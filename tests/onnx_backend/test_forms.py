@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 from onnx import helper, inliner, numpy_helper
 
 import archir
+from archir.backends.images import Images
+from archir.base.errors import ArchError, fail
 from archir.cli import main
-from archir.errors import ArchError, fail
-from archir.images import Images
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.int8 import layers as lay
 from archir_onnx.int8.arithmetic import Quantizer

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files.models import Model, save

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archir
-from archir.draws import Distribution
-from archir.errors import ArchError
+from archir.base.draws import Distribution
+from archir.base.errors import ArchError
 from archir.search.multi import variation
-from archir.search.partial import complete, largest, smallest
-from archir.search.paths import fair, single
-from archir.search.space import Space
+from archir.search.spaces.partial import complete, largest, smallest
+from archir.search.spaces.paths import fair, single
+from archir.search.spaces.space import Space
 from archir_torch.search.opened import settle
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.supernet.network import SuperNetwork, extract

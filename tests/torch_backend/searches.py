@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 import archir_torch.search.strategies  # noqa: F401  (registers them)
-from archir.build.elaborate import elaborate
-from archir.search.space import Space
+from archir.language.elaboration.elaborate import elaborate
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.search.job import Job, Strategy, made
 from archir_torch.search.recipe import DataSettings, Phase

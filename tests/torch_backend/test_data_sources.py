@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir_torch.data import extras, load
 from archir_torch.data.extras import needed
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch import Tensor
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir_torch.data import encoded, load, pixels, record, verify
 from archir_torch.data.choosing import stratified
 

@@ -18,12 +18,12 @@ from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from archir.build.elaborate import elaborate
-from archir.costs import machine
-from archir.errors import ArchError, fail
-from archir.passes.relax import relax
+from archir.base.errors import ArchError, fail
+from archir.costs.latencies import machine
+from archir.language.elaboration.elaborate import elaborate
+from archir.passes.spaces.relax import relax
 from archir.search.executors import device_of
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from archir_torch.data import Split, pixels
 from archir_torch.data.pixels import Chosen, Device, Normalised
 from archir_torch.lowering.depthwise import depthwise_conv

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 import archir
-from archir.build.files import read
 from archir.ir.graph import Graph
-from archir.search.architecture import read_architecture
+from archir.language.elaboration.files import read
+from archir.search.spaces.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from tests.architectures import image_of

@@ -17,8 +17,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError, Interrupted, fail
+from archir.base.errors import ArchError, Interrupted, fail
+from archir.language.elaboration.elaborate import elaborate
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training import distributed, norms

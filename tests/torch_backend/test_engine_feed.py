@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir_torch.data import Split
 from archir_torch.training.augment import augmented, draws, mixing
 from archir_torch.training.feed import Batch, Feed

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archir.errors import ArchError, Interrupted
+from archir.base.errors import ArchError, Interrupted
 from archir_torch.data import Split
 from archir_torch.training import metrics as measured
 from archir_torch.training.checkpoints.state import State

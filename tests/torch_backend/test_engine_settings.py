@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir_torch.training.optimizer import build, factor
 from archir_torch.training.seeds import mixed
 from archir_torch.training.settings import Augment, Optimizer, Training, parsed

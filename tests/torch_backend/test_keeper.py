@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from archir.errors import ArchError
-from archir.runs import Run
+from archir.base.errors import ArchError
+from archir.search.runs import Run
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.checkpoints.state import State
 

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.ops.activation import Relu, Zero
 from archir.ops.arithmetic import Matmul
@@ -24,7 +25,6 @@ from archir.ops.norm import BatchNorm
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
-from archir.types import TensorType
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
 from archir_torch.lowering.rules import RULES, lowers

@@ -16,8 +16,8 @@ from archir.ir.graph import Graph
 from archir.ir.verify import verify
 from archir.passes.batch import batch
 from archir.passes.cse import cse
-from archir.passes.relax import relax
-from archir.passes.share import share
+from archir.passes.spaces.relax import relax
+from archir.passes.spaces.shared_norms import share
 from archir_torch.lowering.weights import load_weights, save_weights
 from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made

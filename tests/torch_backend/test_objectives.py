@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import expose
 from archir_torch.data import Data, load

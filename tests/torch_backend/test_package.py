@@ -18,10 +18,10 @@ import torch
 from click.testing import CliRunner
 
 import archir
-from archir import certificates
+from archir.backends import certificates
+from archir.base.errors import ArchError
+from archir.base.files import sha256
 from archir.cli import main
-from archir.errors import ArchError
-from archir.files import sha256
 from archir_torch import BACKEND as TORCH
 from archir_torch.export import package
 from archir_torch.export.package import Form

@@ -15,9 +15,9 @@ from click.testing import CliRunner, Result
 from torch import Tensor
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
 from archir.cli.doctor import Finding, findings
-from archir.errors import ArchError
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
 from archir_torch.search.proxies.scores import PROXIES

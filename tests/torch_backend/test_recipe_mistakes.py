@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from archir.base.errors import ArchError
+from archir.base.settings import Settings
 from archir.cli import main
-from archir.errors import ArchError
 from archir.search.multi.registry import strategies
-from archir.settings import Settings
 from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES

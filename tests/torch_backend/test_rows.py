@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import division, run, scoring

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from archir import backends
-from archir.errors import ArchError, Interrupted
-from archir.explain import page
-from archir.runs import Run
+from archir.base.errors import ArchError, Interrupted
+from archir.base.explain import page
+from archir.search.runs import Run
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
 

@@ -18,10 +18,10 @@ from torch.distributed.tensor import DTensor
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
-from archir.build.elaborate import elaborate
 from archir.cli import main
-from archir.runs import Run
-from archir.search.space import Space
+from archir.language.elaboration.elaborate import elaborate
+from archir.search.runs import Run
+from archir.search.spaces.space import Space
 from archir_torch.search.job import Strategy
 from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run

@@ -18,9 +18,9 @@ import pytest
 from safetensors.torch import load
 from torch import Tensor
 
-from archir.runs import Run, summaries
-from archir.runs.lock import locked
-from archir.runs.manifest import NAME
+from archir.search.runs import Run, summaries
+from archir.search.runs.lock import locked
+from archir.search.runs.manifest import NAME
 from tests.runs.test_tensorboard import shown
 from tests.torch_backend.searches import command, recipe, surroundings
 

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archir.build.elaborate import elaborate
-from archir.cases import Choice, at
-from archir.errors import ArchError
-from archir.passes.relax import relax
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.ir.choices.cases import Choice, at
+from archir.language.elaboration.elaborate import elaborate
+from archir.passes.spaces.relax import relax
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.differentiable.alphas import Alphas, Sampling
 from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.errors import ArchError
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import made
 from archir_torch.search.strategies.supernet import Supernet

@@ -19,13 +19,13 @@ from click.testing import CliRunner
 import archir
 import archir_torch
 from archir import backends
+from archir.base.errors import ArchError, Interrupted
 from archir.cli import main
-from archir.costs.bench import spearman
-from archir.errors import ArchError, Interrupted
-from archir.runs import Run, Trial
-from archir.runs.folder import JOURNAL
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.costs.latencies.fill import spearman
+from archir.search.runs import Run, Trial
+from archir.search.runs.folder import JOURNAL
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
 from archir_torch.search.spaces import load_space

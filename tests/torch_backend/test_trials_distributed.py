@@ -20,8 +20,8 @@ from torch.distributed.distributed_c10d import _set_pg_timeout
 from torch.multiprocessing.spawn import spawn
 
 from archir import backends
-from archir.errors import Interrupted
-from archir.runs import Run
+from archir.base.errors import Interrupted
+from archir.search.runs import Run
 from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
 from archir_torch.search.task import Task

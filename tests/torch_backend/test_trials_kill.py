@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from archir import backends
-from archir.runs import Run, Trial, summaries
-from archir.runs.folder import JOURNAL
-from archir.runs.lock import locked
-from archir.runs.manifest import NAME
+from archir.search.runs import Run, Trial, summaries
+from archir.search.runs.folder import JOURNAL
+from archir.search.runs.lock import locked
+from archir.search.runs.manifest import NAME
 from tests.search.marked import gone, left
 from tests.torch_backend.searches import command, surroundings
 from tests.torch_backend.test_search_kill import exact

@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ops.conv import Linear

@@ -7,7 +7,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.training.seeds import generator
 
 HELD_OUT = 0.2

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.data.pixels import Chosen, Device, Pixels
 
 KEPT = 1 << 30

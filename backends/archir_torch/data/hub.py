@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.errors import fail, listed
+from archir.base.errors import fail, listed
 from archir_torch.data.encoded import Encoded
 from archir_torch.data.extras import needed
 from archir_torch.data.parquet import label_column

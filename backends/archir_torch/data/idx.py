@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.errors import fail
-from archir.files import reading
+from archir.base.errors import fail
+from archir.base.files import reading
 from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 _PARTS = ("train", "t10k")

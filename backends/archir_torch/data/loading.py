@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.data import digits, folder, hub, idx, npz, parquet
 from archir_torch.data.choosing import held_out, limited, some_classes
 from archir_torch.data.encoded import Raw, settled

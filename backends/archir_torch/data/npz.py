@@ -14,8 +14,8 @@ import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from archir.errors import fail
-from archir.files import reading
+from archir.base.errors import fail
+from archir.base.files import reading
 from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 MOST_ARRAYS = 1000

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.errors import ArchError, fail, listed, suggest
+from archir.base.errors import ArchError, fail, listed, suggest
 from archir_torch.data.encoded import Encoded
 from archir_torch.data.extras import needed
 from archir_torch.data.source import MOST, Part, Source, labelled, numbered, unreadable

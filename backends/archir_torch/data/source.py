@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archir.errors import ArchError, fail
+from archir.base.errors import ArchError, fail
 from archir_torch.data.encoded import Raw
 
 MOST = 100_000

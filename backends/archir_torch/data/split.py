@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.data.choosing import stratified
 from archir_torch.data.pixels import Device, Pixels, chosen
 

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
 from archir_torch.data import Data

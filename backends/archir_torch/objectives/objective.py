@@ -10,10 +10,10 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from archir.errors import fail, listed, suggest
+from archir.base.errors import fail, listed, suggest
 from archir.ir.graph import Graph, NodeId
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.types import TensorType
 from archir_torch.data import Data
 from archir_torch.training.settings import Settings
 

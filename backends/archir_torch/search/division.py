@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.data import origin
 from archir_torch.search.job import kind_of
 from archir_torch.search.recipe import Phase, Recipe, Written

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from archir.errors import fail, suggest
+from archir.base.errors import fail, suggest
 from archir.ir.graph import Graph
-from archir.runs import Trial
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.search.runs import Trial
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.data import Data
 from archir_torch.search.recipe import Phase
 from archir_torch.search.supernet_record import SupernetRecord

@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from archir import toml
-from archir.errors import ArchError, Diagnostic, fail, suggest
-from archir.files import read_bytes
-from archir.settings import MOST, MOST_THREADS, Amount, Seed
-from archir.toml import Document
+from archir.base import toml
+from archir.base.errors import ArchError, Diagnostic, fail, suggest
+from archir.base.files import read_bytes
+from archir.base.settings import MOST, MOST_THREADS, Amount, Seed
+from archir.base.toml import Document
 from archir_torch.training.settings import Augment, Many, Optimizer, Settings, Training, parsed
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
@@ -62,7 +62,7 @@ class SkipLimit(Settings):
 
 
 class Derive(Settings):
-    """How an architecture is derived from architecture parameters (see `archir.search.derive`)."""
+    """How an architecture is derived from architecture parameters (see `archir.search.spaces.derive`)."""
 
     exclude: Annotated[tuple[str, ...], Many] = ()
     """Labels of alternatives that are not derived, such as those of zeros."""
@@ -136,7 +136,7 @@ class Written:
 
 
 def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
-    """The recipe of a file, some of whose settings are replaced (see `archir.toml.overridden`).
+    """The recipe of a file, some of whose settings are replaced (see `archir.base.toml.overridden`).
 
     Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
     """

@@ -12,12 +12,13 @@ from safetensors.torch import save as save_tensors
 from torch import nn
 
 from archir import backends
-from archir.build.source import to_source
 from archir.ir.graph import Graph
-from archir.ir.serial import to_json
+from archir.ir.text.serial import to_json
+from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
-from archir.runs import PhaseRows, Report, Weighing, page
+from archir.search.runs import PhaseRows, Report, Weighing
+from archir.search.runs.report import page
 from archir_torch.search.job import Outcome
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from archir import backends
-from archir.errors import ArchError, Interrupted, fail
-from archir.ir.serial import from_json, to_json
-from archir.runs import Run, Trial, environment
-from archir.runs.phase import Phase as PhaseRecord
-from archir.search.space import Space
+from archir.base.errors import ArchError, Interrupted, fail
+from archir.ir.text.serial import from_json, to_json
+from archir.search.runs import Run, Trial, environment
+from archir.search.runs.phase import Phase as PhaseRecord
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, about, load, record, verify
 from archir_torch.inputs import image_size
 from archir_torch.objectives.create import check as check_objective

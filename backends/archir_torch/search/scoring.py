@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.errors import fail, suggest
-from archir.ir.serial import from_json
-from archir.runs import Trial
-from archir.search.architecture import Architecture
-from archir.search.space import Space
-from archir.settings import Amount, Count
+from archir.base.errors import fail, suggest
+from archir.base.settings import Amount, Count
+from archir.ir.text.serial import from_json
+from archir.search.runs import Trial
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.data.choosing import limited
 from archir_torch.lowering.precision import autocast

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archir.build.elaborate import elaborate
-from archir.build.files import Loader, read, split
-from archir.errors import fail
-from archir.search.space import Space
+from archir.base.errors import fail
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.elaboration.files import Loader, read, split
+from archir.search.spaces.space import Space
 
 
 def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:

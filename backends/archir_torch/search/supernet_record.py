@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir.errors import fail
-from archir.ir.serial import from_json, to_json
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.base.errors import fail
+from archir.ir.text.serial import from_json, to_json
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.search.opened import Opened
 from archir_torch.supernet.network import Sharing, SuperNetwork
 

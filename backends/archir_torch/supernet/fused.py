@@ -1,4 +1,4 @@
-"""Nodes that stand for several (`archir.passes.share`, `archir.passes.batch`): the layers of all keep their weights."""
+"""Nodes that stand for several (`archir.passes.spaces.shared_norms`, `archir.passes.batch`): the layers of all keep their weights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
 Weights are there once, at the size that the largest architecture needs; an architecture uses its part of them
-(`archir.passes.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of the
+(`archir.passes.spaces.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of the
 choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
 """
 
@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 
 from archir.backends import unlowered
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
-from archir.passes import sharing as passes
-from archir.passes.specialize import specialize
-from archir.search.architecture import Architecture
-from archir.types import TensorType
+from archir.ir.types import TensorType
+from archir.passes.spaces import sharing as passes
+from archir.passes.spaces.specialize import specialize
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
 from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.lowering.rules import RULES

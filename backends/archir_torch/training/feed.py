@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_torch.data.split import Split
 from archir_torch.training.augment import augmented, draws, mixing
 from archir_torch.training.seeds import generator

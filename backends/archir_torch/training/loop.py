@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
+from archir.base.errors import Interrupted, fail
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.distributed import agreed, world
 from archir_torch.training.metrics import WINDOW, Measured

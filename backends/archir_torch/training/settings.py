@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings, parsed
+from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings, parsed
 
 __all__ = ["Augment", "Many", "Optimizer", "Settings", "Training", "parsed"]
 

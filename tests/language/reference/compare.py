@@ -8,13 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.base.work import MOST_WORK, bounded
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
-from archir.passes.canonical import canonical_hash
-from archir.search.space import Space
-from archir.syntax.parse import parse
-from archir.work import MOST_WORK, bounded
+from archir.language.syntax.parse import parse
+from archir.passes.equivalence.canonical import canonical_hash
+from archir.search.spaces.space import Space
 from tests.language.reference.interpret import TooMany, Walk, files_of, walks
 
 NAME = "<text>"

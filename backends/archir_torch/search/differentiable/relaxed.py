@@ -11,13 +11,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Finite, NonNegative, Positive
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
-from archir.passes.partial import partial
-from archir.passes.relax import Edges, relax
-from archir.search.architecture import Architecture
-from archir.settings import Count, Finite, NonNegative, Positive
+from archir.passes.spaces.partial import partial
+from archir.passes.spaces.relax import Edges, relax
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.precision import exact
 from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampling
 from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising

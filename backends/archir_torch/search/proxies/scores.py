@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ops import activation
 from archir.ops.conv import Conv, Conv1d, Linear

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Amount
 from archir.passes.expose import expose
-from archir.settings import Amount
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.differentiable.relaxed import take_over

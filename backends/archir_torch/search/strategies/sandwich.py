@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.search.architecture import Architecture
-from archir.search.paths import sandwich
-from archir.settings import Amount
+from archir.base.settings import Amount
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.paths import sandwich
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.opened import opened
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions

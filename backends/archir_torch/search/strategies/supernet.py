@@ -10,10 +10,10 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from archir.errors import fail
-from archir.search.architecture import Architecture
-from archir.search.partial import largest, smallest
-from archir.settings import Amount, Count
+from archir.base.errors import fail
+from archir.base.settings import Amount, Count
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.partial import largest, smallest
 from archir_torch.search.differentiable.relaxed import take_over
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.opened import settle

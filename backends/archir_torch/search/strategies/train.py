@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count
 from archir.passes.expose import expose
-from archir.search.architecture import Architecture
-from archir.settings import Count
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.module import lower
 from archir_torch.search.differentiable.relaxed import take_over
 from archir_torch.search.job import Job, Outcome, strategy

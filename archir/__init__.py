@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from archir.base.moved import moved
+
 if TYPE_CHECKING:
     from archir.api import (
         bench,
@@ -48,6 +50,18 @@ if TYPE_CHECKING:
     from archir.search.spaces.space import Space
 
 __version__ = "0.1.0"
+
+moved(
+    {
+        "archir.base.errors": "archir.base.errors",
+        "archir.ir.types": "archir.ir.types",
+        "archir.search.runs": "archir.search.runs",
+        "archir.passes.spaces.relax": "archir.passes.spaces.relax",
+        "archir.search.spaces.architecture": "archir.search.spaces.architecture",
+        "archir.search.fronts.listing": "archir.search.fronts.listing",
+        "archir.search.fronts.scatter": "archir.search.fronts.scatter",
+    }
+)
 
 _HOMES = {
     "bench": "archir.api",

@@ -107,7 +107,7 @@ def described(kind: Any) -> str:
 def library() -> str:
     """Every block of the library: its signature, and the comment above it."""
     text = ""
-    for path in sorted((ROOT / "archir" / "std").glob("*.arch")):
+    for path in sorted((ROOT / "archir" / "language" / "std").glob("*.arch")):
         source = path.read_text("utf-8")
         lines = source.splitlines()
         head = _comment(lines[: lines.index("")])

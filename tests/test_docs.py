@@ -150,7 +150,7 @@ def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     sphinx("html", tmp_path)
     page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
     assert 'id="conv"' in page
-    assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
+    assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

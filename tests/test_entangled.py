@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from archir.base.errors import ArchError
 from archir.cli import main
+from archir.costs.extremes import forward
 from archir.costs.extremes.elimination import least
-from archir.ir.choices.cases import Choice, Value, at, case
+from archir.ir.choices.cases import Choice, EntangledError, Value, at, case
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Decision
 from archir.language.elaboration.elaborate import elaborate
@@ -56,16 +58,34 @@ def test_eliminated_sums_are_least_or_bounds(values: list[Value], wanted: list[V
         outcomes = {choice.path: number // 3**i % 3 for i, choice in enumerate(CHOICES)}
         if all(at(condition, outcomes) for condition in conditions):
             totals.append(sum(at(value, outcomes) for value in values))
-    found = least(values, conditions, DECISIONS, most)
-    if found is None:
-        assert not totals
-    elif totals:
-        assert found.proved <= min(totals)
-        if found.exact:
-            assert found.proved == min(totals)
-            assert found.outcomes is not None
-            assert sum(at(value, found.outcomes) for value in values) == min(totals)
-    assert most < 4_000 or found is None or found.exact
+    for found in (least(values, conditions, DECISIONS, most), forward.least(values, conditions, DECISIONS)):
+        if found is None:
+            assert not totals
+        elif totals:
+            assert found.proved <= min(totals)
+            if found.exact:
+                assert found.proved == min(totals)
+                assert found.outcomes is not None
+                assert sum(at(value, found.outcomes) for value in values) == min(totals)
+                assert all(at(condition, found.outcomes) for condition in conditions)
+        assert most < 4_000 or found is None or found.exact
+
+
+def test_states_are_told_apart_by_more_outcomes_than_a_number_holds() -> None:
+    choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(40)]
+    alike = [made([a == b for a in range(6) for b in range(6)], [*pair]) for pair in pairwise(choices)]
+    terms = [made([(a - 3) ** 2 + b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
+    found = forward.least(terms, alike, [Decision(choice) for choice in choices])
+    assert found is not None
+    assert found.proved == min(39 * ((a - 3) ** 2 + a) for a in range(6))
+    assert set(found.outcomes.values()) == {2}  # type: ignore[union-attr]
+
+
+def test_too_many_states_are_not_followed() -> None:
+    choices = [Choice(f"c{i}", tuple(range(6)), i) for i in range(20)]
+    pairs = [made([a * b for a in range(6) for b in range(6)], [one, choices[-1]]) for one in choices[:-1]]
+    with pytest.raises(EntangledError):
+        forward.least(pairs, [], [Decision(choice) for choice in choices])
 
 
 @pytest.mark.parametrize("name", ["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"])

@@ -19,13 +19,14 @@ import archir
 from archir.base.errors import ArchError
 from archir.cli import main
 from archir.passes.expose import expose
+from archir.search.recipes.open_choices import settle
+from archir.search.recipes.reading import read
+from archir.search.recipes.recipe import Recipe
 from archir.search.runs import Run, Trial
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
-from archir_torch.search.opened import settle
-from archir_torch.search.recipe import Recipe, read
 from archir_torch.search.run import begin, space_of
 from archir_torch.search.strategies.trials import Trials
 from archir_torch.search.supernet_record import SupernetRecord

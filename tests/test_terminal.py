@@ -86,7 +86,7 @@ def test_tables_hold_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_there_is_one_way_to_print() -> None:
     """Commands print through `archir.cli.output` alone."""
-    for path in (ROOT / "archir" / "cli").glob("*.py"):
+    for path in (ROOT / "archir" / "cli").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and path.name != "output.py":
                 called = ast.unparse(node.func)

@@ -68,6 +68,12 @@ def spend(amount: float) -> None:
             raise WorkError
 
 
+def afford(amount: float) -> None:
+    """Raise WorkError if so much is not left; nothing is drawn."""
+    if current().left < amount:
+        raise WorkError
+
+
 @contextmanager
 def portion(share: float) -> Iterator[None]:
     """Work that may take a share of what is left; what comes after has the rest. Raises WorkError beyond it."""

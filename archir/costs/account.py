@@ -86,7 +86,7 @@ class Account:
     @cached_property
     def _usual(self) -> tuple[Numbers, Groups]:
         self._told()
-        return grouped(self._symbolic.summed(), self._index)
+        return grouped(self._bounded[False], self._index)
 
     def _told(self) -> None:
         """Raise ArchError (A1602) if it cannot be told which architectures have which parts."""
@@ -113,7 +113,8 @@ class Account:
 
     @cached_property
     def _bounded(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
-        return self._symbolic.summed(), self._symbolic.summed(sure=True)
+        most = self._symbolic.summed()
+        return most, self._symbolic.summed(sure=True) if self._symbolic.loose else most
 
     def _rule(self, name: str) -> Rule:
         """A further cost: one of `rules`, or the latency by a table that is looked for from the current folder on."""
@@ -269,6 +270,7 @@ class Account:
 
     def _tried(self, name: str) -> Chain | None:
         """The chain with a cost; None if choices are too entangled for it."""
+        self._terms(name)  # needed without a chain, too
         try:
             with portion(A_TRY):
                 return self.chain(name)

@@ -30,7 +30,6 @@ class Followed:
     """A diagram of integers as arrays: for each of its cases, where the outcomes of its choice lead."""
 
     def __init__(self, value: Value, order: Mapping[str, int]) -> None:
-        self.levels: list[tuple[int, int]] = []  # positions of choices, and the first number of a case that tests one
         cases: dict[Value, int] = {}
         leaves: dict[int, int] = {}
         stack = [value]
@@ -53,20 +52,25 @@ class Followed:
         self.after = np.array([place(branch) for one in ordered for branch in one.branches], np.int64)
         self.first = place(value)
         self.leaves = np.array(list(leaves), np.int64)
-        for one in ordered:
-            position = order[one.choice.path]
-            if not self.levels or self.levels[-1][0] != position:
-                self.levels.append((position, cases[one]))
+        tested = {order[one.choice.path]: cases[one] for one in reversed(ordered)}
+        firsts = sorted(tested.items(), key=lambda level: level[1])
+        ends = [*(first for _, first in firsts), len(self.after)][1:]
+        self.levels = {position: (first, end) for (position, first), end in zip(firsts, ends, strict=True)}
+        """For the position of each choice that is tested, the numbers of the cases that test it: from, and up to."""
 
     def at(self, codes: Codes) -> Numbers:
         """The value for each row of outcomes; an inactive choice counts as its first outcome."""
         now = np.full(len(codes), self.first, np.int64)
-        ends = [start for _, start in self.levels[1:]] + [len(self.after)]
-        for (position, start), end in zip(self.levels, ends, strict=True):
-            (rows,) = np.nonzero((now >= start) & (now < end))
-            now[rows] = self.after[now[rows] + np.maximum(codes[rows, position], 0)]
+        for position in self.levels:
+            self.step(now, position, codes[:, position])
         found: Numbers = self.leaves[-1 - now]
         return found
+
+    def step(self, now: Numbers, position: int, outcomes: NDArray[np.int16]) -> None:
+        """Lead those of these numbers of cases on that test the choice at a position, by its outcomes."""
+        first, end = self.levels.get(position, (0, 0))
+        (rows,) = np.nonzero((now >= first) & (now < end))
+        now[rows] = self.after[now[rows] + np.maximum(outcomes[rows], 0)]
 
 
 class Sums:

@@ -33,12 +33,16 @@ def told(numbers: Value) -> Value:
     return tuple([frozenset(x.terms.items()) if type(x) is Symbol else x for x in numbers])
 
 
-def expanded(value: Value, under: Value) -> Terms:
-    """The terms of a value, whose leaves may be polynomials, where a condition holds; elsewhere it is 0."""
+def expanded(value: Value) -> Terms:
+    """The terms of a value, whose leaves may be polynomials."""
     found: Terms = Counter()
-    for monomial in {monomial: None for leaf in leaves(value) for monomial, _ in _polynomial(leaf)}:
+    monomials = {monomial: None for leaf in leaves(value) for monomial, _ in _polynomial(leaf)}
+    if list(monomials) == [()] and not any(isinstance(leaf, frozenset) for leaf in leaves(value)):
+        _add(found, 1, value)
+        return found
+    for monomial in monomials:
         times = lift(lambda leaf, of=monomial: dict(_polynomial(leaf)).get(of, 0), value)
-        _add(found, 1, if_else(under, times, 0), *monomial)
+        _add(found, 1, times, *monomial)
     return found
 
 

@@ -115,8 +115,11 @@ class Symbolic:
                 return tuple([getattr(own, name) for name in SUMMED])
 
             together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given, told, 0)
+            kinds = {_NOTHING: 0}
+            kind = if_else(needed, lift(lambda leaf: kinds.setdefault(leaf, len(kinds)), together), 0)
+            every = list(kinds)
             self._known[question] = tuple(
-                expanded(lift(lambda leaf, i=i: leaf[i], together), needed) for i in range(len(SUMMED))
+                expanded(lift(lambda kind, i=i: every[kind][i], kind)) for i in range(len(SUMMED))
             )
         return self._known[question]
 
@@ -176,6 +179,9 @@ class Symbolic:
             for source, condition in self._sources(operand):
                 found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
         return list(found.items())
+
+
+_NOTHING = (0,) * len(SUMMED)
 
 
 def _times(one: int, other: int) -> int:

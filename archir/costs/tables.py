@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import fail
-from archir.base.work import spend
+from archir.base.work import afford, spend
 from archir.costs.sums import Product, Term, depends, factors, greatest
 from archir.ir.choices.cases import Choice, Value, leaves, support, varies
 
@@ -84,16 +84,15 @@ def grouped(terms: Mapping[str, Mapping[Term, int]], order: Mapping[str, int]) -
     names = tuple(terms)
     constant, most = np.zeros((2, len(names)), object)
     groups: Groups = {}
-    cells = 0
+    about = {term: _choices(term, order) for one in terms.values() for term in one if depends(term)}
+    cells = {choices: prod(choice.outcomes for choice in choices) for choices in about.values()}
+    if sum(cells.values()) > MOST_TABLES:
+        raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
+    afford(sum(cells[choices] for choices in about.values()) / CELLS)
     for column, name in enumerate(names):
         for term, count in terms[name].items():
             if depends(term):
-                choices = _choices(term, order)
-                size = prod(choice.outcomes for choice in choices)
-                cells += 0 if choices in groups else size
-                if cells > MOST_TABLES:
-                    raise fail("A1601", f"costs of this space are tables of more than {MOST_TABLES:,} cells")
-                _, table = _table(term, order)
+                choices, table = _table(term, order)
                 most[column] += int(abs(table).max()) * abs(count)
                 found = groups.setdefault(choices, np.zeros((*table.shape, len(names)), np.int64))
                 found[..., column] += table * count
@@ -237,5 +236,6 @@ def dense(value: Value, choices: Sequence[Choice]) -> Numbers:
         return known[question]
 
     table = fill(value, 0)
+    known.clear()  # which `fill` holds, and `fill` itself
     found: Numbers = np.ascontiguousarray(np.transpose(table, [ordered.index(choice) for choice in choices]))
     return found

@@ -30,7 +30,8 @@ Role = Literal["result", "operand", "leading", "centred"]
 """What an axis of a weight is, which says where a smaller weight lies inside a larger one.
 
 `result` and `operand` are the channels of the result and of the first operand; where these lie depends on what they are
-used for (see `archir.passes.spaces.sharing`). Of the others a smaller weight has the first positions, or those in the middle.
+used for (see `archir.passes.spaces.sharing`). Of the others a smaller weight has the first positions, or those in the
+middle.
 """
 Member = int | None
 """An operand by its position, or the result (None)."""

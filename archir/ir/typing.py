@@ -49,9 +49,9 @@ def lifted(
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.ir.choices.lifting.lift`). With `told`,
-    which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or there are
-    at most `most` combinations.
+    What it refuses does not count where the conditions `given` rule it out (see `archir.ir.choices.lifting`). With
+    `told`, which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or
+    there are at most `most` combinations.
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied

@@ -11,14 +11,13 @@ import networkx as nx
 from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.choices.cases import Choice, Value, leaves, support
-from archir.ir.choices.conditions import both
+from archir.ir.choices.conditions import both, is_condition
 from archir.ir.choices.lifting import lift
 from archir.ir.choices.symbols import value_of
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
-from archir.ir.text.spelling import is_condition
 from archir.ir.types import TensorType
 from archir.ir.typing import NodeError, infer, lifted
 

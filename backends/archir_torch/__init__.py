@@ -23,12 +23,12 @@ from archir.base.moved import moved
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.search.data.inputs import image_size
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
 from archir_torch.export.source.emit import emit, emit_block
-from archir_torch.inputs import image_size
 from archir_torch.lowering import module as modules
 from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of

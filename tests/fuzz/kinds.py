@@ -24,11 +24,11 @@ from archir.ir.text.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
+from archir.search.recipes.reading import parse
 from archir.search.runs import summaries
 from archir.search.spaces.architecture import read_architecture
 from archir.search.spaces.space import Space
 from archir_torch.search import run as searches
-from archir_torch.search.recipe import parse
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker

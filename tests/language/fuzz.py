@@ -64,7 +64,7 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 @cache
 def originals() -> list[tuple[str, Path | None]]:
     """Programs to begin with, and the folders they import from; bombs are met as seldom as any one example."""
-    files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "std").glob("*.arch"))
+    files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "language" / "std").glob("*.arch"))
     wrong = sorted((ROOT / "tests" / "language").glob("*/*.arch"))
     small = [(text, None) for text in BOMBS.values() if len(text) < 2_000]
     return [(f.read_text("utf-8", "replace"), f.parent) for f in files + wrong] + small

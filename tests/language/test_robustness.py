@@ -17,7 +17,7 @@ from archir_grammar import grammar
 from tests.conftest import EXAMPLES, ROOT
 
 SMALL = Limits(nodes=2_000, work=200_000)
-FILES = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "std").glob("*.arch"))
+FILES = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "language" / "std").glob("*.arch"))
 TOKENS = sorted(
     {t.pattern.value for t in Lark(grammar(), parser="lalr").terminals if t.pattern.type == "str"}
     | {

@@ -18,10 +18,10 @@ import archir
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError
 from archir.search.multi import variation
+from archir.search.recipes.open_choices import settle
 from archir.search.spaces.partial import complete, largest, smallest
 from archir.search.spaces.paths import fair, single
 from archir.search.spaces.space import Space
-from archir_torch.search.opened import settle
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.supernet.network import SuperNetwork, extract
 

@@ -13,11 +13,11 @@ import torch
 
 import archir_torch.search.strategies  # noqa: F401  (registers them)
 from archir.language.elaboration.elaborate import elaborate
+from archir.search.recipes.recipe import DataSettings, Phase
+from archir.search.recipes.training import Augment, Optimizer, Training
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.search.job import Job, Strategy, made
-from archir_torch.search.recipe import DataSettings, Phase
-from archir_torch.training.settings import Augment, Optimizer, Training
 from tests.conftest import ROOT
 
 TINY = """

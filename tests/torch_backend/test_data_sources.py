@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from archir.base.errors import ArchError
-from archir_torch.data import extras, load
-from archir_torch.data.extras import needed
+from archir.search.data import extras
+from archir.search.data.extras import needed
+from archir_torch.data import load
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.integers(0, 256, (30, 6, 5), np.uint8), (np.arange(30) % 3).astype(np.uint8)

@@ -10,24 +10,35 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
 from archir.base.errors import ArchError
-from archir_torch.data import encoded, load, pixels, record, verify
-from archir_torch.data.choosing import stratified
+from archir.search.data import digits, encoded
+from archir.search.data.selection import stratified
+from archir.search.seeds import permutations
+from archir_torch.data import load, pixels, record, verify
 
 
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=60), st.data(), st.integers(0, 9))
 def test_every_class_gives_the_same_part(labels: list[int], data: st.DataObject, seed: int) -> None:
     count = data.draw(st.integers(0, len(labels)))
-    given = torch.tensor(labels)
+    given = np.array(labels)
     rows = stratified(given, count, seed, "test")
     assert len(rows) == count == len(set(rows.tolist()))
     assert rows.tolist() == sorted(rows.tolist())
-    whole, drawn = torch.bincount(given, minlength=5), torch.bincount(given[rows], minlength=5)
-    assert float((drawn - whole * count / len(labels)).abs().max()) <= 1 + 1e-6
-    assert torch.equal(rows, stratified(given, count, seed, "test"))
+    whole, drawn = np.bincount(given, minlength=5), np.bincount(given[rows], minlength=5)
+    assert float(np.abs(drawn - whole * count / len(labels)).max()) <= 1 + 1e-6
+    assert np.array_equal(rows, stratified(given, count, seed, "test"))
+
+
+@given(st.integers(0, 2**63 - 1), st.lists(st.integers(0, 300), max_size=4))
+def test_permutations_are_those_of_torch(seed: int, counts: list[int]) -> None:
+    """Also one after the other: runs that were begun when torch drew them have the same splits."""
+    drawn, known = permutations(seed), torch.Generator().manual_seed(seed)
+    for count in counts:
+        assert drawn(count).tolist() == torch.randperm(count, generator=known).tolist()
 
 
 def test_halves_share_nothing_and_know_their_rows() -> None:
@@ -46,7 +57,7 @@ def test_halves_share_nothing_and_know_their_rows() -> None:
 
 
 def everything() -> tuple[Tensor, Tensor]:
-    with np.load(Path(pixels.__file__).parents[1] / "digits.npz") as arrays:
+    with np.load(Path(digits.__file__).parent / "digits.npz") as arrays:
         return torch.from_numpy(arrays["images"]).float()[:, None] / 16, torch.from_numpy(arrays["labels"])
 
 
@@ -100,7 +111,7 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
     assert isinstance(kept.train.pixels, Tensor)
     monkeypatch.setattr(pixels, "SMALL", 0)
     bytewise = load(source, (3, 8, 8))
-    monkeypatch.setattr(encoded, "KEPT", 0)
+    monkeypatch.setattr(pixels, "KEPT", 0)
     lazy = load(source, (3, 8, 8))
     rows = torch.tensor([5, 0, 0, 15])
     for data, raw in ((bytewise, Tensor), (lazy, pixels.Chosen)):
@@ -115,12 +126,12 @@ def test_what_is_made_on_access_is_what_is_made_at_once(photographs: Path, monke
 
 
 def test_images_on_access_are_not_decoded_before(photographs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoded, "KEPT", 0)
+    monkeypatch.setattr(pixels, "KEPT", 0)
     monkeypatch.setattr(pixels, "_SAMPLE", 4)
     read: list[str] = []
     decode = encoded.decoded
 
-    def counting(name: str, content: bytes, size: tuple[int, int, int]) -> Tensor:
+    def counting(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
         read.append(name)
         return decode(name, content, size)
 

@@ -23,6 +23,7 @@ from archir.costs.latencies import machine
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.spaces.relax import relax
 from archir.search.executors import device_of
+from archir.search.recipes.training import Augment, Training
 from archir.search.spaces.space import Space
 from archir_torch.data import Split, pixels
 from archir_torch.data.pixels import Chosen, Device, Normalised
@@ -39,7 +40,6 @@ from archir_torch.training import distributed
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.loop import run
 from archir_torch.training.metrics import Measured
-from archir_torch.training.settings import Augment, Training
 from tests.torch_backend.searches import images, job, strategy, tiny
 
 DEPTHWISE = """

@@ -19,6 +19,7 @@ from torch.multiprocessing.spawn import spawn
 
 from archir.base.errors import ArchError, Interrupted, fail
 from archir.language.elaboration.elaborate import elaborate
+from archir.search.recipes.training import Augment, Optimizer
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training import distributed, norms
@@ -26,7 +27,6 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.loop import Nowhere, Row, run
-from archir_torch.training.settings import Augment, Optimizer
 from archir_torch.training.sharding import ShardKeeper, shard
 
 NET = """

@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.base.errors import ArchError
+from archir.search.recipes.training import Augment
+from archir.search.seeds import mixed
 from archir_torch.data import Split
 from archir_torch.training.augment import augmented, draws, mixing
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Augment
 
 EVERYTHING = Augment(shift=2, flip=True, cutout=3, mixup=0.4, cutmix=1.0)
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from archir.base.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
+from archir.search.recipes.training import Augment, Optimizer
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner, chosen_precision
-from archir_torch.training.settings import Augment, Optimizer
 
 
 def network(seed: int = 0, norm: bool = False) -> nn.Sequential:

@@ -11,9 +11,10 @@ from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
 from archir.base.errors import ArchError
+from archir.base.settings import parsed
+from archir.search.recipes.training import Augment, Optimizer, Training
+from archir.search.seeds import mixed
 from archir_torch.training.optimizer import build, factor
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Augment, Optimizer, Training, parsed
 
 
 def test_what_toml_says_is_taken() -> None:

@@ -17,16 +17,16 @@ from torch import Tensor
 
 import archir
 from archir.base.errors import ArchError
+from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import expose
 from archir_torch.data import Data, load
+from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 from archir_torch.objectives import Objective, Together, create
 from archir_torch.objectives.context_autoregression import BOXES, decoder, masks
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.seeds import generator
-from archir_torch.training.settings import Settings
 from tests.conftest import EXAMPLES
 
 NET = """

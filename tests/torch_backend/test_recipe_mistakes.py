@@ -17,10 +17,11 @@ from archir.base.errors import ArchError
 from archir.base.settings import Settings
 from archir.cli import main
 from archir.search.multi.registry import strategies
+from archir.search.recipes.reading import parse
+from archir.search.recipes.recipe import Recipe
 from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
-from archir_torch.search.recipe import Recipe, parse
 from archir_torch.search.run import begin
 from archir_torch.training.classifier import Settings as TrainSettings
 

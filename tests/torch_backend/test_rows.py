@@ -17,11 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from archir.base.errors import ArchError
+from archir.search.recipes import division
+from archir.search.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
-from archir_torch.search import division, run, scoring
+from archir_torch.search import run, scoring
 from archir_torch.search.differentiable import relaxed
-from archir_torch.search.recipe import parse
+from archir_torch.search.job import whole
 from archir_torch.search.run import execute
 from archir_torch.search.strategies import inherit, supernet
 from archir_torch.search.task import Task
@@ -415,14 +417,14 @@ def test_a_phase_takes_from_the_recipe_what_it_does_not_say(watched: Touched, tm
 def test_other_images_are_divided_as_their_phase_says(tmp_path: Path) -> None:
     other = TWO.replace('start = { weights = "search" }', "")
     path = written(tmp_path, "", f'{other}\n[phase.data]\nsource = "digits"\nweights = 0.25\n')
-    division.check(parse(path.read_text()))
+    division.check(parse(path.read_text()), whole)
 
 
 def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
     """A search on a part of the images, and a training on all of them: the part is in the training part as well."""
     last = '[[phase]]\nname = "last"\nstrategy = "train"\nstart = { architecture = "evolve" }\n'
     path = written(tmp_path, "[data]\nlimit = 30", f"{TWO}\n{last}[phase.data]\nlimit = 60\n")
-    division.check(parse(path.read_text()))
+    division.check(parse(path.read_text()), whole)
 
 
 @pytest.mark.parametrize(

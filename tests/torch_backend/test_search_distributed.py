@@ -20,12 +20,12 @@ from torch.multiprocessing.spawn import spawn
 from archir import backends
 from archir.cli import main
 from archir.language.elaboration.elaborate import elaborate
+from archir.search.recipes.training import Optimizer, Training
 from archir.search.runs import Run
 from archir.search.spaces.space import Space
 from archir_torch.search.job import Strategy
 from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run
-from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2

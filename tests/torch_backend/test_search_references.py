@@ -17,6 +17,9 @@ from archir.base.errors import ArchError
 from archir.ir.choices.cases import Choice, at
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.spaces.relax import relax
+from archir.search.recipes.derivation import crowded, derived
+from archir.search.recipes.recipe import Derive, SkipLimit
+from archir.search.recipes.training import Optimizer, Training
 from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.differentiable.alphas import Alphas, Sampling
@@ -24,11 +27,8 @@ from archir_torch.search.differentiable.curvature import dominant_eigenvalue, ri
 from archir_torch.search.differentiable.expected_cost import Expected
 from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.differentiable.unrolled import unrolled_gradient
-from archir_torch.search.limits import crowded, derived
-from archir_torch.search.recipe import Derive, SkipLimit
 from archir_torch.supernet.mixture import lower_mixed
 from archir_torch.training.loop import run
-from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import images, strategy, tiny
 
 RATE, MOMENTUM, DECAY = 0.1, 0.9, 3e-2

@@ -14,6 +14,8 @@ from torch import Tensor
 
 import archir
 from archir.base.errors import ArchError
+from archir.search.recipes.training import Optimizer, Training
+from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
@@ -23,8 +25,6 @@ from archir_torch.search.strategies.trials import Trials
 from archir_torch.supernet.network import extract
 from archir_torch.training.loop import run
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Optimizer, Training
 from tests.torch_backend.searches import data, job, strategy
 
 ELASTIC = """

@@ -22,13 +22,15 @@ from archir import backends
 from archir.base.errors import ArchError, Interrupted
 from archir.cli import main
 from archir.costs.latencies.fill import spearman
+from archir.search.recipes.spaces import load_space
+from archir.search.recipes.training import Training
 from archir.search.runs import Run, Trial
 from archir.search.runs.folder import JOURNAL
+from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
-from archir_torch.search.spaces import load_space
 from archir_torch.search.strategies.trials import Trials
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
@@ -36,8 +38,6 @@ from archir_torch.training.feed import Feed
 from archir_torch.training.loop import Row
 from archir_torch.training.loop import run as through
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Training
 from tests.torch_backend import searches
 from tests.torch_backend.tried import PHASES, RECIPE, SHORT, elastic, recipe, trials_of
 

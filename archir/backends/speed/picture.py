@@ -8,8 +8,7 @@ from itertools import groupby
 from math import ceil, floor, log10
 
 from archir.backends.speed.figures import Speed, Speeds
-from archir.pictures.plot import plot
-from archir.search.runs.report.curves import scale
+from archir.pictures.plot import plot, scale
 
 WIDE = 860
 _LEFT, _RIGHT, _TOP = 230, 100, 64

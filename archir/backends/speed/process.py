@@ -1,4 +1,6 @@
-"""The process of one subject: python -m archir.backends.speed.process, told what to do and asked for figures over its pipes.
+"""The process of one subject, told what to do and asked for figures over its pipes.
+
+It is started by `python -m archir.backends.speed.process`.
 
 The first line names the subject: `{"backend", "options", "network": {"graph"} or {"path"}}`. Every further line is the
 nanoseconds of a round; the answer is the time of each run. It ends with its standard input, in the midst of a round.

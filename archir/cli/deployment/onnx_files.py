@@ -14,7 +14,7 @@ from archir import api, backends
 from archir.backends.certificates import PROVIDERS, beside
 from archir.base.errors import ArchError, fail
 from archir.cli.output import emit, say
-from archir.cli.searches import train_folder as runs
+from archir.cli.searches import train_folder
 
 _REAL = 16
 """Held-out images that a model is compared on."""
@@ -52,14 +52,14 @@ def refuse(given: dict[str, Any], form: str) -> None:
 def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: dict[str, Any]) -> None:
     """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
     form = _form(given)
-    trained = runs.open_run(run)
+    trained = train_folder.open_run(run)
     torch, graph, images = backends.get("torch"), trained.graph, trained.images
     if given["preprocess"]:
         if not images:
             raise fail("A0933", f"{run} does not tell how its images were normalised: an older archir left it")
         form["pixels"] = (images["mean"], images["std"])
     module = api.compile(graph)
-    torch.load(module, run / runs.WEIGHTS)
+    torch.load(module, run / train_folder.WEIGHTS)
     metadata = trained.metadata | ({"license": given["license"]} if given["license"] else {})
     compared = not given["no_verify"]
     report = backends.get("onnx").write(

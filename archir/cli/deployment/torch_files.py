@@ -12,7 +12,7 @@ import click
 from archir import api, backends
 from archir.base.files import drafts, sha256
 from archir.cli.output import emit, say
-from archir.cli.searches import train_folder as runs
+from archir.cli.searches import train_folder
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
@@ -48,9 +48,9 @@ def export_run(run: Path, output: Path, form: str, block: str | None, as_trained
         raise click.UsageError("--block is for --to python")
     if as_trained and form == "python":
         raise click.UsageError("--as-trained is not for --to python, which writes networks as they are trained")
-    trained = runs.open_run(run)
+    trained = train_folder.open_run(run)
     graph, module = trained.graph, api.compile(trained.graph)
-    backends.get("torch").load(module, run / runs.WEIGHTS)
+    backends.get("torch").load(module, run / train_folder.WEIGHTS)
     if form == "python":
         files = write_python(graph, output, module, block)
         said: Mapping[str, Any] = {"form": form, "files": files}

@@ -16,7 +16,7 @@ from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, picked
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
-from archir.cli.searches import train_folder as runs
+from archir.cli.searches import train_folder
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
 
@@ -55,7 +55,7 @@ def train_command(
     leads = os.environ.get("RANK", "0") == "0"
     graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
     if leads:
-        runs.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
+        train_folder.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
     total = cost(graph)
     if leads and not as_json:
         say(f"{space.name}: {total.params:,} parameters, {total.macs:,} multiply-accumulates", err=True)
@@ -74,11 +74,11 @@ def train_command(
             )
     except ArchError:
         if leads:
-            runs.withdraw(output)
+            train_folder.withdraw(output)
         raise
     if not leads:
         return
-    torch.save(module, output / runs.WEIGHTS, {"net": graph.name})
+    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name})
     facts = {
         "accuracy": result.accuracy,
         "params": total.params,
@@ -88,7 +88,7 @@ def train_command(
         "seconds": round(time.perf_counter() - begin, 1),
         "history": [vars(epoch) for epoch in result.history],
     }
-    runs.finish(output, facts)
+    train_folder.finish(output, facts)
     if as_json:
         emit({**facts, "folder": str(output)})
     else:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from archir.base.work import spend
 from archir.costs.dynamic import Chain
+from archir.costs.extremes.elimination import allowed
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
-from archir.ir.choices.cases import Choice, Value, at, support, varies, when
-from archir.ir.choices.conditions import either
+from archir.ir.choices.cases import Choice, at, support, varies
 
 
 class _Table(NamedTuple):
@@ -59,14 +59,7 @@ def _costs(chain: Chain, cost: int, sign: int) -> Iterator[_Table]:
 
 
 def _conditions(chain: Chain, place: dict[Choice, int]) -> Iterator[_Table]:
-    """The conditions; choices that they test, and that are not there, have their first outcomes."""
-    tested = set(support(*chain.conditions))
-    absent: list[Value] = [
-        either(decision.active, when(decision.choice, [0]))
-        for decision in chain.order
-        if decision.active is not True and decision.choice in tested
-    ]
-    for condition in [*chain.conditions, *absent]:
+    for condition in allowed(chain.conditions, chain.order):
         if varies(condition):
             choices = tuple(sorted(support(condition), key=place.__getitem__))
             table = dense(condition, choices)

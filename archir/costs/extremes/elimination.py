@@ -35,6 +35,17 @@ class Least:
     outcomes: Mapping[str, int] | None
 
 
+def allowed(conditions: Sequence[Value], order: Sequence[Decision]) -> list[Value]:
+    """The conditions; and that choices which they test, and which are not there, have their first outcomes."""
+    tested = set(support(*conditions))
+    absent = [
+        either(decision.active, when(decision.choice, [0]))
+        for decision in order
+        if decision.active is not True and decision.choice in tested
+    ]
+    return [*conditions, *absent]
+
+
 def least(
     terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision], most: int = MOST_CASES
 ) -> Least | None:
@@ -53,12 +64,8 @@ class _Elimination:
         self.constant: float = 0
         self.pending: dict[Choice, list[Value]] = {}
         self.buckets: dict[Choice, list[Value]] = {}
-        for condition in conditions:
+        for condition in allowed(conditions, order):
             self._file(lift(_cost, condition))
-        mentioned = set(support(*conditions))
-        for decision in order:
-            if decision.active is not True and decision.choice in mentioned:
-                self._file(lift(_cost, either(decision.active, when(decision.choice, [0]))))
         together: dict[tuple[Choice, ...], list[Value]] = {}
         for term in terms:
             together.setdefault(tuple(support(term)), []).append(term)

@@ -9,18 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError
-from archir.base.work import TOO_MUCH, portion
-from archir.costs.extremes.elimination import least
+from archir.base.work import TOO_MUCH, WorkError, portion
+from archir.costs.extremes import elimination, forward
+from archir.costs.extremes.elimination import Least
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.rows import Followed
 from archir.costs.sums import Product, Term, weaker
 from archir.costs.tables import Codes, Numbers
-from archir.ir.choices.cases import Choice, Value, varies
+from archir.ir.choices.cases import Choice, EntangledError, Value, varies
 from archir.ir.graph import Decision
 
 DRAWN, ROUNDS = 512, 12
 """Architectures that are looked at to begin with, and rounds in which the best is changed in one choice."""
 MOST_NEIGHBOURS = 4_096
+A_TRY = 1 / 4
+"""Of the work that is left, what may be spent on finding out that too many architectures are worth going on with."""
 A_DRAW = 1 / 2
 """Of the work that is left, what finding out how to draw may take."""
 
@@ -43,7 +46,7 @@ class Ends:
         """
         exact = exact and not any(type(term) is Product for term in terms)
         values = [weaker(term, times * sign) for term, times in terms.items()]
-        proved = least(values, self.conditions, self.order)
+        proved = self._proved(values)
         if proved is None:
             return None
         led = [[proved.outcomes[d.choice.path] for d in self.order]] if proved.outcomes is not None else []
@@ -54,6 +57,13 @@ class Ends:
             return Extreme(sign * proved.proved, None)
         value = int(costs(codes[:1])[0])
         return Extreme(value, tuple(codes[0].tolist()), sign * proved.proved)
+
+    def _proved(self, terms: Sequence[Value]) -> Least | None:
+        try:
+            with portion(A_TRY):
+                return forward.least(terms, self.conditions, self.order)
+        except (EntangledError, WorkError):
+            return elimination.least(terms, self.conditions, self.order)
 
     @cached_property
     def _drawn(self) -> Codes:

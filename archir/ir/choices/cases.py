@@ -2,7 +2,7 @@
 
 A *choice* is a variable with finitely many outcomes. A value that depends on choices is a `Case`: a reduced, ordered
 multi-valued decision diagram whose leaves are plain values. Cases are interned, so equal ones are one object.
-`archir.ir.choices.lifting` carries over to them what holds of plain values; `archir.ir.choices.conditions` has what is true or false of them.
+`lifting` carries over to them what holds of plain values; `conditions` has what is true or false of them.
 This one mechanism proves shapes, counts architectures, draws them uniformly and builds `select` nodes.
 """
 

@@ -20,10 +20,12 @@ from archir.ir.choices.cases import (
     branches_of,
     case,
     key,
+    leaves,
     order_of,
     reachable,
     same,
     support,
+    varies,
 )
 
 
@@ -215,3 +217,8 @@ def hull(condition: Value, kept: Container[Choice]) -> Value:
         return memo[id(value)]
 
     return walk(condition)
+
+
+def is_condition(value: Value) -> bool:
+    """Whether a value is true or false, whatever is chosen."""
+    return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))

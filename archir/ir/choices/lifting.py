@@ -76,6 +76,11 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
         if under is not False:
             return _once(rule, values, under, given)
     try:
+        if len(values) == 1 and under is True:
+            try:
+                return _Mapped(rule).of(values[0])
+            except _Unmapped:
+                pass
         return _lifted(rule, values, under, given)
     except EntangledError:
         weaker = hull(under, frozenset(support(*values)))  # of choices that no value depends on, rules are not told
@@ -98,6 +103,40 @@ def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, g
     if under is True and not given:
         raise refusal
     return _excused(_Failure(refusal), under, given)
+
+
+class _Unmapped(Exception):  # noqa: N818  (no error: another way is taken)
+    """A rule refuses a leaf, or what it makes of one depends on choices itself."""
+
+
+class _Mapped:
+    """A rule applied to every leaf of one value."""
+
+    __slots__ = ("known", "rule")
+
+    def __init__(self, rule: Callable[..., Value]) -> None:
+        self.rule = rule
+        self.known: dict[int, Value] = {}
+
+    def of(self, value: Value) -> Value:
+        if type(value) is not Case:
+            spend(1)
+            try:
+                found = self.rule(value)
+            except WorkError:
+                raise
+            except (RuleError, *FAULTS):
+                raise _Unmapped from None
+            if type(found) is Case:
+                raise _Unmapped
+            return found
+        found = self.known.get(id(value), self)
+        if found is self:
+            if len(self.known) > MOST_STEPS:
+                raise EntangledError
+            spend(2)
+            found = self.known[id(value)] = case(value.choice, map(self.of, value.branches))
+        return found
 
 
 def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:

@@ -19,11 +19,12 @@ from lark import Lark, Token, Tree, UnexpectedCharacters, UnexpectedToken
 from archir.base.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, require, suggest
 from archir.ir.attributes import misfits, new_op
 from archir.ir.choices.cases import Choice, Value, leaves
+from archir.ir.choices.conditions import is_condition
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.text.printer import ValueWriter
-from archir.ir.text.spelling import MOST_BITS, MOST_NESTING, Definition, is_condition, new_case, new_choice
+from archir.ir.text.spelling import MOST_BITS, MOST_NESTING, Definition, new_case, new_choice
 from archir.ir.types import DTYPES, KINDS, TensorType
 from archir.ir.verify import typed
 

@@ -17,12 +17,13 @@ from typing import Any
 from archir.base.errors import RuleError, suggest
 from archir.ir.attributes import misfits, new_op
 from archir.ir.choices.cases import Choice, Label, Value, leaves
+from archir.ir.choices.conditions import is_condition
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.names import is_name, is_scope
 from archir.ir.structure import Input
 from archir.ir.text.cursor import Cursor
 from archir.ir.text.printer import enclosing
-from archir.ir.text.spelling import MOST_NESTING, Definition, Writer, is_condition, new_case, new_choice
+from archir.ir.text.spelling import MOST_NESTING, Definition, Writer, new_case, new_choice
 
 SCHEMA = 1
 

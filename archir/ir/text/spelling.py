@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from archir.base.errors import NOWHERE, RuleError, Span, require
-from archir.ir.choices.cases import MOST_OUTCOMES, Case, Choice, Label, Value, case, leaves, varies
+from archir.ir.choices.cases import MOST_OUTCOMES, Case, Choice, Label, Value, case, varies
 
 MOST_NESTING = 100
 """Brackets inside brackets, when values are read."""
@@ -114,8 +114,3 @@ def _depth(value: Value) -> int:
     if varies(value):
         return _depths.get(value, value.depth)
     return 1 + max(map(_depth, value), default=0) if isinstance(value, tuple) else 0
-
-
-def is_condition(value: Value) -> bool:
-    """Whether a value is true or false, whatever is chosen."""
-    return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))

@@ -145,7 +145,7 @@ class Loader:
 
     def _library(self, item: ast.Import) -> Module:
         first, *rest = item.path.split(".")
-        library = files("archir") / "std"
+        library = files("archir.language") / "std"
         known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
             hint = suggest(item.path, known) or f"there are {', '.join(known)}"

@@ -9,8 +9,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from archir.pictures import place
-from archir.pictures import shading as heat
+from archir.pictures import place, shading
 from archir.pictures.formats.svg import text
 from archir.pictures.labels import KINDS, printable
 from archir.pictures.order import plan
@@ -36,7 +35,7 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         },
         "boxes": [_data(box) for box in boxes],
     }
-    style, script = STYLE + (heat.STYLE if outline.scale else "") + _read("page.css"), _read("page.js")
+    style, script = STYLE + (shading.STYLE if outline.scale else "") + _read("page.css"), _read("page.js")
     parts = {
         "title": text(outline.title),
         "subtitle": text(outline.subtitle),

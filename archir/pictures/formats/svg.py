@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from archir.pictures import shading as heat
+from archir.pictures import shading
 from archir.pictures.labels import KINDS, printable, width
 from archir.pictures.outline import Box, Outline
 from archir.pictures.place import HEADER, LINE, SMALL, TITLE, Edge, Sheet, place
@@ -35,7 +35,7 @@ def to_svg(outline: Outline, depth: int = 1) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{whole}" height="{height}" '
         f'viewBox="0 0 {whole} {height}" role="img" aria-labelledby="title">',
         f'<title id="title">{text(outline.title)}: {text(outline.subtitle)}</title>',
-        f"<style>{STYLE}{heat.STYLE if outline.scale else ''}</style>",
+        f"<style>{STYLE}{shading.STYLE if outline.scale else ''}</style>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" '
         'markerUnits="userSpaceOnUse" orient="auto"><path class="head" d="M0,0.5L8,4L0,7.5Z"/></marker></defs>',
         f'<rect class="paper" width="{whole}" height="{height}"/>',

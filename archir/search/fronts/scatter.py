@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
-from archir.pictures.plot import plot
+from archir.pictures.plot import plot, scale
 from archir.search.fronts.listing import heading, shown
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objective
-from archir.search.runs.report.curves import label, scale
+from archir.search.runs.report.curves import label
 
 WIDE, HIGH = 640, 420
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 20, 44, 52

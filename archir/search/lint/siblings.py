@@ -26,7 +26,7 @@ class Form:
 
 def equivalent(subject: Subject) -> Iterator[Diagnostic]:
     """A1402: alternatives that compute the same, with weights of their own: the same operations of the same attributes
-    and sizes on the same operands, up to what `archir.passes.equivalence.canonical` sees through. A1403: all of a choice do."""
+    and sizes on the same operands, up to what `archir.passes.equivalence.canonical` sees through. A1403: all do."""
     for choices in subject.written:
         found = [(choice, group) for choice in choices for group in alike(subject, choice)]
         if not found:

@@ -1,11 +1,9 @@
-"""Labelled images from many sources, without torchvision: `load` and `minibatch`.
+"""Labelled images as networks see them (see `archir.search.data` for where they come from): `load` and `minibatch`."""
 
-A file per source reads raw pixels and labels (`Source`); `choosing` says which of them are used, and for what; `Split`
-and `Data` are what networks see.
-"""
-
-from archir_torch.data.loading import load, minibatch, origin
+from archir.search.data.sources import origin
+from archir.search.data.splits import record, verify
+from archir_torch.data.loading import load, minibatch
 from archir_torch.data.pixels import Pixels
-from archir_torch.data.split import Data, Split, about, record, verify
+from archir_torch.data.split import Data, Split, about
 
 __all__ = ["Data", "Pixels", "Split", "about", "load", "minibatch", "origin", "record", "verify"]

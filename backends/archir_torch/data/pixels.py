@@ -13,10 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from archir.search.data.encoded import Encoded, Raw
+
 Device = torch.device | str
 
 SMALL = 64 << 20
 """Bytes up to which all images are kept as float32; of more, uint8 ones are made float32 when they are asked for."""
+KEPT = 1 << 30
+"""Bytes up to which decoded images are kept, as uint8; of more, each is decoded again when it is asked for."""
 _CHUNK = 1024
 _SAMPLE = 4096
 _LUMINANCE = (0.299, 0.587, 0.114)
@@ -51,6 +55,38 @@ class Chosen:
     def to(self, device: Device) -> Chosen:
         """The rows and the pixels on a device."""
         return Chosen(self.pixels.to(device), self.rows.to(device))
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """Images of files, decoded to uint8 when they are asked for. Raises ArchError (A1104) for one that cannot be."""
+
+    files: Encoded
+    device: Device = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        images = torch.from_numpy(self.files[rows.cpu().numpy()])
+        if torch.device(self.device).type == "cuda":
+            return images.pin_memory().to(self.device, non_blocking=True)
+        return images.to(self.device)
+
+    def to(self, device: Device) -> Decoded:
+        """The same, given out on a device."""
+        return replace(self, device=device)
+
+
+def settled(pixels: Raw, rows: Tensor) -> Pixels:
+    """Some rows of raw pixels; images of files are decoded once and kept, if there is room for all of them."""
+    if not isinstance(pixels, Encoded):
+        return torch.from_numpy(pixels[rows.numpy()])
+    channels, height, width = pixels.size
+    decoded = Decoded(pixels)
+    if len(rows) * channels * height * width > KEPT:
+        return Chosen(decoded, rows)
+    return torch.cat([decoded[some] for some in rows.split(_CHUNK)])
 
 
 @dataclass(frozen=True, eq=False)

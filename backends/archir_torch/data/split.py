@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir_torch.data.choosing import stratified
+from archir.search.data.selection import halves
 from archir_torch.data.pixels import Device, Pixels, chosen
 
 
@@ -63,13 +60,8 @@ class Data:
 
         Each class is divided alike, by the seed. Raises ArchError (A1113) if a half would be empty.
         """
-        count = round(self.share * len(self.train))
-        if not 0 < count < len(self.train):
-            raise fail("A1113", f"{self.share} of {len(self.train)} images leaves a half without images")
-        first = stratified(self.train.labels, count, self.seed, "halves")
-        rest = torch.ones(len(self.train), dtype=torch.bool)
-        rest[first] = False
-        return self.train.chosen(first), self.train.chosen(rest.nonzero().flatten())
+        first, rest = halves(self.train.labels.numpy(), self.share, self.seed)
+        return self.train.chosen(torch.from_numpy(first)), self.train.chosen(torch.from_numpy(rest))
 
 
 def about(source: str, seed: int, data: Data) -> dict[str, Any]:
@@ -77,32 +69,3 @@ def about(source: str, seed: int, data: Data) -> dict[str, Any]:
     return {
         "source": source, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
     }  # fmt: skip
-
-
-def record(source: str, seed: int, splits: Mapping[str, Split]) -> dict[str, Any]:
-    """What a run stores to know its splits again, for JSON: how many images, and SHA-256 of their rows and labels."""
-    return {
-        "source": source,
-        "seed": seed,
-        "splits": {
-            name: {"images": len(split), "rows": _hash(split.rows), "labels": _hash(split.labels)}
-            for name, split in splits.items()
-        },
-    }
-
-
-def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[str, Split]) -> None:
-    """Whether splits are the recorded ones. Raises ArchError (A1114) naming those that differ."""
-    now = record(source, seed, splits)
-    before = stored.get("splits")
-    before = before if isinstance(before, dict) else {}
-    differ = [name for name in now["splits"] | before if before.get(name) != now["splits"].get(name)]
-    if differ or stored.get("seed") != seed:
-        hint = "the data was changed since, or divided with other settings: start a new run"
-        what = f"splits {', '.join(differ)}" if differ else f"seed {stored.get('seed')}"
-        raise fail("A1114", f"`{source}` does not give the {what} that this run began with", None, hint)
-
-
-def _hash(numbers: Tensor | None) -> str:
-    listed = numbers if numbers is not None else torch.empty(0)
-    return hashlib.sha256(listed.cpu().long().numpy().astype("<i8").tobytes()).hexdigest()

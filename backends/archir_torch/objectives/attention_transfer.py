@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from archir.base.errors import fail
-from archir.base.settings import NonNegative
+from archir.base.settings import NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
@@ -24,7 +24,6 @@ from archir_torch.data import Data
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
-from archir_torch.training.settings import Settings
 
 
 class TransferSettings(Settings):

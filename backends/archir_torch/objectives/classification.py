@@ -10,11 +10,10 @@ from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import fail
-from archir.base.settings import NonNegative
+from archir.base.settings import NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir_torch.data import Data
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
-from archir_torch.training.settings import Settings
 
 AUXILIARY = "auxiliary"
 """The output whose loss is added with a weight of its own (Szegedy et al. 2015, section 5)."""

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from archir.base.errors import fail
+from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
 from archir_torch.data import Data
+from archir_torch.lowering.generators import generator as seeded
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
-from archir_torch.training.seeds import generator as seeded
-from archir_torch.training.settings import Settings
 
 BOXES = 16
 _SIDES = (4 / 32, 8 / 32)

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from archir.base.errors import ArchError, fail, listed, suggest
-from archir.base.settings import Where
+from archir.base.settings import Where, parsed
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.context_autoregression import ContextAutoregression
 from archir_torch.objectives.objective import Objective
-from archir_torch.training.settings import parsed
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "classification": Classification,

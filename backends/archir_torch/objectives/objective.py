@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from archir.base.errors import fail, listed, suggest
+from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir_torch.data import Data
-from archir_torch.training.settings import Settings
 
 Outputs = Mapping[str, Tensor]
 """What a network makes of a batch, by the names of `Objective.reads`."""

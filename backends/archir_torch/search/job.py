@@ -10,15 +10,15 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from archir.base.errors import fail, suggest
+from archir.base.settings import Settings, parsed
 from archir.ir.graph import Graph
+from archir.search.recipes.recipe import Phase
 from archir.search.runs import Trial
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.data import Data
-from archir_torch.search.recipe import Phase
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.training.loop import Trainee
-from archir_torch.training.settings import Settings, parsed
 
 Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
 """What was decided under a name when the phase began; else what the function decides now, which is kept."""
@@ -140,3 +140,8 @@ def kind_of(phase: Phase) -> Kind:
         hint = suggest(phase.strategy, STRATEGIES) or f"strategies are {', '.join(sorted(STRATEGIES))}"
         raise fail("A2202", f"phase `{phase.name}`: there is no strategy `{phase.strategy}`", None, hint)
     return STRATEGIES[phase.strategy]
+
+
+def whole(phase: Phase) -> bool:
+    """Whether a phase's strategy works on all training images, and not as a search on the halves."""
+    return kind_of(phase).whole

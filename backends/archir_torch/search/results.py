@@ -18,7 +18,7 @@ from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.runs import PhaseRows, Report, Weighing
-from archir.search.runs.report import page
+from archir.search.runs.report.page import page
 from archir_torch.search.job import Outcome
 
 if TYPE_CHECKING:

@@ -16,29 +16,27 @@ from torch import Tensor
 
 from archir import backends
 from archir.base.errors import ArchError, Interrupted, fail
+from archir.base.settings import parsed
 from archir.ir.text.serial import from_json, to_json
+from archir.search.data.inputs import image_size
+from archir.search.recipes import division
+from archir.search.recipes.open_choices import opened
+from archir.search.recipes.reading import Written, parse, read
+from archir.search.recipes.recipe import DataSettings, Phase, Recipe
+from archir.search.recipes.spaces import files_of, load_space
 from archir.search.runs import Run, Trial, environment
 from archir.search.runs.phase import Phase as PhaseRecord
+from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, about, load, record, verify
-from archir_torch.inputs import image_size
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import (
-    division,
-    results,
-    strategies,  # noqa: F401  (registers them)
-)
-from archir_torch.search.job import Job, Outcome, Trials, kind_of, made
-from archir_torch.search.opened import opened
-from archir_torch.search.recipe import DataSettings, Phase, Recipe, Written, parse, read
-from archir_torch.search.spaces import files_of, load_space
+from archir_torch.search import results
+from archir_torch.search.job import Job, Outcome, Trials, kind_of, made, whole
 from archir_torch.search.strategies.trials import TrialOptions
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
-from archir_torch.training.settings import parsed
-from archir_torch.training.signals import interruptions
 
 RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
@@ -75,7 +73,7 @@ def begin(
             space = space_of(recipe, phase, path.parent, spaces)
         _check(written, number, space, executor)
     _check_executor(recipe, executor)
-    division.check(written)
+    division.check(written, whole)
     first = recipe.phase[0]
     with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
         loaded = _loaded({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
@@ -243,7 +241,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")
     data = _data(found, phase.name, settings, space)
-    if phase.name in division.before_searches(found.recipe):
+    if phase.name in division.before_searches(found.recipe, whole):
         data = replace(data, train=data.halves()[0])
     architecture = earlier["architecture"].architecture if "architecture" in earlier else None
     return Job(

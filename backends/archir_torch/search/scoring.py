@@ -11,28 +11,28 @@ import torch
 from numpy.typing import NDArray
 
 from archir.base.errors import fail, suggest
-from archir.base.settings import Amount, Count
+from archir.base.settings import Amount, Count, Many, Settings
 from archir.ir.text.serial import from_json
+from archir.search.data.selection import limited
+from archir.search.recipes.recipe import Phase
+from archir.search.recipes.training import Augment
 from archir.search.runs import Trial
+from archir.search.seeds import mixed
+from archir.search.signals import left_to_others
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
-from archir_torch.data.choosing import limited
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.job import Job
 from archir_torch.search.predictor import Predictor, fitted, require_enough
 from archir_torch.search.proxies.scores import PROXIES
 from archir_torch.search.proxies.untrained import trial
-from archir_torch.search.recipe import Phase
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 from archir_torch.training import loop
 from archir_torch.training.feed import Feed
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Augment, Many, Settings
-from archir_torch.training.signals import left_to_others
 
 
 class Scorer(Settings):
@@ -171,7 +171,7 @@ _KINDS: Mapping[str, Callable[[Scoring, Space], Score]] = {
 
 def some(split: Split, count: int | None, seed: int) -> Split:
     """At most so many images, of every class the same part: sources may be in the order of their classes."""
-    return split.chosen(limited(split.labels, count, seed))
+    return split.chosen(torch.from_numpy(limited(split.labels.numpy(), count, seed)))
 
 
 def arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:

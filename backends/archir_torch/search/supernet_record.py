@@ -11,9 +11,9 @@ from torch import Tensor
 
 from archir.base.errors import fail
 from archir.ir.text.serial import from_json, to_json
+from archir.search.recipes.open_choices import Opened
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
-from archir_torch.search.opened import Opened
 from archir_torch.supernet.network import Sharing, SuperNetwork
 
 

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from archir.ir.graph import Graph
 from archir.passes.expose import expose
+from archir.search.seeds import mixed
 from archir_torch.data import Split
+from archir_torch.lowering.generators import generator
 from archir_torch.objectives import Objective, create
 from archir_torch.objectives.objective import Together
 from archir_torch.search.job import Job
 from archir_torch.training import distributed
 from archir_torch.training.feed import Batch
-from archir_torch.training.seeds import generator, mixed
 
 Call = Callable[[Tensor], Any]
 """A network as a function of images: one tensor, or tensors by the names of outputs."""

@@ -1,8 +1,8 @@
 """A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
 Weights are there once, at the size that the largest architecture needs; an architecture uses its part of them
-(`archir.passes.spaces.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of the
-choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
+(`archir.passes.spaces.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of
+the choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir_torch.training.seeds import generator, mixed
-from archir_torch.training.settings import Augment
+from archir.search.recipes.training import Augment
+from archir.search.seeds import mixed
+from archir_torch.lowering.generators import generator
 
 _DRAWS = 5
 """Of an image: shift down, shift right, mirrored, and the centre of what is cut out."""

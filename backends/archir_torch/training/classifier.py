@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from archir.base.errors import fail
 from archir.base.settings import Count, NonNegative, Positive, Seed
 from archir.base.settings import Settings as Checked
+from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
 from archir_torch.data import Data, Split
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints import folder as checkpoint
@@ -22,7 +23,6 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.settings import MOST_LR, Augment, Momentum, Optimizer
 
 
 class Settings(Checked):

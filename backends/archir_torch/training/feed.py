@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.base.errors import fail
+from archir.search.recipes.training import Augment
 from archir_torch.data.split import Split
+from archir_torch.lowering.generators import generator
 from archir_torch.training.augment import augmented, draws, mixing
-from archir_torch.training.seeds import generator
-from archir_torch.training.settings import Augment
 
 
 @dataclass(frozen=True)

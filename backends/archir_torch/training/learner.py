@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from archir.base.errors import fail
+from archir.search.recipes.training import Optimizer
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch
 from archir_torch.training.optimizer import build, factor
-from archir_torch.training.settings import Optimizer
 
 
 class Update(NamedTuple):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from archir.base.errors import Interrupted, fail
+from archir.search.seeds import mixed
+from archir.search.signals import interruptions
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.distributed import agreed, world
 from archir_torch.training.metrics import WINDOW, Measured
-from archir_torch.training.seeds import mixed
-from archir_torch.training.signals import interruptions
 
 Figures = Mapping[str, float | int | str]
 Row = dict[str, float | int | str]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
-from archir_torch.training.settings import Optimizer
+from archir.search.recipes.training import Optimizer
 
 
 def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:

@@ -1,5 +1,7 @@
-"""Arithmetic, comparison and functions on plain static values. Rules raise RuleError; `archir.ir.choices.lifting.lift` carries
-them over values that depend on choices."""
+"""Arithmetic, comparison and functions on plain static values.
+
+Rules raise RuleError; `archir.ir.choices.lifting.lift` carries them over values that depend on choices.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _DIMENSIONS = re.compile(r"[123]d$")
 @cache
 def libraries() -> dict[str, tuple[str, ...]]:
     """What each library of archir defines, by its name."""
-    found = sorted((files("archir") / "std").iterdir(), key=lambda entry: entry.name)
+    found = sorted((files("archir.language") / "std").iterdir(), key=lambda entry: entry.name)
     texts = {f"std.{entry.name[:-5]}": entry.read_text("utf-8") for entry in found if entry.name.endswith(".arch")}
     return {name: tuple(_DEFINED.findall(text)) for name, text in texts.items()}
 

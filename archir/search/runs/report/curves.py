@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil, floor, isfinite, log10
+from math import floor, isfinite, log10
+
+from archir.pictures.plot import scale
 
 WIDE, HIGH = 440, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 14, 14, 40
@@ -78,16 +80,6 @@ def curves(chart: Chart) -> str:
         f"{''.join(lines)}</svg>"
         "</figure>"
     )
-
-
-def scale(low: float, high: float) -> tuple[float, float, float]:
-    """Round ends of an axis that holds two values, and the step between its four to eight marks."""
-    if high <= low:
-        low, high = low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10
-    rough = (high - low) / 5
-    power = 10.0 ** floor(log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
-    return floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step, step
 
 
 def epoch_ticks(first: int, last: int) -> list[int]:

@@ -12,21 +12,23 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.base.settings import Count, Finite, NonNegative, Positive
+from archir.base.settings import Count, Finite, Many, NonNegative, Positive, Settings
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.spaces.partial import partial
 from archir.passes.spaces.relax import Edges, relax
+from archir.search.recipes.derivation import crowded, derived
+from archir.search.recipes.open_choices import settle
+from archir.search.recipes.recipe import Derive
+from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
+from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
 from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampling
 from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
 from archir_torch.search.differentiable.expected_cost import Expected
 from archir_torch.search.differentiable.unrolled import unrolled_gradient
 from archir_torch.search.job import Job, Outcome
-from archir_torch.search.limits import crowded, derived
-from archir_torch.search.opened import settle
-from archir_torch.search.recipe import Derive
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.tuning import Plan, planned, tuned
@@ -36,8 +38,6 @@ from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.seeds import generator, mixed
-from archir_torch.training.settings import Many, Settings
 
 
 class Entropy(Settings):

@@ -8,8 +8,10 @@ import torch
 from torch import Tensor
 
 from archir.base.errors import fail
-from archir.base.settings import Amount
+from archir.base.settings import Amount, Settings
 from archir.passes.expose import expose
+from archir.search.recipes.training import Augment
+from archir.search.seeds import mixed
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.differentiable.relaxed import take_over
@@ -19,8 +21,6 @@ from archir_torch.search.task import Task, tested
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Feed
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Augment, Settings
 
 
 class InheritOptions(Settings):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from archir.search.recipes.open_choices import settle
+from archir.search.seeds import mixed
 from archir_torch.search.job import Job, Outcome
-from archir_torch.search.opened import settle
 from archir_torch.training.checkpoints.state import State
-from archir_torch.training.seeds import mixed
 
 
 class Drawn:

@@ -12,13 +12,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.base.settings import Amount
+from archir.base.settings import Amount, Many
+from archir.search.recipes.open_choices import opened
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import sandwich
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.opened import opened
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
-from archir_torch.training.settings import Many
 
 
 class SandwichOptions(SupernetOptions):

@@ -11,12 +11,14 @@ from typing import Literal
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.base.settings import Amount, Count
+from archir.base.settings import Amount, Count, Settings
+from archir.search.recipes.open_choices import settle
+from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.partial import largest, smallest
+from archir_torch.lowering.generators import generator
 from archir_torch.search.differentiable.relaxed import take_over
 from archir_torch.search.job import Job, Outcome
-from archir_torch.search.opened import settle
 from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.network import Sharing, SuperNetwork, extract
@@ -26,8 +28,6 @@ from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
 from archir_torch.training.recalibration import recalibrate
-from archir_torch.training.seeds import generator, mixed
-from archir_torch.training.settings import Settings
 
 
 class SupernetOptions(Settings):

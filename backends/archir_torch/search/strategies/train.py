@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.base.settings import Count
+from archir.base.settings import Count, Settings
 from archir.passes.expose import expose
+from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
+from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
 from archir_torch.search.differentiable.relaxed import take_over
 from archir_torch.search.job import Job, Outcome, strategy
@@ -20,8 +22,6 @@ from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.seeds import generator, mixed
-from archir_torch.training.settings import Settings
 from archir_torch.training.sharding import shard
 
 

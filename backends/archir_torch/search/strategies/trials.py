@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import Interrupted, fail
-from archir.base.settings import MOST_THREADS, Amount, Positive
+from archir.base.settings import MOST_THREADS, Amount, Positive, Settings
 from archir.ir.text.serial import to_json
 from archir.search.executors import Done, Executor, device_of, executor
 from archir.search.executors import Outcome as Found
@@ -23,19 +23,18 @@ from archir.search.fronts.scatter import scatter
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.search import Search
+from archir.search.recipes.open_choices import settle
 from archir.search.runs import Trial
+from archir.search.seeds import mixed
+from archir.search.signals import interruptions
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
-from archir_torch.search.opened import settle
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
 from archir_torch.search.strategies.random_baseline import Drawn
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
-from archir_torch.training.seeds import mixed
-from archir_torch.training.settings import Settings
-from archir_torch.training.signals import interruptions
 
 
 class TrialOptions(Settings):

@@ -8,25 +8,18 @@ space = "darts.arch:darts"          # beside the recipe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
-from archir.base import toml
-from archir.base.errors import ArchError, Diagnostic, fail, suggest
-from archir.base.files import read_bytes
-from archir.base.settings import MOST, MOST_THREADS, Amount, Seed
-from archir.base.toml import Document
-from archir_torch.training.settings import Augment, Many, Optimizer, Settings, Training, parsed
+from archir.base.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
+from archir.search.recipes.training import Augment, Optimizer, Training
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
 
 
 class DataSettings(Settings):
-    """Which images. `source` is what `archir_torch.data.load` takes."""
+    """Which images. `source` is the name of one (see `archir.search.data`)."""
 
     source: str = "digits"
     limit: int | None = Field(default=None, ge=2, le=10**12)
@@ -125,63 +118,3 @@ class Recipe(Settings):
         if own is None:
             return self.data
         return self.data.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
-
-
-@dataclass(frozen=True)
-class Written:
-    """A recipe, and the text that it is written in."""
-
-    recipe: Recipe
-    document: Document
-
-
-def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
-    """The recipe of a file, some of whose settings are replaced (see `archir.base.toml.overridden`).
-
-    Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
-    """
-    try:
-        text = read_bytes(path, 4 * toml.MOST_CHARACTERS).decode().replace("\r\n", "\n")
-    except (OSError, ValueError) as error:
-        raise fail("A2201", f"cannot read the recipe {path}: {getattr(error, 'strerror', None) or error}") from None
-    return parse(text, str(path), overrides)
-
-
-def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None = None) -> Written:
-    """The recipe of a text. Raises ArchError (A2201, A1109) with everything that is wrong, and where."""
-    document = toml.read(text, name, "A2201")
-    found = _made(document)  # an override mends no recipe
-    if overrides:
-        document = toml.overridden(document, overrides, "A1109")
-        found = _made(document)
-    return Written(found, document)
-
-
-def _made(document: Document) -> Recipe:
-    def whose(path: tuple[str | int, ...]) -> tuple[str, tuple[str | int, ...]]:
-        match path:
-            case ("phase", int(number), _, *_):
-                return f"phase `{document.data['phase'][number].get('name', number + 1)}`: ", path[2:]
-        return "", path
-
-    recipe = parsed(Recipe, document.data, whose, document.span)
-    _check_order(recipe, document)
-    return recipe
-
-
-def _check_order(recipe: Recipe, document: Document) -> None:
-    """Raise ArchError (A1109) for phases of one name, and for those that start from what is no earlier one."""
-    problems = []
-    known: list[str] = []
-    for number, phase in enumerate(recipe.phase):
-        for what, name in phase.start:
-            if name is not None and name not in known:
-                problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
-                span = document.span(("phase", number, "start", what))
-                problems.append(Diagnostic("A1109", problem, span, suggest(name, known)))
-        if phase.name in known:
-            span = document.span(("phase", number, "name"))
-            problems.append(Diagnostic("A1109", f"two phases are named `{phase.name}`", span))
-        known.append(phase.name)
-    if problems:
-        raise ArchError(*problems)

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.files import reading
-from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 _PARTS = ("train", "t10k")
 _PIECE = 1 << 20
@@ -41,7 +40,7 @@ def read(folder: Path) -> Source:
         x, y = _array(images, 3), _array(labels, 1)
         if len(x) != len(y) or 0 in x.shape:
             raise fail("A1102", f"{images} has shape {list(x.shape)}, and {labels} {len(y)} labels")
-        parts.append(Part(torch.from_numpy(x)[:, None], labelled(str(labels), y)))
+        parts.append(Part(x[:, None], labelled(str(labels), y)))
     return Source(parts[0], parts[1], numbered(*(part.labels for part in parts)))
 
 

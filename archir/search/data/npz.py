@@ -10,13 +10,12 @@ from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
-import torch
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.files import reading
-from archir_torch.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 MOST_ARRAYS = 1000
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)
@@ -79,7 +78,7 @@ def _part(path: Path, arrays: dict[str, NDArray[Any]], images: str, labels: str)
         raise fail("A1102", f"{path}: `{images}` has shape {list(arrays[images].shape)}", None, hint)
     if not np.issubdtype(x.dtype, np.number) or np.issubdtype(x.dtype, np.complexfloating):
         raise fail("A1102", f"{path}: `{images}` must hold real numbers, got {x.dtype}")
-    pixels = torch.from_numpy(np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float32))
-    if not pixels.isfinite().all():
+    pixels: NDArray[Any] = np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float32)
+    if not np.isfinite(pixels).all():
         raise fail("A1102", f"{path}: `{images}` holds values that are not finite")
     return Part(pixels, numbers)

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from archir.base.errors import ArchError, fail
-from archir_torch.data.encoded import Raw
+from archir.search.data.encoded import Raw
 
 MOST = 100_000
 """Classes that data may have."""
@@ -29,7 +27,7 @@ class Part:
     """Raw images, and labels [n] int64."""
 
     pixels: Raw
-    labels: Tensor
+    labels: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class Source:
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
 
 
-def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> Tensor:
+def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
     """Labels [n] as int64. Raises ArchError (A1102) unless they are integers from 0, below the number of classes."""
     if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
         raise fail("A1102", f"{where} must hold integers from 0, got {labels.dtype} of shape {list(labels.shape)}")
@@ -55,10 +53,10 @@ def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> Te
         wrong = low if low < 0 else high
         hint = "-1 often means that labels were left out: that part cannot be used" if low < 0 else None
         raise fail("A1102", f"{where} must hold integers from 0 to {most - 1}, got {wrong}", None, hint)
-    return torch.from_numpy(labels.astype(np.int64))
+    return labels.astype(np.int64)
 
 
-def numbered(*parts: Tensor) -> tuple[str, ...]:
+def numbered(*parts: NDArray[np.int64]) -> tuple[str, ...]:
     """Names for classes that have none: their numbers."""
     return tuple(map(str, range(max(int(labels.max()) for labels in parts) + 1)))
 

@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings, parsed
-
-__all__ = ["Augment", "Many", "Optimizer", "Settings", "Training", "parsed"]
+from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings
 
 MOST_LR = 1000.0
 Momentum = Annotated[float, Field(ge=0, lt=1)]

@@ -9,10 +9,10 @@ from archir.base.errors import ArchError, fail
 from archir.ir.choices.cases import Value, case
 from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
+from archir.search.recipes.recipe import Derive, SkipLimit
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.derive import derive
 from archir.search.spaces.space import Space
-from archir_torch.search.recipe import Derive, SkipLimit
 
 Probabilities = Mapping[str, Sequence[float]]
 

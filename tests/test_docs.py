@@ -97,7 +97,13 @@ def test_python(path: Path, tmp_path: Path) -> None:
     run_python(path, tmp_path)
 
 
-@pytest.mark.parametrize("name", generate.PAGES)
+OF_ALL_SPACES = {"README.md", "docs/examples.md"}
+"""Pages with a table of the sizes of all published spaces, which `tests/test_spaces.py` looks at."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.soak] * (name in OF_ALL_SPACES)) for name in generate.PAGES]
+)
 def test_generated_pages_are_up_to_date(name: str) -> None:
     found = (ROOT / name).read_text("utf-8")
     assert found == generate.updated(name), "run python docs/generate.py"

@@ -22,14 +22,15 @@ from archir.passes.expose import expose
 from archir.search.recipes.open_choices import settle
 from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.spaces import space_of
+from archir.search.recipes.supernet import SupernetRecord
 from archir.search.runs import Run, Trial
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
-from archir_torch.search.run import begin, space_of
+from archir_torch.search.preparation import begin
 from archir_torch.search.strategies.trials import Trials
-from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 
@@ -103,9 +104,10 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     settled = settle(space, phase.open, phase.fixed, architecture)
     drawn = [settled.completed(settled.space.sample(seed)) for seed in range(8)]
     shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
+    record = SupernetRecord.of(settle(space, ["*"], {}, None), shared.graph, "heads") if shared is not None else None
     job = Job(
         weights=shared.state_dict() if shared is not None else None,
-        supernet=SupernetRecord.of(settle(space, ["*"], {}, None), shared, "heads") if shared is not None else None,
+        supernet=record,
         phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),

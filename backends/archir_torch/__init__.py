@@ -37,7 +37,7 @@ from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
 from archir_torch.search.proxies.scores import PROXIES
 from archir_torch.search.proxies.untrained import trial
-from archir_torch.supernet.network import Sharing, SuperNetwork, extract
+from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
 from archir_torch.training.classifier import Progress, Result, Settings, fit
 from archir_torch.training.loop import Watch

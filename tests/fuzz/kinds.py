@@ -28,7 +28,7 @@ from archir.search.recipes.reading import parse
 from archir.search.runs import summaries
 from archir.search.spaces.architecture import read_architecture
 from archir.search.spaces.space import Space
-from archir_torch.search import run as searches
+from archir_torch.search import preparation as searches
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker

@@ -22,7 +22,7 @@ from archir.search.recipes.recipe import Recipe
 from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
-from archir_torch.search.run import begin
+from archir_torch.search.preparation import begin
 from archir_torch.training.classifier import Settings as TrainSettings
 
 NET = """

@@ -21,7 +21,7 @@ from archir.search.recipes import division
 from archir.search.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
-from archir_torch.search import run, scoring
+from archir_torch.search import preparation, run, scoring
 from archir_torch.search.differentiable import relaxed
 from archir_torch.search.job import whole
 from archir_torch.search.run import execute
@@ -279,7 +279,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
     phase, update, measure, task_loss = run._phase, Learner.update, Task.measured, Task.loss
     second_order, eigenvalue = relaxed.unrolled_gradient, relaxed.dominant_eigenvalue
     calibrate, apart, untrained = scoring.recalibrate, AttentionTransfer._apart, scoring.trial
-    monkeypatch.setattr(run, "load", loaded)
+    monkeypatch.setattr(preparation, "load", loaded)
     monkeypatch.setattr(run, "_phase", begun)
     monkeypatch.setattr(Learner, "update", updated)
     monkeypatch.setattr(Task, "measured", measured)

@@ -19,6 +19,7 @@ from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
+from archir_torch.search.inheritance import restored
 from archir_torch.search.job import made
 from archir_torch.search.strategies.supernet import Supernet
 from archir_torch.search.strategies.trials import Trials
@@ -144,11 +145,11 @@ def test_a_supernet_learns_and_hands_on_its_weights() -> None:
     assert {"validation_accuracy", "smallest_validation_accuracy"} <= rows[-1].keys()
     outcome = search.outcome()
     assert outcome.supernet is not None
-    model = outcome.supernet.model(outcome.weights)
+    model = restored(outcome.supernet, outcome.weights)
     images = data().held_out.images
     for seed in range(8):
         architecture = elastic().sample(seed)
-        own = outcome.supernet.own(model, architecture)
+        own = outcome.supernet.own(model.graph, architecture)
         with torch.no_grad():
             one = extract(model, own)(images)
             assert torch.equal(one, model(images, own))
@@ -204,8 +205,8 @@ def test_a_found_architecture_keeps_its_weights() -> None:
     rows = run(inherit, epochs=1, steps=1)
     found = inherit.outcome()
     assert outcome.supernet is not None
-    model = outcome.supernet.model(outcome.weights)
-    wanted = model.weights(outcome.supernet.own(model, architecture))
+    model = restored(outcome.supernet, outcome.weights)
+    wanted = model.weights(outcome.supernet.own(model.graph, architecture))
     for name, tensor in found.weights.items():
         assert torch.equal(tensor, wanted[name]) is ("running" not in name), name
     assert 0 < float(rows[-1]["accuracy"]) <= 1

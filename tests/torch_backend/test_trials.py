@@ -29,6 +29,7 @@ from archir.search.runs.folder import JOURNAL
 from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
+from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
 from archir_torch.search.strategies.trials import Trials
@@ -214,7 +215,7 @@ def test_inherited_scores(supernet: Job) -> None:
     """What is extracted, recalibrated and measured by hand."""
     score, halved = scored_by(supernet, kind="inherited", recalibrate=2)
     assert supernet.supernet is not None
-    model = supernet.supernet.model(supernet.weights or {})
+    model = restored(supernet.supernet, supernet.weights or {})
     feed = Feed(halved.data.train, 16, seed=mixed(supernet.seed, "recalibrate"))
     different = set()
     for architecture in supernet.space.enumerate():
@@ -503,7 +504,7 @@ def test_a_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         made_of.append((path, dict(parameters)))
         return load_space(path, folder, parameters)
 
-    monkeypatch.setattr("archir_torch.search.run.load_space", counted)
+    monkeypatch.setattr("archir.search.recipes.spaces.load_space", counted)
     text = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
     backends.get("torch").search(recipe(tmp_path, text), tmp_path / "run", device="cpu")
     assert made_of == [("elastic.arch", {})]

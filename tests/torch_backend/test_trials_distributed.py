@@ -24,6 +24,7 @@ from archir.base.errors import Interrupted
 from archir.search.runs import Run
 from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
+from archir_torch.search.preparation import Search
 from archir_torch.search.task import Task
 from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
 
@@ -42,7 +43,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
     whole, measured = searching._phase, Task.measured
     looks = 0
 
-    def kept(found: searching.Search, phase: Any, *arguments: Any) -> Outcome:
+    def kept(found: Search, phase: Any, *arguments: Any) -> Outcome:
         _set_pg_timeout(timedelta(seconds=4 if phase.name == "evolve" else 600))
         outcome = whole(found, phase, *arguments)
         save_file(dict(outcome.weights), folder / f"{phase.name}-{rank}.safetensors")

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,8 +30,6 @@ from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.slicing import Cut, cut
 
-Sharing = Literal["heads", "leading"]
-"""Which channels a smaller attention has: the first ones of each head, or of all together."""
 MOST_PLANS = 256
 """Architectures whose order of nodes is remembered."""
 

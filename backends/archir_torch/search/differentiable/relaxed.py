@@ -28,6 +28,7 @@ from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampl
 from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
 from archir_torch.search.differentiable.expected_cost import Expected
 from archir_torch.search.differentiable.unrolled import unrolled_gradient
+from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
@@ -349,11 +350,3 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, before in zip(module.buffers(), kept, strict=True):
                 buffer.copy_(before)
-
-
-def take_over(network: nn.Module, weights: Mapping[str, Tensor]) -> int:
-    """Copy the weights that a network has of the same name and shape; how many there were."""
-    own = network.state_dict()
-    fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
-    network.load_state_dict({**own, **fitting})
-    return len(fitting)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import Any, Literal
 
 from archir.base.errors import fail
-from archir.ir.text.serial import from_json, to_json
+from archir.ir.graph import Graph
+from archir.ir.text.serial import to_json
 from archir.search.recipes.open_choices import Opened
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
-from archir_torch.supernet.network import Sharing, SuperNetwork
+
+Sharing = Literal["heads", "leading"]
+"""Which channels a smaller attention has: the first ones of each head, or of all together."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,10 @@ class SupernetRecord:
     fixed: Mapping[str, Any]
 
     @classmethod
-    def of(cls, opened: Opened, model: SuperNetwork, sharing: Sharing) -> SupernetRecord:
-        """The record of a supernet that was trained on what is open of a space."""
+    def of(cls, opened: Opened, graph: Graph, sharing: Sharing) -> SupernetRecord:
+        """The record of a supernet of this graph that was trained on what is open of a space."""
         labels = {c.path: c.label(opened.made[c.path]) for c in opened.whole.choices if c.path in opened.made}
-        return cls(to_json(model.graph), sharing, labels)
-
-    def model(self, weights: Mapping[str, Tensor]) -> SuperNetwork:
-        """The supernet with its weights, in evaluation mode."""
-        made = SuperNetwork(from_json(self.graph), torch.Generator().manual_seed(0), self.sharing == "heads")
-        made.load_state_dict(dict(weights))
-        return made.eval()
+        return cls(to_json(graph), sharing, labels)
 
     def check(self, architecture: Architecture) -> None:
         """Raise ArchError (A2209) if an architecture has what the supernet was not trained for."""
@@ -46,8 +40,11 @@ class SupernetRecord:
                     "A2209", text, None, "hold the choice fixed as it was, or open it where the supernet is trained"
                 )
 
-    def own(self, model: SuperNetwork, architecture: Architecture) -> Architecture:
-        """An architecture of the whole space as one of the supernet's. Raises ArchError: A2209 (it has what the
-        supernet was not trained for), A1004, A1008 (it is no architecture of the supernet's)."""
+    def own(self, graph: Graph, architecture: Architecture) -> Architecture:
+        """An architecture of the whole space as one of the supernet's, whose graph is given.
+
+        Raises ArchError: A2209 (it has what the supernet was not trained for), A1004, A1008 (it is no architecture of
+        the supernet's).
+        """
         self.check(architecture)
-        return Space(model.graph).exactly(architecture.outcomes)
+        return Space(graph).exactly(architecture.outcomes)

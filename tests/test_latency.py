@@ -522,6 +522,7 @@ def test_the_figures_of_the_documentation() -> None:
     assert USUAL.limit == 1e9
 
 
+@pytest.mark.soak
 def test_the_program_of_the_documentation(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")

@@ -47,6 +47,7 @@ net digits() {
 }
 """
 NINE = [name for name in SPACES if "level" not in name]
+FEW = ["nas_bench_201", "autoformer"]
 
 
 @pytest.fixture(scope="module")
@@ -398,13 +399,23 @@ def test_nodes_without_names_are_layers(trained: Path, tmp_path: Path) -> None:
     assert all(row["why"] is None for row in facts["layers"])
 
 
-@pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", FEW)
+def test_a_random_architecture(name: str, tmp_path: Path) -> None:
+    """One of a space of convolutions and of one of attention, untrained."""
+    quantises(name, range(1), tmp_path)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("name", NINE)
-def test_random_architectures(name: str, part: int, tmp_path: Path) -> None:
-    """Twenty of each space, untrained; one of them, if there is little time."""
+def test_random_architectures(name: str, tmp_path: Path) -> None:
+    """Twenty of each space."""
+    quantises(name, range(20), tmp_path)
+
+
+def quantises(name: str, seeds: range, folder: Path) -> None:
     space = space_of(name, **SPACES[name].small)
-    for seed in range(1, 20) if part else (0,):
-        assert_quantises(space.specialize(space.sample(seed)), tmp_path)
+    for seed in seeds:
+        assert_quantises(space.specialize(space.sample(seed)), folder)
 
 
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.soak)])
@@ -413,7 +424,7 @@ def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_p
     rng, whole = np.random.default_rng(part), trained.read_bytes()
     few = Images(digits.training[:8], None, 10, digits.mean, digits.std)
     codes = set()
-    for _ in range(500 if part else 40):
+    for _ in range(500 if part else 12):
         content = bytearray(whole)
         content[rng.integers(0, 3500 if rng.random() < 0.8 else len(content))] ^= 1 << int(rng.integers(0, 8))
         (tmp_path / "damaged.onnx").write_bytes(content)

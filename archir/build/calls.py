@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Container, Hashable, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.build import static
@@ -19,7 +19,7 @@ from archir.build.values import POISON, UNBOUND, Block, Builtin, Items, Operatio
 from archir.cases import Choice, Value, leaves, same, varies
 from archir.conditions import both, either, hull
 from archir.errors import Note, RuleError, Span, require, suggest
-from archir.ir.op import Op, attribute_types
+from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
 from archir.ir.typing import MOST_ELEMENTS
 from archir.lifting import lift
 from archir.syntax import ast
@@ -239,7 +239,7 @@ class Caller(Evaluator):
             return self._each_case(first.value, one, span)
         operands: list[tuple[Value, Span]] = []
         attributes: dict[str, Value] = {}
-        names = [f.name for f in fields(op)]
+        names = attribute_names(op)
         positional = iter(names)
         for argument in given:
             if (
@@ -271,9 +271,9 @@ class Caller(Evaluator):
         if missing and not (variadic and nodes):
             wanted = missing[0].lstrip("*")
             return self.error("A0207", f"`{op.name}` needs a tensor `{wanted}`", span)
-        for f in fields(op):
-            if f.name not in attributes and f.default is MISSING:
-                return self.error("A0207", f"`{op.name}` needs `{f.name}`", span)
+        for name in needed_attributes(op):
+            if name not in attributes:
+                return self.error("A0207", f"`{op.name}` needs `{name}`", span)
         if None in nodes or any(value is POISON for value in attributes.values()):
             return POISON
         return self.add(

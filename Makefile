@@ -30,7 +30,7 @@ test: lint types layers ## Lint, types, import layers and all tests.
 lint: $(STAMP) ## Rules and layout: ruff, archir fmt.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/archir fmt --check examples archir/std
+	$(BIN)/archir fmt --check examples archir/language/std
 
 types: $(STAMP) ## mypy --strict.
 	$(BIN)/mypy
@@ -41,7 +41,7 @@ layers: $(STAMP) ## Imports point downwards only; torch and onnx stay in their b
 fmt: $(STAMP) ## Lay out the code, Python and .arch.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/archir fmt examples archir/std
+	$(BIN)/archir fmt examples archir/language/std
 
 docs: $(STAMP) ## The documentation, in docs/_build/html.
 	$(BIN)/python docs/generate.py

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from archir.base.moved import moved
+
 if TYPE_CHECKING:
     from archir.api import (
         bench,
@@ -37,17 +39,30 @@ if TYPE_CHECKING:
         run,
         score,
         scorer,
+        strategy,
         supernet,
         train,
         validate,
     )
-    from archir.costs.latency import LatencyTable
-    from archir.errors import ArchError, Diagnostic
+    from archir.base.errors import ArchError, Diagnostic
+    from archir.costs.latencies.table import LatencyTable
     from archir.ir.graph import Graph
-    from archir.search.architecture import Architecture
-    from archir.search.space import Space
+    from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.space import Space
 
 __version__ = "0.1.0"
+
+moved(
+    {
+        "archir.base.errors": "archir.base.errors",
+        "archir.ir.types": "archir.ir.types",
+        "archir.search.runs": "archir.search.runs",
+        "archir.passes.spaces.relax": "archir.passes.spaces.relax",
+        "archir.search.spaces.architecture": "archir.search.spaces.architecture",
+        "archir.search.fronts.listing": "archir.search.fronts.listing",
+        "archir.search.fronts.scatter": "archir.search.fronts.scatter",
+    }
+)
 
 _HOMES = {
     "bench": "archir.api",
@@ -71,15 +86,16 @@ _HOMES = {
     "run": "archir.api",
     "score": "archir.api",
     "scorer": "archir.api",
+    "strategy": "archir.api",
     "supernet": "archir.api",
     "train": "archir.api",
     "validate": "archir.api",
-    "ArchError": "archir.errors",
-    "Diagnostic": "archir.errors",
+    "ArchError": "archir.base.errors",
+    "Diagnostic": "archir.base.errors",
     "Graph": "archir.ir.graph",
-    "LatencyTable": "archir.costs.latency",
-    "Architecture": "archir.search.architecture",
-    "Space": "archir.search.space",
+    "LatencyTable": "archir.costs.latencies.table",
+    "Architecture": "archir.search.spaces.architecture",
+    "Space": "archir.search.spaces.space",
 }
 
 __all__ = [
@@ -111,6 +127,7 @@ __all__ = [
     "run",
     "score",
     "scorer",
+    "strategy",
     "supernet",
     "train",
     "validate",

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
-from archir.passes.relax import relax
+from archir.passes.spaces.relax import relax
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
 

@@ -26,7 +26,7 @@ include_patterns = [
     "docs/*.md",
     "docs/decisions/*.md",
     "examples/*/README.md",
-    "archir/codes/*.md",
+    "archir/base/codes/*.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

@@ -21,12 +21,12 @@ from typing import Any, Literal, get_args, get_origin
 import click
 
 import archir
+from archir.base.explain import codes, title
 from archir.cli import main as commands
-from archir.explain import codes, title
 from archir.ir.op import OPS, Free, Op, attribute_types
+from archir.language.syntax import ast
+from archir.language.syntax.parse import parse
 from archir.ops import __all__ as FAMILIES
-from archir.syntax import ast
-from archir.syntax.parse import parse
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
@@ -107,7 +107,7 @@ def described(kind: Any) -> str:
 def library() -> str:
     """Every block of the library: its signature, and the comment above it."""
     text = ""
-    for path in sorted((ROOT / "archir" / "std").glob("*.arch")):
+    for path in sorted((ROOT / "archir" / "language" / "std").glob("*.arch")):
         source = path.read_text("utf-8")
         lines = source.splitlines()
         head = _comment(lines[: lines.index("")])
@@ -167,7 +167,7 @@ def diagnostics() -> str:
     """Every diagnostic's code, with a link to its page."""
     text = ""
     for group, name in GROUPS.items():
-        rows = [(f"[{c}](../archir/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
+        rows = [(f"[{c}](../archir/base/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
         text += f"\n## {name}\n\n{table(['code', 'what it says'], rows)}\n"
     return text
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import archir
 from archir.ir.graph import Graph
+from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import EXAMPLES
 
 CELLS = {"channels": 16, "cells": 3, "size": 16}
@@ -49,6 +50,23 @@ NETS: dict[str, dict[str, Any]] = {
 
 
 @cache
+def elaborated(net: str, **parameters: Any) -> archir.Space:
+    """The space of a net, elaborated once for all tests: nobody changes it."""
+    return archir.load(EXAMPLES / net, **parameters)
+
+
+_KNOWN: dict[tuple[str, ...], Graph] = {}
+
+
+def elaborate_once(text: str, name: str, **options: Any) -> Graph:
+    """What `elaborate` makes of the same text, made once: for tests of what is done with it."""
+    key = text, name, repr(sorted(options.items()))
+    if key not in _KNOWN:
+        _KNOWN[key] = elaborate(text, name, **options)
+    return _KNOWN[key]
+
+
+@cache
 def made_small(net: str) -> Graph:
     """One of `NETS`, small."""
-    return archir.load(EXAMPLES / net, **NETS[net]).graph
+    return elaborated(net, **NETS[net]).graph

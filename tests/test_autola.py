@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.search.architecture import read_architecture
-from archir.search.space import Space
+from archir.search.spaces.architecture import read_architecture
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from tests.conftest import EXAMPLES
 

@@ -19,17 +19,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.errors import ArchError
 from archir.ir.graph import Graph, Node
-from archir.ir.reader import parse_graph
+from archir.ir.text.reader import parse_graph
 from archir.ops.activation import Identity, Relu, Sigmoid, Tanh
 from archir.ops.arithmetic import Add, Mul
 from archir.ops.conv import Linear
-from archir.passes import labelling
-from archir.passes.canonical import Canonical, canonical_hash
-from archir.passes.labelling import Vertex, canonical_text
-from archir.passes.specialize import specialize
+from archir.passes.equivalence import isomorphism as labelling
+from archir.passes.equivalence.canonical import Canonical, canonical_hash
+from archir.passes.equivalence.isomorphism import Vertex, canonical_text
+from archir.passes.spaces.specialize import specialize
 from tests.conftest import EXAMPLES, ROOT
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments, meaning
@@ -454,7 +454,7 @@ def test_unique_architectures() -> None:
 
 
 def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from archir.search import space as module
+    from archir.search.spaces import space as module
 
     monkeypatch.setattr(module, "MOST_TRIES", 1)
     assert len(archir.loads(SMALL).sample_unique(6)) == 6

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from archir.errors import RuleError
+from archir.base.errors import RuleError
 from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
-from archir.ir.reader import parse_graph
+from archir.ir.text.reader import parse_graph
 from archir.ops import activation, arithmetic, norm, pool, shape
 from archir.ops import random as randoms
-from archir.passes.canonical import canonical_hash
+from archir.passes.equivalence.canonical import canonical_hash
 from archir_torch.lowering.module import lower
 from tests.test_canonical import MAP, X
 

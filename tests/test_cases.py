@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.build.values import Items
-from archir.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
-from archir.conditions import both, either, if_else, negate, restrict
-from archir.errors import RuleError
-from archir.lifting import CaseError, lift
+from archir.base.errors import RuleError
+from archir.ir.choices.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
+from archir.ir.choices.conditions import both, either, if_else, negate, restrict
+from archir.ir.choices.lifting import CaseError, lift
+from archir.language.elaboration.expressions.values import Items
 
 CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
 ASSIGNMENTS = [

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
-from archir.ir.reader import parse_graph
+from archir.ir.text.reader import parse_graph
 from tests.conftest import EXAMPLES, ROOT
 
 NET = "net.arch"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
-from archir.explain import codes, page, title
+from archir.base.errors import ArchError
+from archir.base.explain import codes, page, title
+from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import GOLDEN, ROOT
 
 WRONG = ROOT / "tests" / "language" / "wrong"

@@ -7,9 +7,9 @@ from math import inf, isinf, isnan, nan
 import numpy as np
 import pytest
 
-from archir.comparison import Difference, random_input
-from archir.errors import ArchError
-from archir.types import TensorType
+from archir.backends.comparison import Difference, random_input
+from archir.base.errors import ArchError
+from archir.ir.types import TensorType
 
 
 def test_the_largest_difference_of_all_outputs() -> None:

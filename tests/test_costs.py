@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli.main import main
-from archir.costs import account, distribution
-from archir.costs.rooms import Limit, Rooms
-from archir.errors import ArchError
-from archir.search.space import Space
+from archir.costs import account
+from archir.costs.counting import distribution
+from archir.costs.counting.joint import Limit, Rooms
+from archir.search.spaces.space import Space
 from tests.test_spaces import SPACES, space_of
 
 NINE = [name for name in SPACES if "level" not in name]

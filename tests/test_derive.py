@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import archir
-from archir.errors import ArchError
-from archir.search.architecture import Architecture
-from archir.search.derive import derive
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.derive import derive
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 Strengths = dict[str, list[float]]

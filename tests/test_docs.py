@@ -12,23 +12,39 @@ import click
 import pytest
 
 from archir import api
-from archir.build.context import MOST_CALLS, Limits
-from archir.build.evaluate import MOST_TIMES
-from archir.build.parameters import parse_parameter
-from archir.build.static import FOLDS, FUNCTIONS
-from archir.build.values import MOST_BITS, MOST_ITEMS
-from archir.cases import MOST_OUTCOMES
+from archir.base.errors import ArchError
+from archir.base.explain import codes
+from archir.base.work import MOST_WORK
 from archir.cli import main
-from archir.errors import ArchError
-from archir.explain import codes
-from archir.syntax.parse import MOST_BYTES
-from archir.work import MOST_WORK
+from archir.ir.choices.cases import MOST_OUTCOMES
+from archir.language.elaboration.context import MOST_CALLS, Limits
+from archir.language.elaboration.expressions.evaluate import MOST_TIMES
+from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
+from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
+from archir.language.elaboration.parameters import parse_parameter
+from archir.language.syntax.parse import MOST_BYTES
 from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
+from tests.examples import elaborate_once
 
-SLOW = {"archir count examples/nas_bench_201/nas_bench_201.arch --unique"}
-"""Commands of half a minute; the example's own tests look at what they print, of a smaller network."""
+SLOW = {
+    "archir count examples/nas_bench_201/nas_bench_201.arch --unique",
+    'archir count examples/glit/glit.arch -p width=384 -p heads=6 --where "macs >= 4312M and macs <= 4488M"',
+    'archir count examples/trionet/trionet.arch --where "macs >= 1470M and macs <= 1530M"',
+    'archir count examples/trionet/trionet.arch --where "macs >= 1960M and macs <= 2040M"',
+    'archir count examples/trionet/trionet.arch --where "macs >= 2303M and macs <= 2397M"',
+    "archir search shrinking.toml -o runs/shrinking",
+}
+"""Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
+SLOW_PROGRAMS = {"docs/index.md", "docs/data.md", "docs/mixtures.md", "docs/search.md", "docs/supernets.md"}
+"""Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""
+
+
+@pytest.fixture(autouse=True)
+def _once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many commands are about few spaces."""
+    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
 
 
 def named(value: object) -> str:
@@ -51,30 +67,43 @@ def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
         assert api.format(program.text) == program.text
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if snippets(path, "console")], ids=named)
-def test_commands(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PAGES = [path for path in DOCUMENTS if snippets(path, "console")]
+
+
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["quick", "slow"])
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack(path, tmp_path)
     monkeypatch.chdir(tmp_path)
     for command, shown in commands(path):
-        if command not in SLOW:
+        if slow or command not in SLOW:
             execute(command, shown)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("command", sorted(SLOW))
-def test_slow_commands(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    assert command in {command for path in DOCUMENTS for command, _ in commands(path)}
-    execute(command, "")
+def test_slow_commands_are_in_the_documentation() -> None:
+    assert {command for path in PAGES for command, _ in commands(path)} >= SLOW
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if snippets(path, "python")], ids=named)
+PROGRAMMED = [path for path in DOCUMENTS if snippets(path, "python")]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.soak] * (named(path) in SLOW_PROGRAMS)) for path in PROGRAMMED],
+    ids=named,
+)
 def test_python(path: Path, tmp_path: Path) -> None:
     unpack(path, tmp_path)
     run_python(path, tmp_path)
 
 
-@pytest.mark.parametrize("name", generate.PAGES)
+OF_ALL_SPACES = {"README.md", "docs/examples.md"}
+"""Pages with a table of the sizes of all published spaces, which `tests/test_spaces.py` looks at."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.soak] * (name in OF_ALL_SPACES)) for name in generate.PAGES]
+)
 def test_generated_pages_are_up_to_date(name: str) -> None:
     found = (ROOT / name).read_text("utf-8")
     assert found == generate.updated(name), "run python docs/generate.py"
@@ -110,13 +139,24 @@ def test_what_was_measured_is_from_the_benchmark(page: str, results: str) -> Non
     assert any(shown.text.strip() in measured for shown in snippets(ROOT / "docs" / page, "none"))
 
 
-def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-c", str(ROOT / "docs"), "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, str(ROOT), str(tmp_path / "html")], capture_output=True, text=True)
+def sphinx(builder: str, folder: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", builder, "-c", str(ROOT / "docs")]
+    places = ["-d", str(folder / "trees"), str(ROOT), str(folder / builder)]
+    done = subprocess.run([*command, *places], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sphinx_reads_all_pages_without_warnings(tmp_path: Path) -> None:
+    """References, tables of contents, snippets; nothing is written."""
+    sphinx("dummy", tmp_path)
+
+
+@pytest.mark.soak
+def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
+    sphinx("html", tmp_path)
     page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
     assert 'id="conv"' in page
-    assert (tmp_path / "html" / "archir" / "codes" / "A0401.html").exists()
+    assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

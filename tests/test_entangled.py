@@ -12,16 +12,16 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.build.elaborate import elaborate
-from archir.cases import Choice, EntangledError, Value, at, case
+from archir.base.errors import ArchError
 from archir.cli import main
 from archir.costs.extremes import forward
 from archir.costs.extremes.elimination import least
-from archir.errors import ArchError
+from archir.ir.choices.cases import Choice, EntangledError, Value, at, case
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Decision
-from archir.lifting import lift
+from archir.language.elaboration.elaborate import elaborate
 from archir.passes.cost import SUMMED, cost
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from tests.ir.test_needs import ORDERED
 
 SPACES = Path(__file__).parent / "spaces"

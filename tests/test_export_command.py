@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from archir import backends
-from archir.runs import hashes
+from archir.search.runs import hashes
 from tests.test_cli import run
 
 ONNX = backends.get("onnx")

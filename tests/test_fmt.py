@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.errors import ArchError
-from archir.syntax.format import canonical
-from archir.syntax.parse import parse
+from archir.language.syntax.format import canonical
+from archir.language.syntax.parse import parse
 from tests.conftest import GOLDEN, ROOT
 from tests.language.programs import Speaker, untidy
 
@@ -90,7 +90,7 @@ def test_most_programs_parse_and_show_every_construct() -> None:
     parsed = [text for text in texts if text is not None]
     assert len(parsed) > 25
     shown = repr([parse(text) for text in parsed])
-    names = [name for name, kind in vars(archir.syntax.ast).items() if isinstance(kind, type)]
+    names = [name for name, kind in vars(archir.language.syntax.ast).items() if isinstance(kind, type)]
     abstract = {"Tree", "Expr", "Statement", "Choose", "Item", "Span", "Fraction"}
     assert not [name for name in names if name not in abstract and f"{name}(" not in shown]
 

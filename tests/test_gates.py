@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
 

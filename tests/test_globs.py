@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.globs import matches
+from archir.base.globs import matches
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from itertools import product
 import pytest
 from lark import Lark
 
-from archir.errors import ArchError
-from archir.syntax.format import canonical
-from archir.syntax.layout import Layout
-from archir.syntax.parse import parse
+from archir.base.errors import ArchError
+from archir.language.syntax.format import canonical
+from archir.language.syntax.layout import Layout
+from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables
 
 TERMINALS = {

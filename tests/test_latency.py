@@ -17,20 +17,20 @@ from click.testing import CliRunner, Result
 from hypothesis import given, settings
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.costs.bench import Network, Validation, belongs, fill, fit, spearman, start, validate
-from archir.costs.latency import Correction, Entry, LatencyTable, latency_rule
-from archir.costs.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
-from archir.costs.workloads import Workload, chain, parts, steps, workloads
-from archir.errors import ArchError
+from archir.costs.latencies.fill import Network, Validation, belongs, fill, fit, spearman, start, validate
+from archir.costs.latencies.table import Correction, Entry, LatencyTable, latency_rule
+from archir.costs.latencies.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
+from archir.costs.latencies.workloads import Workload, chain, parts, steps, workloads
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.ir.verify import verify
 from archir.ops.activation import Relu, Scale
 from archir.ops.calibration import Calibrate
 from archir.ops.conv import Conv
-from archir.search.space import Space
-from archir.types import TensorType
+from archir.search.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.conftest import ROOT
@@ -128,7 +128,7 @@ def test_a_published_space_runs_what_random_architectures_run() -> None:
 @settings(max_examples=80, deadline=None)
 @given(graphs(most_nodes=15, most_choices=3))
 def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
-    from archir.passes.specialize import specialize
+    from archir.passes.spaces.specialize import specialize
 
     found: set[str] = set()
     for outcomes in assignments(graph):
@@ -288,7 +288,7 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.costs.latency.MOST_BYTES", 20)
+    monkeypatch.setattr("archir.costs.latencies.table.MOST_BYTES", 20)
     table_of([]).write(tmp_path / "t.json")
     with pytest.raises(ArchError, match="more than 20 bytes"):
         LatencyTable.read(tmp_path / "t.json")
@@ -499,7 +499,7 @@ def test_networks_are_measured_against_the_table(monkeypatch: pytest.MonkeyPatch
     assert all(one.predicted == one.measured.median for one in found.networks)
     assert found.error == 0
     assert found.rank_correlation == pytest.approx(1)
-    monkeypatch.setattr("archir.costs.bench.TURNS", 3)
+    monkeypatch.setattr("archir.costs.latencies.fill.TURNS", 3)
     assert validate(table, networks, FakeBench(), effort=QUICK) == found
     with pytest.raises(ArchError, match="A1503"):
         validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)
@@ -522,6 +522,7 @@ def test_the_figures_of_the_documentation() -> None:
     assert USUAL.limit == 1e9
 
 
+@pytest.mark.soak
 def test_the_program_of_the_documentation(tmp_path: Path) -> None:
     (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -578,7 +579,7 @@ def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import archir.costs.bench as benches
+    import archir.costs.latencies.fill as benches
 
     counted = count()
 

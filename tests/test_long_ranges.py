@@ -10,19 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir import symbols
-from archir.cases import when
-from archir.costs import account, bounds, terms
+from archir.base.errors import fail
+from archir.base.work import MOST_WORK, bounded
+from archir.costs import account, sums
 from archir.costs.account import Account
-from archir.costs.chain import Chain
+from archir.costs.dynamic import Chain
 from archir.costs.extremes import arrays
+from archir.costs.extremes import witnesses as bounds
 from archir.costs.rows import Parts, Sums
 from archir.costs.symbolic import Symbolic
-from archir.errors import fail
 from archir.ir import typing
+from archir.ir.choices import symbols
+from archir.ir.choices.cases import when
 from archir.passes.cost import SUMMED
-from archir.search.space import Space
-from archir.work import MOST_WORK, bounded
+from archir.search.spaces.space import Space
 
 FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
 STEPS = [
@@ -45,7 +46,7 @@ def space_of(steps: list[str], condition: str = "") -> Space:
 def _nothing_is_listed() -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typing, "MOST_LISTED", 0)
-        patch.setattr(terms, "MOST_LISTED", 0)
+        patch.setattr(sums, "MOST_LISTED", 0)
         patch.setattr(symbols, "LONG", 1)
         yield
 
@@ -64,7 +65,7 @@ def test_they_are_those_of_brute_force(steps: list[str], condition: str) -> None
     wanted = listed(space, codes)
     index = {decision.choice.path: i for i, decision in enumerate(space.order)}
     symbolic = Symbolic(space.graph)
-    assert any(type(term) is terms.Product for term in symbolic.summed()["params"])
+    assert any(type(term) is sums.Product for term in symbolic.summed()["params"])
     assert space.account.table.at(codes).tolist() == wanted.tolist()
     assert Sums(symbolic.summed(), index).at(codes).tolist() == wanted.tolist()
     rough = Symbolic(space.graph, roughly=True)
@@ -131,7 +132,7 @@ def params(width: int, inner: int, layers: int) -> int:
 def test_elastic_language_models(layers: int) -> None:
     with pytest.MonkeyPatch.context() as patch, bounded(2 * MOST_WORK):
         patch.setattr(typing, "MOST_LISTED", 4_096)
-        patch.setattr(terms, "MOST_LISTED", 4_096)
+        patch.setattr(sums, "MOST_LISTED", 4_096)
         patch.setattr(symbols, "LONG", 64)
         space = elastic(layers)
         least, greatest = space.account.extremes("params")

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 import archir
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 FILE = EXAMPLES / "nos" / "nos.arch"

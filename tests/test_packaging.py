@@ -30,10 +30,10 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
     names = set(zipfile.ZipFile(built[0]).namelist())
     wanted = {
         "archir/py.typed",
-        "archir/std/attention.arch",
-        "archir/codes/A0401.md",
+        "archir/language/std/attention.arch",
+        "archir/base/codes/A0401.md",
         "archir/pictures/page/page.js",
-        "archir/runs/sheet/report.js",
+        "archir/search/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
         "archir_torch/lowering/local_attention.py",
@@ -60,7 +60,7 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
     wanted = {
         "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
-        "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/std/attention.arch",
+        "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/language/std/attention.arch",
         "grammar/archir_grammar/arch.lark", "archir/search/data/digits/digits.npz",
         "backends/archir_onnx/lowering/model.py",
         "examples/full_attention/full_attention.arch", "tests/test_packaging.py",

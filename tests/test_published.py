@@ -5,11 +5,18 @@ from __future__ import annotations
 import pytest
 
 from examples.published import Figure, folders, rows, updated
+from tests.examples import elaborate_once
 
 FOLDERS = {folder.name: folder for folder in folders()}
+SLOW = {"autola", "nas_bench_101"}
 
 
-@pytest.mark.parametrize("name", FOLDERS)
+@pytest.fixture(autouse=True)
+def _once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.soak] * (name in SLOW)) for name in FOLDERS])
 def test_published_figures_are_computed(name: str) -> None:
     """What is not reproduced is explained, and the table in the README is up to date."""
     folder = FOLDERS[name]

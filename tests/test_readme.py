@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import ROOT
 from tests.documents import snippets
 

@@ -16,20 +16,21 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.errors import ArchError
 from archir.passes.expose import expose
-from archir.runs import Run, Trial
-from archir.search.architecture import Architecture
 from archir.search.recipes.open_choices import settle
 from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.spaces import space_of
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.runs import Run, Trial
+from archir.search.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
-from archir_torch.search.run import begin, space_of
+from archir_torch.search.preparation import begin
 from archir_torch.search.strategies.trials import Trials
-from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 
@@ -42,12 +43,29 @@ def system(path: Path) -> str:
     return path.parent.name if path.stem != "small" else f"{path.parent.name}-small"
 
 
+def portion(paths: list[Path], *few: str) -> list[Any]:
+    """All of the recipes, of which the suite takes those of a few systems, and the soak the others."""
+    return [path if system(path) in few else pytest.param(path, marks=pytest.mark.soak) for path in paths]
+
+
 def test_every_system_has_both_recipes() -> None:
     assert set(SYSTEMS) <= set(map(system, PAPERS))
     assert set(SYSTEMS) <= set(map(system, DIGITS))
 
 
-PARTS = [(path, phase["name"]) for path in PAPERS for phase in tomllib.loads(path.read_text("utf-8"))["phase"]]
+def parts() -> list[Any]:
+    """All phases of all recipes; the suite takes one of each strategy, the soak the others."""
+    found, strategies = [], set[str]()
+    for path in sorted(PAPERS, key=lambda path: system(path) in SLOW):
+        for phase in tomllib.loads(path.read_text("utf-8"))["phase"]:
+            marks = [pytest.mark.soak] if phase["strategy"] in strategies else []
+            found.append(pytest.param(path, phase["name"], marks=marks))
+            strategies.add(phase["strategy"])
+    return found
+
+
+SLOW = ("glit", "nos")
+"""Systems whose spaces take longest to elaborate."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +79,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=system)
+@pytest.mark.parametrize("path", portion(PAPERS, "darts", "trionet-small"), ids=system)
 def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) -> None:
     recipe = read(path).recipe
     sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
@@ -71,7 +89,9 @@ def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) 
     assert found.recipe.phase[-1].strategy in ("train", "inherit")
 
 
-@pytest.mark.parametrize(("path", "name"), PARTS, ids=lambda value: value if isinstance(value, str) else system(value))
+@pytest.mark.parametrize(
+    ("path", "name"), parts(), ids=lambda value: value if isinstance(value, str) else system(value)
+)
 def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, images: Path, tmp_path: Path) -> None:
     recipe = read(path).recipe
     phase = next(phase for phase in recipe.phase if phase.name == name)
@@ -84,9 +104,10 @@ def test_a_phase_of_a_published_recipe_can_be_built(path: Path, name: str, image
     settled = settle(space, phase.open, phase.fixed, architecture)
     drawn = [settled.completed(settled.space.sample(seed)) for seed in range(8)]
     shared = SuperNetwork(space.graph) if phase.strategy == "inherit" else None
+    record = SupernetRecord.of(settle(space, ["*"], {}, None), shared.graph, "heads") if shared is not None else None
     job = Job(
         weights=shared.state_dict() if shared is not None else None,
-        supernet=SupernetRecord.of(settle(space, ["*"], {}, None), shared, "heads") if shared is not None else None,
+        supernet=record,
         phase=phase.model_copy(update={"data": data, "also": also, "options": options}),
         space=space,
         data=load(str(images / f"{data.classes or 10}.npz"), shape, classes=data.classes, weights=data.weights),
@@ -183,7 +204,7 @@ def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> N
     assert b"</html>" in run.content("report.html")
 
 
-@pytest.mark.parametrize("path", DIGITS, ids=system)
+@pytest.mark.parametrize("path", portion(DIGITS, "darts", "autoformer"), ids=system)
 def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
     """All phases, of an epoch each, or of a few candidates, on a part of the digits."""
     phases = read(path).recipe.phase
@@ -198,7 +219,7 @@ def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
         assert row["epochs"] == BATCHES.get(phase.strategy, 1)
         assert len(trials) == TRIALS.get(phase.strategy, 0)
         assert all(trial.status == "done" for trial in trials)
-    if path.parent.name in ("autoformer", "darts"):  # the soak test has all of them
+    if path.parent.name == "autoformer":  # the soak test has all of them
         assert_quantises(tmp_path / "run" / "model.onnx", max_loss=100)  # it has hardly learnt anything yet
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import archir
+from archir.base.errors import ArchError
+from archir.base.work import WorkError, anew, bounded, current, portion, spend
 from archir.costs.symbolic import Symbolic
-from archir.errors import ArchError
-from archir.search.space import Space
-from archir.work import WorkError, anew, bounded, current, portion, spend
+from archir.search.spaces.space import Space
 from tests.language.reference.grow import program
 
 MOST = 60

@@ -12,7 +12,7 @@ from hypothesis import given
 import archir
 from archir.ir.op import Piece, Tied
 from archir.ir.typing import infer
-from archir.passes.sharing import Part, Sharing
+from archir.passes.spaces.sharing import Part, Sharing
 from tests.op_cases import CASES, Case, graph_of, name_of
 
 ATTENTION = """

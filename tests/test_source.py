@@ -7,8 +7,8 @@ import random
 import pytest
 
 import archir
-from archir.build.source import to_source
-from archir.errors import RuleError
+from archir.base.errors import RuleError
+from archir.language.source import to_source
 from tests.ir.test_relax import SPACES, space_of
 
 

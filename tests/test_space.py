@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import archir
-from archir.build import calls
-from archir.cases import at
-from archir.errors import ArchError
-from archir.search.architecture import Architecture, read_architecture
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.ir.choices.cases import at
+from archir.language.elaboration.expressions import calls
+from archir.search.spaces.architecture import Architecture, read_architecture
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 
 

@@ -1,4 +1,4 @@
-"""The published spaces: their sizes, and a hundred random architectures of each (four, if there is little time)
+"""The published spaces: their sizes, and a hundred random architectures of each (one, if there is little time)
 trained, exported, and counted."""
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import pytest
 
 import archir
 from tests.architectures import assert_works
-from tests.conftest import EXAMPLES
+from tests.examples import elaborated
 
-MANY, PARTS = 100, 25
+FEW = ("nas_bench_201", "mobilenet_v3_ofa")
+"""Spaces of which the suite tries a network of full size; the soak tries one of each."""
 
 
 @dataclass(frozen=True)
@@ -48,20 +49,28 @@ SPACES = {
 
 
 def space_of(name: str, **parameters: Any) -> archir.Space:
-    return archir.load(EXAMPLES / SPACES[name].path, **parameters)
+    return elaborated(SPACES[name].path, **parameters)
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_size_and_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size(name: str) -> None:
+    assert space_of(name).size == SPACES[name].size
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.soak) for name in SPACES]
+)
+def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name)
-    assert space.size == SPACES[name].size
     assert_works(space.specialize(space.sample(0)), tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, PARTS))])
+@pytest.mark.parametrize(
+    "seeds", [range(1), *(pytest.param(range(part, 100, 25), marks=pytest.mark.soak) for part in range(1, 26))], ids=str
+)
 @pytest.mark.parametrize("name", SPACES)
-def test_random_architectures(name: str, part: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_architectures(name: str, seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name, **SPACES[name].small)
     assert space.size == SPACES[name].size
-    for seed in range(part, MANY, PARTS):
+    for seed in seeds:
         assert_works(space.specialize(space.sample(seed)), tmp_path, monkeypatch)

@@ -25,14 +25,14 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 import archir
+from archir.backends.speed import memory, turns
+from archir.backends.speed.figures import Latency, LeftOut, Speed, Speeds, Subject
+from archir.backends.speed.picture import WIDE, axis, milliseconds, picture
+from archir.backends.speed.process import timed
+from archir.backends.speed.turns import ROUNDS, Task
+from archir.base.errors import ArchError
 from archir.cli import main
-from archir.costs.bench import unwatched
-from archir.errors import ArchError
-from archir.speed import memory, turns
-from archir.speed.figures import Latency, LeftOut, Speed, Speeds, Subject
-from archir.speed.picture import WIDE, axis, milliseconds, picture
-from archir.speed.process import timed
-from archir.speed.turns import ROUNDS, Task
+from archir.costs.latencies.fill import unwatched
 from tests.documents import PYTHONPATH
 
 NET = """net tiny(width = 8) {
@@ -197,7 +197,7 @@ def test_what_a_backend_raises_is_a_diagnostic() -> None:
 @LINUX
 def test_the_peak_of_a_process_is_its_own() -> None:
     program = (
-        "from archir.speed import memory\n"
+        "from archir.backends.speed import memory\n"
         "before = memory.resident()\n"
         "block = bytearray(b'x') * 80_000_000\n"
         "del block\n"

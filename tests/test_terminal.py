@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import archir
-from archir import certificates
+from archir.backends import certificates
+from archir.base.errors import Diagnostic, Note, Source, Span, fail
+from archir.base.visible import one_line, plain, visible
 from archir.cli import main
 from archir.cli.output import table
-from archir.errors import Diagnostic, Note, Source, Span, fail
-from archir.runs import Run
-from archir.visible import one_line, plain, visible
+from archir.search.runs import Run
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.conftest import ROOT
@@ -86,7 +86,7 @@ def test_tables_hold_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_there_is_one_way_to_print() -> None:
     """Commands print through `archir.cli.output` alone."""
-    for path in (ROOT / "archir" / "cli").glob("*.py"):
+    for path in (ROOT / "archir" / "cli").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and path.name != "output.py":
                 called = ast.unparse(node.func)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.errors import ArchError
-from archir.toml import Document, overridden, read
+from archir.base.errors import ArchError
+from archir.base.toml import Document, overridden, read
 from tests.conftest import EXAMPLES
 
 RECIPES = sorted(EXAMPLES.rglob("*.toml"))

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import archir
-from archir.cli import runs
-from archir.errors import ArchError
-from archir.runs import hashes
+from archir.base.errors import ArchError
+from archir.cli.searches import train_folder as runs
+from archir.search.runs import hashes
 from archir_torch.training.checkpoints import folder as checkpoint
 from tests.test_cli import run
 

@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from archir import __version__, backends
+from archir.base.errors import ArchError
 from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
-from archir.errors import ArchError
 
 _PACKAGES = ("torch", "numpy", "networkx", "lark", "onnx", "safetensors", "onnxruntime-gpu", "onnxruntime")
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from archir import __version__
-from archir.errors import ArchError, Interrupted, fail, suggest
-from archir.visible import visible
+from archir.base.errors import ArchError, Interrupted, fail, suggest
+from archir.base.visible import visible
 
 FAULT = 70
 """The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
@@ -18,22 +18,22 @@ TRACEBACK = "--traceback"
 MOST_TEXT = 300
 
 _COMMANDS = {
-    "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
-    "fmt": ("fmt", "Lay out files canonically, or say which are not."),
-    "show": ("show", "Show the graph of a net: as text, or as a picture."),
-    "count": ("spaces", "Count the architectures of a space, exactly."),
-    "sample": ("spaces", "Draw architectures of a space, uniformly."),
-    "diff": ("diff", "Compare two architectures, or two spaces."),
-    "cost": ("cost", "Parameters and multiply-accumulates of a network."),
-    "bench": ("bench", "Measure networks side by side; time the operations of a space."),
-    "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
-    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
-    "train": ("train", "Train one network on labelled images."),
-    "export": ("export", "Write a trained network as a verified ONNX model, or for torch."),
-    "quantize": ("quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("verify", "Compare a model with its certificate."),
-    "runs": ("list_runs", "List runs: how far each came, and whether it is whole."),
-    "explain": ("explain", "Explain a diagnostic's code."),
+    "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
+    "fmt": ("analysis.fmt", "Lay out files canonically, or say which are not."),
+    "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
+    "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
+    "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
+    "diff": ("analysis.diff", "Compare two architectures, or two spaces."),
+    "cost": ("analysis.cost", "Parameters and multiply-accumulates of a network."),
+    "bench": ("measurement.bench", "Measure networks side by side; time the operations of a space."),
+    "compile": ("deployment.compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "search": ("searches.search", "Search a space as a recipe says: train, derive, retrain, export."),
+    "train": ("searches.train", "Train one network on labelled images."),
+    "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
+    "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
+    "verify": ("deployment.verify", "Compare a model with its certificate."),
+    "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
+    "explain": ("analysis.explain", "Explain a diagnostic's code."),
     "doctor": ("doctor", "Report versions, devices and installation traps."),
     "completion": ("completion", "Print the script that completes commands in a shell."),
 }

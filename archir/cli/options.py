@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir import api
-from archir.build.context import Limits
-from archir.build.parameters import parse_parameter
+from archir.base.errors import ArchError, fail
+from archir.base.settings import MOST_SEED
+from archir.base.work import bounded
 from archir.cli.kinds import Place
-from archir.errors import ArchError, fail
 from archir.ir.graph import Graph
-from archir.settings import MOST_SEED
-from archir.work import bounded
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.parameters import parse_parameter
 
 if TYPE_CHECKING:
-    from archir.search.architecture import Architecture, Written
-    from archir.search.space import Space
+    from archir.search.spaces.architecture import Architecture, Written
+    from archir.search.spaces.space import Space
 
 Command = Callable[..., Any]
 
@@ -125,7 +125,7 @@ def space_of(
     file: str, parameters: dict[str, Any], root: Path | None, limits: Limits, where: str | None = None
 ) -> Space:
     """The space of a FILE argument."""
-    from archir.search.space import Space
+    from archir.search.spaces.space import Space
 
     if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
         raise click.UsageError(f"{file} is what archir writes of a network; name the .arch file of it")
@@ -147,7 +147,7 @@ def picked(
         raise click.UsageError("--arch and --seed exclude each other")
     written = None
     if arch is not None:
-        from archir.runs.hashes import require_as_written
+        from archir.search.runs.hashes import require_as_written
 
         require_as_written(Path(arch))
         written = api.architecture(arch)

@@ -11,8 +11,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from archir.errors import ArchError, Diagnostic
-from archir.visible import plain, visible
+from archir.base.errors import ArchError, Diagnostic
+from archir.base.visible import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

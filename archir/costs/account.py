@@ -7,23 +7,23 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from archir.build.locals import latency_file
-from archir.cases import EntangledError, Value
-from archir.costs.bounds import Extreme, Marginals, extreme, marginals
-from archir.costs.chain import Chain
-from archir.costs.distribution import Distribution
-from archir.costs.ends import Draw, Ends
+from archir.base.errors import ArchError, fail, suggest
+from archir.base.work import TOO_MUCH, portion
+from archir.costs.counting.distribution import Distribution
+from archir.costs.counting.joint import Limit, Rooms
+from archir.costs.counting.merged_steps import Strides
+from archir.costs.dynamic import Chain
 from archir.costs.extremes import arrays
-from archir.costs.rooms import Limit, Rooms
+from archir.costs.extremes.rough import Draw, Ends
+from archir.costs.extremes.witnesses import Extreme, Marginals, extreme, marginals
 from archir.costs.rows import Parts, Peaks, Sums
-from archir.costs.strides import Strides
+from archir.costs.sums import Term, Terms
 from archir.costs.symbolic import Rule, Symbolic
 from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
-from archir.costs.terms import Term, Terms
-from archir.errors import ArchError, fail, suggest
+from archir.ir.choices.cases import EntangledError, Value
 from archir.ir.graph import Decision, Graph, NodeId
+from archir.language.elaboration.names.locals import latency_file
 from archir.passes.cost import SUMMED
-from archir.work import TOO_MUCH, portion
 
 PEAK = "peak_bytes"
 A_TRY = 1 / 4
@@ -121,7 +121,7 @@ class Account:
         if name in self.rules:
             return self.rules[name]
         if name not in self._asked:
-            from archir.costs.latency import latency_of  # pydantic takes time to import
+            from archir.costs.latencies.table import latency_of  # pydantic takes time to import
 
             self._asked[name] = latency_of(self.graph, name)
         return self._asked[name]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from archir.cases import Choice, support
+from archir.base.errors import fail
 from archir.costs.account import Account
-from archir.costs.chain import Chain, State
-from archir.costs.terms import Term, depends, factors
-from archir.errors import fail
+from archir.costs.dynamic import Chain, State
+from archir.costs.sums import Term, depends, factors
+from archir.ir.choices.cases import Choice, support
 from archir.ir.graph import NodeId
 
 

@@ -11,15 +11,15 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Value, varies
+from archir.base.errors import fail
+from archir.base.work import spend
+from archir.costs.sums import Term, Terms, depends, factors, greatest
 from archir.costs.tables import ROWS, Codes, Numbers
-from archir.costs.terms import Term, Terms, depends, factors, greatest
-from archir.errors import fail
+from archir.ir.choices.cases import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.cost import cost
-from archir.passes.specialize import specialize
-from archir.work import spend
+from archir.passes.spaces.specialize import specialize
 
 Flags = NDArray[np.bool_]
 WORK_A_NODE = 40

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from archir.costs.account import Account
-from archir.costs.bounds import extreme
-from archir.costs.chain import Chain
+from archir.costs.dynamic import Chain
+from archir.costs.extremes.witnesses import extreme
 from archir.costs.means import averages
-from archir.costs.terms import Terms
+from archir.costs.sums import Terms
 
 
 @dataclass(frozen=True)

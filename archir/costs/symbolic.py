@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from archir.cases import Value, when
-from archir.conditions import both, either, if_else, negate
-from archir.costs.terms import Terms, expanded, only, told
+from archir.costs.sums import Terms, expanded, only, told
+from archir.ir.choices.cases import Value, when
+from archir.ir.choices.conditions import both, either, if_else, negate
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, NodeId
-from archir.ir.made import made
 from archir.ir.needs import needs
 from archir.ir.op import Op
+from archir.ir.rough_needs import made
 from archir.ir.structure import Input, Select
+from archir.ir.types import DTYPES, TensorType
 from archir.ir.typing import infer, inferred, lifted
-from archir.lifting import lift
 from archir.passes.cost import SUMMED, cost_of
-from archir.types import DTYPES, TensorType
 
 
 @dataclass(frozen=True)

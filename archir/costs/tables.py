@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, Value, leaves, support, varies
-from archir.costs.terms import Product, Term, depends, factors, greatest
-from archir.errors import fail
-from archir.work import afford, spend
+from archir.base.errors import fail
+from archir.base.work import afford, spend
+from archir.costs.sums import Product, Term, depends, factors, greatest
+from archir.ir.choices.cases import Choice, Value, leaves, support, varies
 
 Codes = NDArray[np.int16]
 Numbers = NDArray[np.int64]

@@ -7,12 +7,12 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
-from archir.cases import Value, leaves, varies
-from archir.errors import RuleError, require, suggest
+from archir.base.errors import RuleError, require, suggest
+from archir.ir.choices.cases import Value, leaves, varies
 from archir.ir.graph import Decision
 from archir.ir.op import OPS, Op, attribute_types
 from archir.ir.structure import Input, Select
-from archir.types import DTYPES
+from archir.ir.types import DTYPES
 
 _WORDS = {int: "an integer", float: "a number", bool: "true or false", str: "a string", type(None): "none"}
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import networkx as nx
 
-from archir.cases import Choice, Value
-from archir.errors import NOWHERE, Span
+from archir.base.errors import NOWHERE, Span
+from archir.ir.choices.cases import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Hashable, Mapping, Set
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
-from archir.cases import Choice, EntangledError, Value, size, support, when
-from archir.conditions import both, either, hull
+from archir.base.work import current
+from archir.ir.choices.cases import Choice, EntangledError, Value, size, support, when
+from archir.ir.choices.conditions import both, either, hull
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
-from archir.work import current
 
 MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""

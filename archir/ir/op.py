@@ -9,10 +9,10 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
-from archir.cases import Value, at, support, varies
-from archir.errors import RuleError, total
-from archir.lifting import lift
-from archir.types import TensorType
+from archir.base.errors import RuleError, total
+from archir.ir.choices.cases import Value, at, support, varies
+from archir.ir.choices.lifting import lift
+from archir.ir.types import TensorType
 
 OPS: dict[str, type[Op]] = {}
 """Every operation by its name in `.arch` files."""
@@ -30,7 +30,8 @@ Role = Literal["result", "operand", "leading", "centred"]
 """What an axis of a weight is, which says where a smaller weight lies inside a larger one.
 
 `result` and `operand` are the channels of the result and of the first operand; where these lie depends on what they are
-used for (see `archir.passes.sharing`). Of the others a smaller weight has the first positions, or those in the middle.
+used for (see `archir.passes.spaces.sharing`). Of the others a smaller weight has the first positions, or those in the
+middle.
 """
 Member = int | None
 """An operand by its position, or the result (None)."""

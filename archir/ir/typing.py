@@ -9,17 +9,17 @@ from itertools import islice
 from math import prod
 from weakref import WeakKeyDictionary
 
-from archir.cases import Choice, Value, case, key, support, varies, when
-from archir.conditions import Restriction, both, outcomes, restrict
-from archir.errors import RuleError, Span
+from archir.base.errors import RuleError, Span
+from archir.base.work import WorkError, spend
+from archir.ir.choices.cases import Choice, Value, case, key, support, varies, when
+from archir.ir.choices.conditions import Restriction, both, outcomes, restrict
+from archir.ir.choices.lifting import CaseError, Excluded, lift
+from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import Needs, needs
 from archir.ir.op import Op
 from archir.ir.structure import Input, Select, merge
-from archir.lifting import CaseError, Excluded, lift
-from archir.symbols import AskError, Symbol, is_long, value_of
-from archir.types import TensorType
-from archir.work import WorkError, spend
+from archir.ir.types import TensorType
 
 Types = Mapping[NodeId, TensorType]
 
@@ -49,9 +49,9 @@ def lifted(
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.lifting.lift`). With `told`,
-    which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or there are
-    at most `most` combinations.
+    What it refuses does not count where the conditions `given` rule it out (see `archir.ir.choices.lifting`). With
+    `told`, which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or
+    there are at most `most` combinations.
     Raises CaseError (some combination is refused) or RuleError (all are).
     """
     attributes = op.varied

@@ -8,19 +8,18 @@ from typing import Any
 
 import networkx as nx
 
-from archir.cases import Choice, Value, leaves, support
-from archir.conditions import both
-from archir.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
 from archir.ir.attributes import complaint, misfits
+from archir.ir.choices.cases import Choice, Value, leaves, support
+from archir.ir.choices.conditions import both, is_condition
+from archir.ir.choices.lifting import lift
+from archir.ir.choices.symbols import value_of
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
+from archir.ir.types import TensorType
 from archir.ir.typing import NodeError, infer, lifted
-from archir.ir.values import is_condition
-from archir.lifting import lift
-from archir.symbols import value_of
-from archir.types import TensorType
 
 
 class BrokenGraph(ArchError):  # noqa: N818  (an error, as its base says)

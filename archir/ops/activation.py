@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free, View
-from archir.types import TensorType
+from archir.ir.types import TensorType
 
 
 @dataclass(frozen=True)

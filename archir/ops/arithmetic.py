@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free, Op, Piece, Tied
-from archir.types import TensorType, broadcast, is_tokens
+from archir.ir.types import TensorType, broadcast, is_tokens
 
 
 @dataclass(frozen=True)

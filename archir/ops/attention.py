@@ -1,14 +1,14 @@
 """Attention cores: from queries, keys and values to the attended values. Projections are ordinary `linear`s and
-`conv`s, put around them in `archir/std/attention.arch`."""
+`conv`s, put around them in `archir/language/std/attention.arch`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free, Op, Piece, Role, Tied, Weight
-from archir.types import TensorType, is_map, is_tokens
+from archir.ir.types import TensorType, is_map, is_tokens
 
 APART = 5
 """Kernels of an attention that is not one kernel: two scales, two matrix products, a softmax."""

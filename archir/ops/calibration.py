@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Composite, Op, View
+from archir.ir.types import TensorType, broadcast, is_map
 from archir.ops.arithmetic import Add, Mul
-from archir.types import TensorType, broadcast, is_map
 
 
 @dataclass(frozen=True)

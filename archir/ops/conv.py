@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Op, Piece, Role, Tied, Weight
-from archir.types import TensorType, is_map
+from archir.ir.types import TensorType, is_map
 
 Padding = int | str
 Pads = tuple[int, int, int, int]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free, Weight
-from archir.types import TensorType
+from archir.ir.types import TensorType
 
 
 @dataclass(frozen=True)

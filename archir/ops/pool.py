@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free
+from archir.ir.types import TensorType, is_map
 from archir.ops.conv import Padding, Pads, pads_of, window
-from archir.types import TensorType, is_map
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any, ClassVar
 
-from archir.errors import require
+from archir.base.errors import require
 from archir.ir.op import Free, Init, Piece, Role, Tied, View, Weight
-from archir.types import TensorType, is_map, is_tokens
+from archir.ir.types import TensorType, is_map, is_tokens
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from archir.ir.graph import Graph, Node, NodeId, Together
+from archir.ir.types import TensorType
 from archir.ir.verify import typed
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Concat
@@ -13,7 +14,6 @@ from archir.ops.conv import Conv
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.prune import prune
-from archir.types import TensorType
 
 Group = tuple[NodeId, ...]
 """Nodes with the same operation, which become one."""

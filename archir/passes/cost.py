@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archir.errors import ArchError, Diagnostic
+from archir.base.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
+from archir.ir.types import DTYPES, TensorType
 from archir.ir.typing import Types
 from archir.ir.verify import typed
-from archir.types import DTYPES, TensorType
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import networkx as nx
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph, NodeId, keep, rebuild
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.passes.prune import prune

@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.cases import varies
+from archir.ir.choices.cases import varies
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.op import Op
 from archir.ir.structure import Select
+from archir.ir.types import TensorType
 from archir.ir.verify import typed
 from archir.ops.activation import Exp, HardSigmoid, Identity, Relu, Relu6, Scale, Shift, Sigmoid, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Sub
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, ToTokens, Transpose, Upsample
 from archir.passes.prune import prune
-from archir.types import TensorType
 
 
 def fold(graph: Graph) -> Graph:

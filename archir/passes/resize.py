@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from archir.errors import Span, fail
+from archir.base.errors import Span, fail
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.cases import Choice, Value, support, varies
+from archir.ir.choices.cases import Choice, Value, support, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Input, Select
+from archir.ir.types import TensorType
 from archir.ir.typing import Types
 from archir.ir.verify import typed
 from archir.passes.cost import Cost, cost_of
 from archir.pictures import labels
 from archir.pictures.labels import Kind
-from archir.types import TensorType
 
 Path = tuple[str, ...]
 """Components of a scope, outermost first."""

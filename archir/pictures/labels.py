@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Literal
 
-from archir.cases import Choice, Value, leaves, same, varies
+from archir.ir.choices.cases import Choice, Value, leaves, same, varies
 from archir.ir.op import Op
-from archir.ir.printer import ValueWriter
-from archir.types import TensorType
+from archir.ir.text.printer import ValueWriter
+from archir.ir.types import TensorType
 
 Kind = Literal["convolution", "attention", "norm", "pooling", "data", "io", "choice", "through", "block"]
 

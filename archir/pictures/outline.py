@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.cases import Choice
+from archir.ir.choices.cases import Choice
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
 from archir.pictures import labels
-from archir.pictures.heat import Heat, figure, legend, step
 from archir.pictures.items import Details, Inventory, Item, inventory
 from archir.pictures.labels import Kind
+from archir.pictures.shading import Heat, figure, legend, step
 from archir.pictures.tree import Links, Part, break_rings, cut, find, links_of, simplify, tree, walk, wires
 
 Link = tuple[int | None, int | None, int]

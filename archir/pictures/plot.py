@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from math import ceil, floor, log10
 
 STYLE = (
     "svg{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d5dae0;--mark:#0072b2}"
@@ -27,3 +28,13 @@ def plot(wide: int, high: int, title: str, at: tuple[int, int], style: str, line
             "</svg>\n",
         ]
     )
+
+
+def scale(low: float, high: float) -> tuple[float, float, float]:
+    """Round ends of an axis that holds two values, and the step between its four to eight marks."""
+    if high <= low:
+        low, high = low - (abs(low) or 1) / 10, high + (abs(high) or 1) / 10
+    rough = (high - low) / 5
+    power = 10.0 ** floor(log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    return floor(low / step + 1e-9) * step, ceil(high / step - 1e-9) * step, step

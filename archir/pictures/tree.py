@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import networkx as nx
 
-from archir.errors import fail, suggest
+from archir.base.errors import fail, suggest
 from archir.passes.cost import Cost
 from archir.pictures import labels
 from archir.pictures.items import Inventory, Item, Path

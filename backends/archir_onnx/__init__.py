@@ -13,17 +13,17 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.certificates import PROVIDERS, Verified
-from archir.errors import Diagnostic
-from archir.files import drafts
-from archir.images import Images
+from archir.backends.certificates import PROVIDERS, Verified
+from archir.backends.images import Images
+from archir.base.errors import Diagnostic
+from archir.base.files import drafts
+from archir.base.moved import moved
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.moved import moved
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import other_sizes
-from archir.types import TensorType
 from archir_onnx.files import external
 from archir_onnx.files.models import save
 from archir_onnx.int8 import Mode, Quantised, quantize
@@ -157,7 +157,7 @@ class OnnxBackend:
         return path
 
     def runs(self, path: Path, *, device: str = "cpu", batch: int = 1, threads: int = 1) -> OnnxRuns:
-        """A model file made ready to be measured (see `archir.speed`) on `cpu`, `cuda` or `tensorrt`."""
+        """A model file made ready to be measured (see `archir.backends.speed`) on `cpu`, `cuda` or `tensorrt`."""
         return OnnxRuns(path, device, batch, threads)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[OnnxBench]:

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from torch import nn
 
 from archir import __version__
-from archir.certificates import Verified
-from archir.errors import Diagnostic, fail, suggest
-from archir.files import drafts
-from archir.images import Images
+from archir.backends.certificates import Verified
+from archir.backends.images import Images
+from archir.base.errors import Diagnostic, fail, suggest
+from archir.base.files import drafts
+from archir.base.moved import moved
+from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
-from archir.moved import moved
-from archir.search.architecture import Architecture
 from archir.search.data.inputs import image_size
-from archir.settings import parsed
+from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
@@ -35,9 +35,9 @@ from archir_torch.lowering.devices import device_of
 from archir_torch.lowering.module import Network
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
-from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
-from archir_torch.supernet.network import Sharing, SuperNetwork, extract
+from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
 from archir_torch.training.classifier import Progress, Result, Settings, fit
 from archir_torch.training.loop import Watch
@@ -164,7 +164,7 @@ class TorchBackend:
         `executor` replaces those of phases that score candidates (see `archir.search.executors`). Raises ArchError
         (A11xx, A18xx, A22xx, and whatever is wrong with a space); `Interrupted` when it was stopped.
         """
-        from archir_torch.search import run
+        from archir_torch.search import run  # compiling needs none of it
 
         return run.execute(
             recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},
@@ -231,7 +231,7 @@ class TorchBackend:
     def runs(
         self, network: Graph, *, device: str = "cpu", batch: int = 1, threads: int = 1, compiled: bool = False
     ) -> TorchRuns:
-        """A network without choices made ready to be measured (see `archir.speed`)."""
+        """A network without choices made ready to be measured (see `archir.backends.speed`)."""
         return TorchRuns(network, device, batch, threads, compiled)
 
     def bench(self, device: str, batch: int, threads: int | None = None) -> AbstractContextManager[TorchBench]:

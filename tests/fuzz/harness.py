@@ -15,7 +15,7 @@ from types import FrameType
 
 import click
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 
 SECONDS = 5
 """Of processor time."""

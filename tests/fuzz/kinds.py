@@ -13,21 +13,22 @@ from typing import Any
 from click.testing import CliRunner
 
 from archir import api, backends
-from archir.build.context import Limits
-from archir.build.parameters import parse_parameter
-from archir.cli import main, runs
+from archir.cli import main
 from archir.cli.main import _COMMANDS
 from archir.cli.options import given_parameters
-from archir.costs.latency import LatencyTable
-from archir.ir.printer import print_graph
-from archir.ir.reader import parse_graph
-from archir.ir.serial import from_json, to_json
+from archir.cli.searches import train_folder as runs
+from archir.costs.latencies.table import LatencyTable
+from archir.ir.text.printer import print_graph
+from archir.ir.text.reader import parse_graph
+from archir.ir.text.serial import from_json, to_json
 from archir.ir.verify import verify
-from archir.runs import summaries
-from archir.search.architecture import read_architecture
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.parameters import parse_parameter
 from archir.search.recipes.reading import parse
-from archir.search.space import Space
-from archir_torch.search import run as searches
+from archir.search.runs import summaries
+from archir.search.spaces.architecture import read_architecture
+from archir.search.spaces.space import Space
+from archir_torch.search import preparation as searches
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Kind, Maker

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archir.errors import fail
+from archir.base.errors import fail
 from tests.fuzz.harness import found, tried
 from tests.fuzz.kinds import KINDS
 

@@ -21,10 +21,10 @@ import torch
 from onnx import TensorProto, helper
 
 import archir
-from archir import certificates
-from archir.cli import runs
-from archir.ir.serial import to_json
-from archir.runs import Run, hashes, manifest
+from archir.backends import certificates
+from archir.cli.searches import train_folder
+from archir.ir.text.serial import to_json
+from archir.search.runs import Run, hashes, manifest
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 
@@ -79,9 +79,9 @@ def _whole() -> Path:
     ONNX.write(graph, folder / "net.onnx", TORCH.arrays(module), reference=reference, certified=True)
     TORCH.package(graph, folder / "net.pt2", module, "exported")
     (folder / "run").mkdir()
-    runs.begin(folder / "run", graph, "{}", resume=False)
-    TORCH.save(module, folder / "run" / runs.WEIGHTS)
-    runs.finish(folder / "run", {"accuracy": 0.5})
+    train_folder.begin(folder / "run", graph, "{}", resume=False)
+    TORCH.save(module, folder / "run" / train_folder.WEIGHTS)
+    train_folder.finish(folder / "run", {"accuracy": 0.5})
     with Run.create(folder / "search", "small", {"recipe.toml": "", "network.json": json.dumps(to_json(graph))}, {}):
         pass
     return folder

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from archir import cases, conditions, lifting
-from archir.build.elaborate import elaborate
-from archir.cases import at, support
-from archir.conditions import hull
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.ir.choices import cases, conditions, lifting
+from archir.ir.choices.cases import at, support
+from archir.ir.choices.conditions import hull
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.needs import needs, surely_needed
 from archir.ir.structure import Input, Select
 from archir.ir.verify import verify
+from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu
 from archir.passes.prune import prune
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from tests.language.reference.grow import program
 
 ORDERED = """
@@ -112,7 +112,7 @@ def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
 @pytest.fixture
 def unpruned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs are elaborated with all that they make."""
-    monkeypatch.setattr("archir.build.elaborate.prune", lambda graph: graph)
+    monkeypatch.setattr("archir.language.elaboration.elaborate.prune", lambda graph: graph)
 
 
 @pytest.mark.usefixtures("unpruned")

@@ -10,13 +10,13 @@ from torch import Tensor
 
 import archir
 from archir.ir.graph import Graph
-from archir.ir.reader import parse_graph
 from archir.ir.structure import Mix
-from archir.passes.canonical import canonical_hash
+from archir.ir.text.reader import parse_graph
 from archir.passes.deploy import fold_norm
-from archir.passes.partial import partial
-from archir.passes.relax import relax
-from archir.search.partial import smallest
+from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.spaces.partial import partial
+from archir.passes.spaces.relax import relax
+from archir.search.spaces.partial import smallest
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.network import SuperNetwork, extract

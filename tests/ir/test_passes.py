@@ -13,10 +13,10 @@ from random_graphs import graphs
 from reference import assignments, meaning
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph, Node
-from archir.ir.printer import print_graph
-from archir.ir.reader import parse_graph
+from archir.ir.text.printer import print_graph
+from archir.ir.text.reader import parse_graph
 from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Linear

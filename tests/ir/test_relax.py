@@ -8,17 +8,17 @@ import pytest
 import torch
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.structure import Mix, Select
 from archir.ir.verify import verify
-from archir.passes.freeze import freeze
-from archir.passes.lift import lift
-from archir.passes.relax import relax
-from archir.passes.specialize import specialize
-from archir.search.space import Space
+from archir.passes.spaces.freeze import freeze
+from archir.passes.spaces.lift import lift
+from archir.passes.spaces.relax import relax
+from archir.passes.spaces.specialize import specialize
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed
-from tests.conftest import EXAMPLES
+from tests.examples import elaborated
 
 SPACES = {
     "full_attention": ("full_attention/full_attention.arch", {}),
@@ -35,9 +35,13 @@ ELASTIC = {"trionet", "glit", "mobilenet_v3_ofa", "autoformer"}
 """Spaces with choices of values, whose alternatives get names of their own."""
 
 
+FEW = {"darts", "nas_bench_201"}
+"""Spaces whose mixtures the suite runs, of pairs and of plain choices; the soak runs those of all."""
+
+
 def space_of(name: str) -> Space:
     path, parameters = SPACES[name]
-    return archir.load(EXAMPLES / path, **parameters)
+    return elaborated(path, **parameters)
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -74,7 +78,10 @@ def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) ->
         assert archir.canonical_hash(specialize(frozen, outcomes)) == archir.canonical_hash(whole)
 
 
-@pytest.mark.parametrize("name", [name for name in SPACES if name not in ELASTIC])
+@pytest.mark.parametrize(
+    "name",
+    [name if name in FEW else pytest.param(name, marks=pytest.mark.soak) for name in SPACES if name not in ELASTIC],
+)
 def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
     """What a mixture is at its corners, run whole and run lazily, is the network of that architecture."""
     space = space_of(name)

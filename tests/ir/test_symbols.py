@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir import symbols
-from archir.build.elaborate import elaborate
-from archir.cases import at
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.base.work import bounded
 from archir.ir import typing
+from archir.ir.choices import symbols
+from archir.ir.choices.cases import at
 from archir.ir.needs import needs
 from archir.ir.typing import infer
 from archir.ir.verify import verify
-from archir.work import bounded
+from archir.language.elaboration.elaborate import elaborate
 
 STEPS = [
     "x = x |> linear(a)",

@@ -32,6 +32,8 @@ def many(count: int, line: str) -> str:
 
 CHOICES = "cs = [choose c(1, 2, 3) for i in 0..{}]\n "
 LIST = "l = [i for i in 0..10_000]\n "
+NET = "net n {{\n input image: f32[3, 8, 8]\n x = image\n {}\n output y = x\n}}\n"
+DOUBLE = "".join(f"block b{i}(x) {{\n return x |> b{i - 1} |> b{i - 1}\n}}\n" for i in range(1, 61))
 
 BOMBS = {
     # bounds
@@ -199,5 +201,36 @@ BOMBS = {
     "long import": 'import "' + "a/" * 100_000 + '.arch"\n' + net(""),
     "many imports": "\n".join(f'import "a{i}.arch"' for i in range(30_000)) + net(""),
     "same library": "import std.attention\n" * 30_000 + net(""),
+    # what a reader meets first
+    "nested repeats of nodes": NET.format("repeat 1000 {\n repeat 1000 {\n x = x |> relu\n }\n }"),
+    "doubling through a parameter": "block twice(x, f) {\n return x |> f |> f\n}\nblock b0(x) {\n return x |> relu\n}\n"
+    + "".join(f"block b{i}(x) {{\n return x |> twice(b{i - 1})\n}}\n" for i in range(1, 61))
+    + NET.format("x = x |> b60"),
+    "doubling through alternatives": "block b0(x) {\n return x |> relu\n}\n"
+    + "".join(f"block b{i}(x) {{\n return x |> choose c {{ a: b{i - 1}, b: b{i - 1} }}\n}}\n" for i in range(1, 61))
+    + NET.format("x = x |> b60"),
+    "doubling through lists": "block b0(x) {\n return x |> relu\n}\n"
+    + "".join(f"block b{i}(x) {{\n return sum([f(x) for f in [b{i - 1}, b{i - 1}]])\n}}\n" for i in range(1, 61))
+    + NET.format("x = x |> b60"),
+    "open lists": "const a = " + "[" * 100_000 + "]" * 100_000,
+    "unary minuses": "const a = " + "-" * 100_000 + "1",
+    "nots": "const a = " + "not " * 50_000 + "true",
+    "string doubling": NET.format('a = "abc"\n' + " a = a + a\n" * 60),
+    "list doubling": NET.format("a = [1, 2]\n" + " a = a + a\n" * 60),
+    "list nesting": NET.format("a = [1]\n" + " a = [a, a]\n" * 60 + " b = a == a"),
+    "long range": NET.format("a = [i for i in 0..10 ** 12]"),
+    "sum of a long range": NET.format("a = sum(0..10 ** 9)"),
+    "nested comprehension": NET.format("a = [i + j + k for i in 0..1000 for j in 0..1000 for k in 0..1000]"),
+    "sum of forty choices": NET.format("a = sum([choose c(1, 2, 3, 5, 8, 13) for i in 0..40])\n x = x |> conv(a)"),
+    "product of forty choices": NET.format(
+        "a = 1\n for i in 0..40 {\n a = a * choose c(2, 3, 5, 7) + i\n }\n x = x |> conv(a)"
+    ),
+    "list of forty choices": NET.format(
+        "a = [choose c(1, 2) for i in 0..40]\n if a == [1 for i in 0..40] {\n x = x |> relu\n }"
+    ),
+    "choices in depth": NET.format("x = x |> choose c { a: " * 90 + "relu" + "}" * 90),
+    "a megabyte of comment": "#" * 2**20,
+    "a megabyte of newlines": "\n" * (2**20 - 10),
+    "two megabytes": "a" * 2**21,
 }
 """What is asked, and the program."""

@@ -18,15 +18,15 @@ from lark import Token
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import api
-from archir.build.context import Limits
-from archir.build.elaborate import elaborate, survey
-from archir.costs.bounds import Extreme
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.base.work import bounded
+from archir.costs.extremes.witnesses import Extreme
 from archir.ir.op import OPS
-from archir.search.space import Space
-from archir.syntax.format import canonical
-from archir.syntax.parse import tokens
-from archir.work import bounded
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.syntax.format import canonical
+from archir.language.syntax.parse import tokens
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 
@@ -64,7 +64,7 @@ PAIRS = {"(": ")", "[": "]", "{": "}"}
 @cache
 def originals() -> list[tuple[str, Path | None]]:
     """Programs to begin with, and the folders they import from; bombs are met as seldom as any one example."""
-    files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "std").glob("*.arch"))
+    files = sorted(EXAMPLES.rglob("*.arch")) + sorted((ROOT / "archir" / "language" / "std").glob("*.arch"))
     wrong = sorted((ROOT / "tests" / "language").glob("*/*.arch"))
     small = [(text, None) for text in BOMBS.values() if len(text) < 2_000]
     return [(f.read_text("utf-8", "replace"), f.parent) for f in files + wrong] + small

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from archir.syntax.parse import tokens
+from archir.language.syntax.parse import tokens
 from tests.language.test_robustness import Grower
 
 _BLANKS = ["", "", " ", "   ", "\t"]

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
 from tests.language.fuzz import failure, program, survives
 
 

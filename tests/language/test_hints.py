@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
 
 IN_A_NET = """net tiny(width = 8) {{
     input image: f32[3, 8, 8]

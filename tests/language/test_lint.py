@@ -13,16 +13,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archir
+from archir.base.errors import RuleError
+from archir.base.explain import codes, page
 from archir.cli import main
-from archir.errors import RuleError
-from archir.explain import codes, page
+from archir.ir.types import TensorType
 from archir.ops.conv import Conv
-from archir.types import TensorType
 from tests.conftest import EXAMPLES, GOLDEN
 
 LINT = Path(__file__).parent / "lint"
 PROGRAMS = sorted(LINT.glob("*.arch"))
-FILES = sorted(EXAMPLES.rglob("*.arch"))
+NAMES = [str(path.relative_to(EXAMPLES).with_suffix("")) for path in sorted(EXAMPLES.rglob("*.arch"))]
+MARKS = dict.fromkeys(
+    ["autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos"],
+    pytest.mark.soak,
+)
+"""The examples that take more than a second."""
 CODES = [code for code in codes() if code.startswith("A14")]
 
 
@@ -53,10 +58,10 @@ def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
         assert [warning.code for warning in archir.lint(file)] == wanted
 
 
-def test_the_examples(golden: Callable[[str, str], None]) -> None:
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
+def test_the_examples(name: str, golden: Callable[[str, str], None]) -> None:
     """What is said of the published spaces is known and true."""
-    parts = [f"== {path.relative_to(EXAMPLES)}\n{said(path)}" for path in FILES]
-    golden("lint/examples.txt", "".join(parts))
+    golden(f"lint/examples/{name.replace('/', '.')}.txt", said(EXAMPLES / f"{name}.arch"))
 
 
 def test_purposes_add_warnings() -> None:
@@ -70,7 +75,7 @@ def test_purposes_add_warnings() -> None:
 
 
 def test_it_takes_little_more_than_elaboration() -> None:
-    path = f"{EXAMPLES / 'nos' / 'nos.arch'}:nos"
+    path = f"{EXAMPLES / 'darts' / 'darts.arch'}:darts"
     begin = time.process_time()
     archir.check(path)
     middle = time.process_time()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
 from tests.language.test_hints import IN_A_NET, ITEMS, STATEMENTS
 
 INSIDE = re.compile(

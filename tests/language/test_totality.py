@@ -11,16 +11,18 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from archir import api, errors, lifting
-from archir.build import static
-from archir.build.elaborate import elaborate
-from archir.build.values import Items
-from archir.cases import Choice, case
+from archir import api
+from archir.base import errors
+from archir.base.errors import ArchError, RuleError, total
 from archir.cli import main
-from archir.errors import ArchError, RuleError, total
+from archir.ir.choices import lifting
+from archir.ir.choices.cases import Choice, case
+from archir.ir.choices.lifting import lift
 from archir.ir.op import OPS, attribute_types
-from archir.lifting import lift
-from archir.types import TensorType
+from archir.ir.types import TensorType
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.elaboration.expressions import static
+from archir.language.elaboration.expressions.values import Items
 
 NUMBERS = [
     "0", "1", "-3", "7", "1/3", "-5/2", "0.0", "-1.5", "1.5e300", "1.5e-300", "10 ** 400", "-(10 ** 400)",

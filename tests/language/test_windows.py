@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.typing import infer
 
 

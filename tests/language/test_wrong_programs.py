@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from archir.build.elaborate import elaborate
-from archir.errors import ArchError
+from archir.base.errors import ArchError
+from archir.language.elaboration.elaborate import elaborate
 
 WRONG = Path(__file__).parent / "wrong"
 PROGRAMS = sorted(WRONG.glob("*.arch"))

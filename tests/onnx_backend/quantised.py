@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import archir
-from archir.images import Images
+from archir.backends.images import Images
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_onnx import BACKEND as ONNX

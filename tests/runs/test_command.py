@@ -8,7 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from archir.cli import main
-from archir.runs import Run
+from archir.search.runs import Run
 
 
 def said(*arguments: str) -> Result:

@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
-from archir.runs import PhaseRows, Report, Weighing, page
-from archir.runs.curves import Chart, curves, epoch_ticks, label, scale
-from archir.runs.heat import png, sampled
+from archir.pictures.plot import scale
+from archir.search.runs import PhaseRows, Report, Weighing
+from archir.search.runs.report.choice_weights import png, sampled
+from archir.search.runs.report.curves import Chart, curves, epoch_ticks, label
+from archir.search.runs.report.page import page
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archir.runs import Run, tensorboard
+from archir.search.runs import Run
+from archir.search.runs.report import tensorboard
 
 
 def crc(data: bytes) -> int:

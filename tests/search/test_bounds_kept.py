@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import archir
-from archir.costs import rooms
-from archir.errors import ArchError
-from archir.search import space as spaces
-from archir.search.space import Space
+from archir.base.errors import ArchError
+from archir.costs.counting import joint as rooms
+from archir.search.spaces import space as spaces
+from archir.search.spaces.space import Space
 
 # bounds that are no ranges
 

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.cases import at
-from archir.errors import ArchError
-from archir.search.architecture import Architecture
+from archir.base.errors import ArchError
+from archir.ir.choices.cases import at
 from archir.search.multi.candidate import Candidate, MultiTrial, Scores
 from archir.search.multi.proposals import Proposals
 from archir.search.multi.registry import create, strategies
 from archir.search.multi.variation import crossed, moved, redrawn
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 BODY = """
     input image: f32[4, 8, 8]

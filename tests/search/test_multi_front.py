@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from archir.search.multi.front import heading, rows, shown, table
+from archir.search.fronts.listing import heading, rows, shown, table
+from archir.search.fronts.scatter import scatter
 from archir.search.multi.objectives import objective
 from archir.search.multi.registry import create
-from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
 from tests.search.test_multi import BOUND, run
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.search.multi.evolution import PRESETS, EvolutionOptions
 from archir.search.multi.halving import budget
 from archir.search.multi.nsga2 import fittest

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import chisquare
 
 import archir
-from archir.search.partial import complete, largest, smallest
-from archir.search.paths import fair, sandwich, single
-from archir.search.space import Space
+from archir.search.spaces.partial import complete, largest, smallest
+from archir.search.spaces.paths import fair, sandwich, single
+from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 BLOCK = """

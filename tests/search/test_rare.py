@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archir
-from archir.draws import Distribution
-from archir.errors import ArchError
+from archir.base.draws import Distribution
+from archir.base.errors import ArchError
 from archir.search.multi import variation
-from archir.search.partial import complete, largest, smallest
-from archir.search.paths import fair, single
 from archir.search.recipes.open_choices import settle
-from archir.search.space import Space
-from archir_torch.search.supernet_record import SupernetRecord
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.spaces.partial import complete, largest, smallest
+from archir.search.spaces.paths import fair, single
+from archir.search.spaces.space import Space
 from archir_torch.supernet.network import SuperNetwork, extract
 
 ORDERS = ("deep: branch, skip: identity", "skip: identity, deep: branch")
@@ -90,7 +90,7 @@ def test_evolution_goes_to_what_is_rare_and_back(space: Space) -> None:
 def test_weights_are_inherited_from_what_was_asked_for(space: Space) -> None:
     model = SuperNetwork(space.graph, torch.Generator().manual_seed(0))
     skip = space.architecture({"way": "skip"})
-    own = SupernetRecord.of(settle(space, ["*"], {}, None), model, "heads").own(model, skip)
+    own = SupernetRecord.of(settle(space, ["*"], {}, None), model.graph, "heads").own(model.graph, skip)
     assert own == skip
     images = torch.randn(2, 4, 6, 6, generator=torch.Generator().manual_seed(1))
     torch.testing.assert_close(extract(model, own)(images), model(images, skip), rtol=0, atol=0)

@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 import torch
 
-import archir_torch.search.strategies  # noqa: F401  (registers them)
-from archir.build.elaborate import elaborate
+from archir.language.elaboration.elaborate import elaborate
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
+from archir_torch.search import strategies
 from archir_torch.search.job import Job, Strategy, made
 from tests.conftest import ROOT
+
+strategies.load()
 
 TINY = """
 net tiny() {

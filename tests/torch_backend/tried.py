@@ -14,8 +14,8 @@ from torch import Tensor
 
 import archir
 from archir.ir.graph import Graph, NodeId
-from archir.runs import Run, Trial
-from archir.search.space import Space
+from archir.search.runs import Run, Trial
+from archir.search.spaces.space import Space
 from archir_torch.objectives import Batch, Outputs
 from archir_torch.objectives.classification import Classification, ClassificationSettings
 

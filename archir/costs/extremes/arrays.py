@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, at, support, varies
-from archir.costs.bounds import Extreme
-from archir.costs.chain import Chain
+from archir.base.work import spend
+from archir.costs.dynamic import Chain
 from archir.costs.extremes.elimination import allowed
+from archir.costs.extremes.witnesses import Extreme
 from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
-from archir.work import spend
+from archir.ir.choices.cases import Choice, at, support, varies
 
 
 class _Table(NamedTuple):
@@ -31,7 +31,7 @@ class _Table(NamedTuple):
 
 
 def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
-    """What `archir.costs.bounds.extreme` says. Raises ArchError (A1601) if arrays would be too large."""
+    """What `archir.costs.extremes.witnesses.extreme` says. Raises ArchError (A1601) if arrays would be too large."""
     place = {decision.choice: i for i, decision in enumerate(chain.order)}
     waiting: list[list[_Table]] = [[] for _ in chain.order]
     for table in [*_costs(chain, cost, sign), *_conditions(chain, place)]:

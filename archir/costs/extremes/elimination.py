@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import inf, isinf
 
-from archir.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
-from archir.conditions import either
+from archir.base.work import current
+from archir.ir.choices.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
+from archir.ir.choices.conditions import either
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Decision
-from archir.lifting import lift
-from archir.work import current
 
 MOST_CASES = 4_000
 """Cases of one sum."""

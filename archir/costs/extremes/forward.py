@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.cases import Choice, EntangledError, Value, leaves, order_of, support, varies
-from archir.conditions import both
+from archir.base.work import spend
 from archir.costs.extremes.elimination import Least, allowed
 from archir.costs.rows import Followed
 from archir.costs.tables import MOST_SUM, Codes, Numbers
+from archir.ir.choices.cases import Choice, EntangledError, Value, leaves, order_of, support, varies
+from archir.ir.choices.conditions import both
 from archir.ir.graph import Decision
-from archir.work import spend
 
 MOST_ROWS = 100_000
 """Architectures that are begun at once."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.errors import fail
+from archir.base.errors import fail
 
 _LARGEST = 1 << 26
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from archir.errors import fail
+from archir.base.errors import fail
 
 
 def needed(package: str, extra: str, what: str) -> Any:

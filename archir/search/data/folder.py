@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from archir.errors import fail
-from archir.files import read_bytes
+from archir.base.errors import fail
+from archir.base.files import read_bytes
 from archir.search.data.encoded import Encoded
 from archir.search.data.source import MOST, Part, Source, labelled, unreadable
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.errors import fail, listed
+from archir.base.errors import fail, listed
 from archir.search.data.encoded import Encoded
 from archir.search.data.extras import needed
 from archir.search.data.parquet import label_column

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.errors import fail
-from archir.files import reading
+from archir.base.errors import fail
+from archir.base.files import reading
 from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 _PARTS = ("train", "t10k")

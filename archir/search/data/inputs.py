@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from archir.errors import fail
-from archir.files import reading
+from archir.base.errors import fail
+from archir.base.files import reading
 from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 MOST_ARRAYS = 1000

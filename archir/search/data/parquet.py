@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.errors import ArchError, fail, listed, suggest
+from archir.base.errors import ArchError, fail, listed, suggest
 from archir.search.data.encoded import Encoded
 from archir.search.data.extras import needed
 from archir.search.data.source import MOST, Part, Source, labelled, numbered, unreadable

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.seeds import mixed, permutations
 
 Numbers = NDArray[np.int64]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.errors import ArchError, fail
+from archir.base.errors import ArchError, fail
 from archir.search.data.encoded import Raw
 
 MOST = 100_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.data import digits, folder, hub, idx, npz, parquet
 from archir.search.data.source import Source
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.data.encoded import Raw
 from archir.search.data.selection import Numbers, held_out, limited, some_classes
 from archir.search.data.sources import read

@@ -8,7 +8,7 @@
 open. How failures are answered is in `docs/executors.md`.
 """
 
-from archir.search.executors.contract import Done, Executor, Failed, Outcome, Score, Work
 from archir.search.executors.named import device_of, executor
+from archir.search.executors.protocol import Done, Executor, Failed, Outcome, Score, Work
 
 __all__ = ["Done", "Executor", "Failed", "Outcome", "Score", "Work", "device_of", "executor"]

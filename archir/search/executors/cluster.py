@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from archir.errors import fail
-from archir.search.executors.attempt import Packed, Ready, attempts, line, prepare
-from archir.search.executors.contract import Outcome, Score, Work
-from archir.search.executors.crew import Crew, DiedError, Worker
+from archir.base.errors import fail
+from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
+from archir.search.executors.protocol import Outcome, Score, Work
+from archir.search.executors.workers import Crew, DiedError, Worker
 
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 """No reports to anybody; and workers without a GPU of their own see none, which Ray warns of if it is not said."""

@@ -6,9 +6,9 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from archir.errors import fail
-from archir.search.executors.attempt import attempt, prepare
-from archir.search.executors.contract import Outcome, Score, Work
+from archir.base.errors import fail
+from archir.search.executors.guard import attempt, prepare
+from archir.search.executors.protocol import Outcome, Score, Work
 
 
 class LocalExecutor:

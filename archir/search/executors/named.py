@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 
-from archir.errors import ArchError, fail, suggest
+from archir.base.errors import ArchError, fail, suggest
 from archir.search.executors.cluster import Actors
-from archir.search.executors.contract import Executor
 from archir.search.executors.local import LocalExecutor
 from archir.search.executors.processes import Processes
+from archir.search.executors.protocol import Executor
 from archir.search.executors.supervised import Supervised
 
 KINDS = ("local", "processes", "ray")

@@ -17,11 +17,11 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from archir.errors import fail
-from archir.search.executors.attempt import Packed, Ready, attempts, line, prepare
-from archir.search.executors.contract import Outcome, Score, Work
-from archir.search.executors.crew import Crew, DiedError, Worker
+from archir.base.errors import fail
+from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
 from archir.search.executors.interrupts import listen
+from archir.search.executors.protocol import Outcome, Score, Work
+from archir.search.executors.workers import Crew, DiedError, Worker
 
 _PATIENCE = 2.0
 """Seconds between the end of a process's pipe and the end of the process."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from archir.errors import fail
-from archir.search.executors.attempt import Packed, Ready, line
-from archir.search.executors.contract import Failed, Outcome, Reason, Work
-from archir.search.executors.crew import Crew, DiedError, WorkerT
+from archir.base.errors import fail
+from archir.search.executors.guard import Packed, Ready, line
 from archir.search.executors.interrupts import undisturbed
+from archir.search.executors.protocol import Failed, Outcome, Reason, Work
+from archir.search.executors.workers import Crew, DiedError, WorkerT
 
 PORTION = 0.25
 """Seconds that tasks which are sent together take together."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from archir.search.architecture import Architecture
+from archir.search.spaces.architecture import Architecture
 
 Scores = Mapping[str, float]
 """By name."""

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from archir.base.settings import Amount, Count, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
 from archir.search.multi.variation import crossed, mutated
-from archir.search.space import Space
-from archir.settings import Amount, Count, Settings
+from archir.search.spaces.space import Space
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "regularised": {

@@ -5,12 +5,12 @@ from __future__ import annotations
 from math import ceil
 from typing import Annotated
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Many, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Search
-from archir.search.space import MOST_LISTED, Space
-from archir.settings import Count, Many, Settings
+from archir.search.spaces.space import MOST_LISTED, Space
 
 
 class ExhaustiveOptions(Settings):

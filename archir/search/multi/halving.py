@@ -10,11 +10,11 @@ from math import ceil
 
 from pydantic import Field, model_validator
 
+from archir.base.settings import MOST, Count, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
-from archir.search.space import Space
-from archir.settings import MOST, Count, Settings
+from archir.search.spaces.space import Space
 
 
 class HalvingOptions(Settings):

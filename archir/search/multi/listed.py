@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from archir.search.architecture import Architecture
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.search import Search
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 
 class Listed(Search):

@@ -8,14 +8,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archir.search.architecture import Architecture
+from archir.base.settings import MOST, Count, Many, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.pareto import crowding, ranks
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
 from archir.search.multi.variation import crossed, mutated
-from archir.search.space import Space
-from archir.settings import MOST, Count, Many, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 
 class Nsga2Options(Settings):

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from archir.build.locals import latency_file
-from archir.errors import fail
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.base.errors import fail
+from archir.language.elaboration.names.locals import latency_file
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from archir.search.architecture import Architecture
 from archir.search.multi.candidate import Candidate
-from archir.search.space import MOST_LISTED, Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import MOST_LISTED, Space
 
 BATCH = 64
 """Architectures that are drawn at a time."""

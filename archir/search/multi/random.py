@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import ceil
 from typing import Annotated
 
+from archir.base.settings import Count, Many, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Search
-from archir.search.space import Space
-from archir.settings import Count, Many, Settings
+from archir.search.spaces.space import Space
 
 
 class RandomOptions(Settings):

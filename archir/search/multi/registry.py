@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from archir.errors import fail, suggest
+from archir.base.errors import fail, suggest
+from archir.base.settings import Settings, parsed
 from archir.search.multi.candidate import MultiTrial
-from archir.search.space import Space
-from archir.settings import Settings, parsed
+from archir.search.spaces.space import Space
 
 Make = Callable[[Space, Any, int], MultiTrial]
 """Makes a strategy of a space, options and a seed."""

@@ -6,11 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objectives
 from archir.search.multi.proposals import Proposals
-from archir.search.space import Space
+from archir.search.spaces.space import Space
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 DRAWN = -1
 

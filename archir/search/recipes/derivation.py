@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from archir.cases import Value, case
-from archir.conditions import if_else
-from archir.errors import ArchError, fail
-from archir.lifting import lift
-from archir.search.architecture import Architecture
-from archir.search.derive import derive
+from archir.base.errors import ArchError, fail
+from archir.ir.choices.cases import Value, case
+from archir.ir.choices.conditions import if_else
+from archir.ir.choices.lifting import lift
 from archir.search.recipes.recipe import Derive, SkipLimit
-from archir.search.space import Space
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.derive import derive
+from archir.search.spaces.space import Space
 
 Probabilities = Mapping[str, Sequence[float]]
 

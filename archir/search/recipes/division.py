@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.data.sources import origin
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Phase, Recipe

@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archir.cases import Choice
-from archir.errors import ArchError, Diagnostic, fail, suggest
-from archir.globs import matches
-from archir.passes.freeze import freeze
-from archir.search.architecture import Architecture
-from archir.search.partial import largest, smallest
-from archir.search.space import Space
+from archir.base.errors import ArchError, Diagnostic, fail, suggest
+from archir.base.globs import matches
+from archir.ir.choices.cases import Choice
+from archir.passes.spaces.freeze import freeze
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.partial import largest, smallest
+from archir.search.spaces.space import Space
 
 _EXTREMES = {"largest": largest, "smallest": smallest}
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from archir import toml
-from archir.errors import ArchError, Diagnostic, fail, suggest
-from archir.files import read_bytes
+from archir.base import toml
+from archir.base.errors import ArchError, Diagnostic, fail, suggest
+from archir.base.files import read_bytes
+from archir.base.settings import parsed
+from archir.base.toml import Document
 from archir.search.recipes.recipe import Recipe
-from archir.settings import parsed
-from archir.toml import Document
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Written:
 
 
 def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
-    """The recipe of a file, some of whose settings are replaced (see `archir.toml.overridden`).
+    """The recipe of a file, some of whose settings are replaced (see `archir.base.toml.overridden`).
 
     Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
     """

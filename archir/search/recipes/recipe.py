@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from archir.base.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
 from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
 
 NAME = r"^[A-Za-z0-9][\w-]*$"
 
@@ -55,7 +55,7 @@ class SkipLimit(Settings):
 
 
 class Derive(Settings):
-    """How an architecture is derived from architecture parameters (see `archir.search.derive`)."""
+    """How an architecture is derived from architecture parameters (see `archir.search.spaces.derive`)."""
 
     exclude: Annotated[tuple[str, ...], Many] = ()
     """Labels of alternatives that are not derived, such as those of zeros."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archir.build.elaborate import elaborate
-from archir.build.files import Loader, read, split
-from archir.errors import fail
-from archir.search.space import Space
+from archir.base.errors import fail
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.elaboration.files import Loader, read, split
+from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.spaces.space import Space
 
 
 def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
@@ -18,6 +20,16 @@ def load_space(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
     text = read(Path(file))
     where = Path(file).resolve().parent
     return Space(elaborate(text, file, folder=where, root=folder, net=net, parameters=dict(parameters)))
+
+
+def space_of(recipe: Recipe, phase: Phase, folder: Path, known: dict[str, Space] | None = None) -> Space:
+    """The space of a phase, unless it is known already: large ones take seconds. Raises ArchError."""
+    name, parameters = phase.space or recipe.space, {**recipe.parameters, **phase.parameters}
+    known = {} if known is None else known
+    key = json.dumps([name, parameters], sort_keys=True, default=str)
+    if key not in known:
+        known[key] = load_space(name, folder, parameters)
+    return known[key]
 
 
 def files_of(path: str, folder: Path) -> dict[str, str]:

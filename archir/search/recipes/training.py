@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings
+from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings
 
 MOST_LR = 1000.0
 Momentum = Annotated[float, Field(ge=0, lt=1)]

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 import onnx
 from onnx import helper
 
-from archir.errors import fail
-from archir.files import read_bytes
+from archir.base.errors import fail
+from archir.base.files import read_bytes
 
 MOST_BYTES = 1 << 31
 """What protobuf can hold."""

@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir_onnx.int8.layers import CONVOLUTIONS, PRODUCTS, Arithmetic, layers
 
 _CLAMPS = ("Relu", "Clip")

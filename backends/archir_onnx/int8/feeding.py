@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.errors import fail
-from archir.images import Images
+from archir.backends.images import Images
+from archir.base.errors import fail
 from archir_onnx.running.sessions import run
 
 BATCH = 64

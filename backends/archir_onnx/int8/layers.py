@@ -9,8 +9,8 @@ from typing import Literal
 
 import onnx
 
-from archir.errors import fail, suggest
-from archir.globs import matches
+from archir.base.errors import fail, suggest
+from archir.base.globs import matches
 
 Arithmetic = Literal["static", "dynamic"]
 

@@ -11,9 +11,9 @@ from typing import Literal
 
 import onnx
 
-from archir.errors import fail
-from archir.files import drafts
-from archir.images import Images
+from archir.backends.images import Images
+from archir.base.errors import fail
+from archir.base.files import drafts
 from archir_onnx.files import external
 from archir_onnx.files.models import MOST_BYTES
 from archir_onnx.int8 import layers as lay

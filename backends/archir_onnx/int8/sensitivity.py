@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.images import Images
+from archir.backends.images import Images
 from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs
 from archir_onnx.int8.layers import Layer
 from archir_onnx.running.sessions import run, session

@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
-from archir.types import TensorType
+from archir.ir.types import TensorType
 from archir_onnx.lowering.form import Form
 
 CONTRIB = "com.microsoft"

@@ -10,8 +10,8 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from archir.errors import fail
-from archir.types import TensorType
+from archir.base.errors import fail
+from archir.ir.types import TensorType
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.form import Form, Pixels
 

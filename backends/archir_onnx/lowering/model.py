@@ -16,8 +16,8 @@ from onnx import helper
 
 from archir import __version__
 from archir.backends import unlowered
-from archir.certificates import MOST_ELEMENTS
-from archir.errors import ArchError, Diagnostic, fail, listed
+from archir.backends.certificates import MOST_ELEMENTS
+from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand

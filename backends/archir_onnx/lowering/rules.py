@@ -7,14 +7,10 @@ parameters are the names of the weights, None for those an operation may lack.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archir.ir.op import OPS, Composite, Op
-
-if TYPE_CHECKING:
-    from archir_onnx.lowering.builder import Builder
-
-    Rule = Callable[..., str]
+from archir_onnx.lowering.builder import Builder
 
 RULES: dict[type[Op], Callable[..., str]] = {}
 

@@ -12,10 +12,10 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.certificates import PROVIDERS
-from archir.comparison import random_input
-from archir.costs.machine import clock, cores, gpu, processor
-from archir.costs.timing import Timed
+from archir.backends.certificates import PROVIDERS
+from archir.backends.comparison import random_input
+from archir.costs.latencies.machine import clock, cores, gpu, processor
+from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
 from archir.ir.typing import infer

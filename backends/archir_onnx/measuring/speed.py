@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir.certificates import PROVIDERS
-from archir.errors import fail
+from archir.backends.certificates import PROVIDERS
+from archir.base.errors import fail
 from archir_onnx.running.sessions import session
 
 _NAMES = {"float": "float32", "double": "float64"}

@@ -17,8 +17,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from archir.certificates import PROVIDERS
-from archir.errors import ArchError, fail, listed
+from archir.backends.certificates import PROVIDERS
+from archir.base.errors import ArchError, fail, listed
 from archir_onnx.running.placement import elsewhere
 
 Arrays = Mapping[str, NDArray[Any]]

@@ -1,4 +1,4 @@
-"""What was proved of an ONNX model, in a file beside it: `NAME.onnx.json` (see `archir.certificates`)."""
+"""What was proved of an ONNX model, in a file beside it: `NAME.onnx.json` (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
-from archir import __version__, certificates
-from archir.certificates import MOST_ELEMENTS, SEED, Verified
-from archir.errors import fail
+from archir import __version__
+from archir.backends import certificates
+from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
+from archir.base.errors import fail
 from archir_onnx.files import external
 from archir_onnx.running.sessions import run, session
 from archir_onnx.verification.probe import probe, shapes_of

@@ -17,8 +17,9 @@ from typing import Any
 
 import onnx
 
-from archir import certificates, parent
-from archir.errors import ArchError, Diagnostic, fail
+from archir.backends import certificates
+from archir.base import parent
+from archir.base.errors import ArchError, Diagnostic, fail
 from archir_onnx.files import external
 from archir_onnx.running.sessions import CPU, run, session
 from archir_onnx.verification.probe import probe

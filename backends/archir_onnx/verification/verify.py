@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.comparison import Difference, random_input
-from archir.errors import ArchError, fail, listed
-from archir.types import TensorType
+from archir.backends.comparison import Difference, random_input
+from archir.base.errors import ArchError, fail, listed
+from archir.ir.types import TensorType
 from archir_onnx.lowering.form import PLAIN, Form
 from archir_onnx.lowering.interface import pictures, seen
 from archir_onnx.running.sessions import CPU, NO_KERNEL, present, run, session

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.data import Rows, selected
 from archir.search.data import minibatch as drawn_from
 from archir.search.data.encoded import Encoded, Raw

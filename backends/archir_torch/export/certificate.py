@@ -1,4 +1,4 @@
-"""What was proved of a package, in a file beside it: `NAME.pt2.json` (see `archir.certificates`)."""
+"""What was proved of a package, in a file beside it: `NAME.pt2.json` (see `archir.backends.certificates`)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import Any, get_args
 
 import torch
 
-from archir import __version__, certificates
-from archir.certificates import MOST_ELEMENTS, SEED, Verified
-from archir.comparison import random_inputs
-from archir.errors import fail
-from archir.files import reading
-from archir.types import DTYPES, TensorType
+from archir import __version__
+from archir.backends import certificates
+from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
+from archir.backends.comparison import random_inputs
+from archir.base.errors import fail
+from archir.base.files import reading
+from archir.ir.types import DTYPES, TensorType
 from archir_torch.export.archive import MOST_AXES, require_as_described
 from archir_torch.export.package import TOLERANCE, Form, Report, Runner, runner
 

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-from archir.comparison import Difference, random_inputs
-from archir.errors import fail
+from archir.backends.comparison import Difference, random_inputs
+from archir.base.errors import fail
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
-from archir.types import TensorType
 from archir_torch.lowering.module import Network, lower
 
 Form = Literal["exported", "aot"]

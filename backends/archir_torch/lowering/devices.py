@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from archir.errors import fail
+from archir.base.errors import fail
 
 
 def device_of(name: str | None) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from archir.ir.op import Op
+from archir.ir.types import TensorType
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
-from archir.types import TensorType
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from archir.errors import ArchError, Diagnostic, fail, listed
-from archir.files import reading, write_atomic
+from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.base.files import reading, write_atomic
 from archir.ir.graph import state_name
 
 

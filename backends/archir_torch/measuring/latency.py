@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from archir.costs.machine import clock, processor
-from archir.costs.timing import Timed
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.costs.latencies.machine import clock, processor
+from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.types import TensorType
 from archir_torch.lowering.module import lower
 
 _DTYPES = {

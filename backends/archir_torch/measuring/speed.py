@@ -6,7 +6,7 @@ import platform
 
 import torch
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch.lowering.module import lower

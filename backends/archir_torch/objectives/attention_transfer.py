@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from archir.build.elaborate import elaborate
-from archir.build.files import read
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.typing import infer
-from archir.settings import NonNegative, Settings
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.elaboration.files import read
 from archir_torch.data import Data
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
-from archir.settings import NonNegative, Settings
 from archir_torch.data import Data
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
 

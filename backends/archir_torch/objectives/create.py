@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from archir.errors import ArchError, fail, listed, suggest
-from archir.settings import Where, parsed
+from archir.base.errors import ArchError, fail, listed, suggest
+from archir.base.settings import Where, parsed
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.context_autoregression import ContextAutoregression

@@ -10,11 +10,11 @@ from typing import ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from archir.errors import fail, listed, suggest
+from archir.base.errors import fail, listed, suggest
+from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.settings import Settings
-from archir.types import TensorType
 from archir_torch.data import Data
 
 Outputs = Mapping[str, Tensor]

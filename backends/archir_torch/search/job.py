@@ -1,83 +1,22 @@
-"""What a strategy is given, what it is, and what it comes to."""
+"""Jobs and outcomes in torch, what a strategy is, and which there are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from archir.errors import fail, suggest
-from archir.ir.graph import Graph
-from archir.runs import Trial
-from archir.search.architecture import Architecture
+from archir.base.errors import fail, suggest
+from archir.base.settings import Settings, parsed
+from archir.search.recipes import job
 from archir.search.recipes.recipe import Phase
-from archir.search.space import Space
-from archir.settings import Settings, parsed
 from archir_torch.data import Data
-from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.training.loop import Trainee
 
-Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
-"""What was decided under a name when the phase began; else what the function decides now, which is kept."""
-
-
-def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    return decide()
-
-
-class Trials:
-    """The trials of a phase, by id; these are kept nowhere else."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, Trial] = {}
-
-    def put(self, trial: Trial) -> None:
-        """Keep a trial."""
-        self.known[trial.id] = trial
-
-
-@dataclass(frozen=True)
-class Job:
-    """A phase and what it works on. What was taken over from earlier phases is None where nothing was."""
-
-    phase: Phase
-    space: Space
-    data: Data
-    seed: int
-    device: str = "cpu"
-    folder: Path = Path()
-    """Where files that the phase names are looked for."""
-    alphas: Mapping[str, list[float]] | None = None
-    architecture: Mapping[str, Any] | None = None
-    weights: Mapping[str, Tensor] | None = None
-    supernet: SupernetRecord | None = None
-    """What the weights belong to, if they are those of a supernet."""
-    trials: Trials = field(default_factory=Trials)
-    earlier: Sequence[Trial] = ()
-    """What an earlier phase tried."""
-    executor: str | None = None
-    """Who scores candidates, instead of whom the phase names."""
-    decided: Decided = _now
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a phase came to, as far as it did. `network` is what was trained and could be deployed, with its first
-    output alone; `weights` may be more than it has."""
-
-    architecture: Architecture | None = None
-    alphas: Mapping[str, list[float]] | None = None
-    history: Mapping[str, list[list[float]]] = field(default_factory=dict)
-    """By choice, the probabilities of its alternatives at the start and after each epoch."""
-    network: Graph | None = None
-    weights: Mapping[str, Tensor] = field(default_factory=dict)
-    supernet: SupernetRecord | None = None
-    """What the weights belong to, if they are those of a supernet."""
-    files: Mapping[str, str | bytes] = field(default_factory=dict)
-    """What else the phase leaves behind, by names in its folder."""
+Job = job.Job[Data, Tensor]
+Outcome = job.Outcome[Tensor]
 
 
 class Strategy(Trainee, Protocol):

@@ -8,11 +8,11 @@ from statistics import fmean, pstdev
 import torch
 from torch import Tensor, nn
 
-from archir.costs.bench import spearman
-from archir.errors import fail
-from archir.runs import Trial
-from archir.search.architecture import Architecture
-from archir.search.space import Space
+from archir.base.errors import fail
+from archir.costs.latencies.fill import spearman
+from archir.search.runs import Trial
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 
 LEAST = 8
 """Trials that a predictor is fitted to, at least."""

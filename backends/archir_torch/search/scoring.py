@@ -10,24 +10,26 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.errors import fail, suggest
-from archir.ir.serial import from_json
-from archir.runs import Trial
-from archir.search.architecture import Architecture
+from archir.base.errors import fail, suggest
+from archir.base.settings import Amount, Count, Many, Settings
+from archir.ir.text.serial import from_json
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
+from archir.search.recipes.supernet import SupernetRecord
 from archir.search.recipes.training import Augment
+from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import left_to_others
-from archir.search.space import Space
-from archir.settings import Amount, Count, Many, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
+from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job
 from archir_torch.search.predictor import Predictor, fitted, require_enough
-from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
-from archir_torch.search.supernet_record import SupernetRecord
+from archir_torch.search.strategies.train import Train, TrainOptions
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 from archir_torch.training import loop
@@ -115,7 +117,7 @@ def _inherited(work: Scoring, space: Space) -> Score:
     assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
-    model = record.model(tensors).to(work.device)
+    model = restored(record, tensors).to(work.device)
     task = Task(job, model.graph)
     training, order = work.phase.training, mixed(work.seed, "recalibrate")
     feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
@@ -123,7 +125,7 @@ def _inherited(work: Scoring, space: Space) -> Score:
     batches = [task.objective.inputs(feed.batch(index), 0) for index in range(count)]
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        network = extract(model, record.own(model, architecture))
+        network = extract(model, record.own(model.graph, architecture))
         with torch.no_grad(), autocast(training.precision, work.device):
             recalibrate(network, batches)
             return task.measured(network, job.data.held_out, 0)
@@ -132,8 +134,6 @@ def _inherited(work: Scoring, space: Space) -> Score:
 
 
 def _training(work: Scoring, space: Space) -> Score:
-    from archir_torch.search.strategies.train import Train, TrainOptions
-
     job = work.job(space)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:

@@ -1,4 +1,7 @@
-"""Nodes that stand for several (`archir.passes.share`, `archir.passes.batch`): the layers of all keep their weights."""
+"""Nodes that stand for several: the layers of all keep their weights.
+
+`archir.passes.spaces.shared_norms` and `archir.passes.batch` make such nodes.
+"""
 
 from __future__ import annotations
 

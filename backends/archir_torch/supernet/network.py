@@ -1,8 +1,8 @@
 """A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
 Weights are there once, at the size that the largest architecture needs; an architecture uses its part of them
-(`archir.passes.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of the
-choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
+(`archir.passes.spaces.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of
+the choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
 """
 
 from __future__ import annotations
@@ -11,27 +11,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from archir.backends import unlowered
-from archir.errors import ArchError
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
-from archir.passes import sharing as passes
-from archir.passes.specialize import specialize
-from archir.search.architecture import Architecture
-from archir.types import TensorType
+from archir.ir.types import TensorType
+from archir.passes.spaces import sharing as passes
+from archir.passes.spaces.specialize import specialize
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
 from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.slicing import Cut, cut
 
-Sharing = Literal["heads", "leading"]
-"""Which channels a smaller attention has: the first ones of each head, or of all together."""
 MOST_PLANS = 256
 """Architectures whose order of nodes is remembered."""
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archir.passes.sharing import Part
+from archir.passes.spaces.sharing import Part
 
 
 class Cut(NamedTuple):

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, NonNegative, Positive, Seed
+from archir.base.settings import Settings as Checked
 from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
-from archir.settings import Count, NonNegative, Positive, Seed
-from archir.settings import Settings as Checked
 from archir_torch.data import Data, Split
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints import folder as checkpoint

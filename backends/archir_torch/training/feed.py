@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.recipes.training import Augment
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.training import distributed

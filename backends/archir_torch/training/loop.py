@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
+from archir.base.errors import Interrupted, fail
 from archir.search.seeds import mixed
 from archir.search.signals import interruptions
 from archir_torch.training.checkpoints.state import State

@@ -19,9 +19,9 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Shard, zeros
 
-from archir.errors import fail
-from archir.files import read_bytes, sha256, write_atomic
-from archir.runs.manifest import MOST_BYTES
+from archir.base.errors import fail
+from archir.base.files import read_bytes, sha256, write_atomic
+from archir.search.runs.manifest import MOST_BYTES
 from archir_torch.lowering.module import Layer
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.distributed import broadcast, on_gpus, world

@@ -9,15 +9,15 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any, Literal, get_args, get_origin
 
-from archir.errors import RuleError
+from archir.base.errors import RuleError
 from archir.ir.graph import Graph, Node
 from archir.ir.op import OPS, Op, attribute_types
 from archir.ir.structure import Input
+from archir.ir.types import TensorType
+from archir.language.syntax import ast
 from archir.ops.activation import Scale, Shift
 from archir.ops.arithmetic import Add, Mul, Sub
 from archir.ops.shape import Slice
-from archir.syntax import ast
-from archir.types import TensorType
 from tests.language.reference.grow import IMPORTED
 from tests.language.reference.values import (
     FOLDS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from archir.errors import ArchError
-from archir.syntax import ast
-from archir.syntax.parse import parse
+from archir.base.errors import ArchError
+from archir.language.syntax import ast
+from archir.language.syntax.parse import parse
 from tests.language.reference.compare import disagreement
 
 

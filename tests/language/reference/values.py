@@ -9,8 +9,8 @@ from fractions import Fraction
 from typing import Any
 
 from archir.ir.op import Op
-from archir.syntax import ast
-from archir.types import TensorType
+from archir.ir.types import TensorType
+from archir.language.syntax import ast
 
 
 class Wrong(Exception):  # noqa: N818  (of a program, not of the interpreter)

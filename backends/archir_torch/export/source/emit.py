@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from archir.errors import ArchError, fail, listed
+from archir.base.errors import ArchError, fail, listed
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.names import require_names
+from archir.ir.types import TensorType
 from archir.ir.typing import Types, infer
 from archir.ops.activation import Identity
 from archir.ops.calibration import AsGate, AsKernel
 from archir.passes.block import ambiguous, calls
 from archir.passes.expand import expand
-from archir.types import TensorType
 from archir_torch.export.source import program
 from archir_torch.export.source.calls import parts_of, tree
 from archir_torch.export.source.classes import Classes

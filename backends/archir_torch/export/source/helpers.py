@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from archir.ir.op import Op
+from archir.ir.types import TensorType
 from archir.ops.arithmetic import Concat
 from archir.ops.shape import Parameter, Slice
-from archir.types import TensorType
 from archir_torch.export.source.holes import Mold, called, tidy, with_holes
 from archir_torch.export.source.inlining import definition, expression, sources, specialised
 from archir_torch.lowering.layers import Argument, standard_layer

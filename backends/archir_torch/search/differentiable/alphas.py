@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from archir.cases import Choice
+from archir.ir.choices.cases import Choice
 from archir_torch.supernet.mixture import Active, Weights
 
 Sampling = Literal["softmax", "gumbel", "single"]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.errors import fail, suggest
-from archir.search.space import Space
+from archir.base.errors import fail, suggest
+from archir.search.spaces.space import Space
 
 
 class Expected(nn.Module):

@@ -11,23 +11,24 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Finite, Many, NonNegative, Positive, Settings
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
-from archir.passes.partial import partial
-from archir.passes.relax import Edges, relax
-from archir.search.architecture import Architecture
+from archir.passes.spaces.partial import partial
+from archir.passes.spaces.relax import Edges, relax
 from archir.search.recipes.derivation import crowded, derived
 from archir.search.recipes.open_choices import settle
 from archir.search.recipes.recipe import Derive
 from archir.search.seeds import mixed
-from archir.settings import Count, Finite, Many, NonNegative, Positive, Settings
+from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
 from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampling
 from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
 from archir_torch.search.differentiable.expected_cost import Expected
 from archir_torch.search.differentiable.unrolled import unrolled_gradient
+from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
@@ -349,11 +350,3 @@ def _unchanged(module: nn.Module) -> Iterator[None]:
         with torch.no_grad():
             for buffer, before in zip(module.buffers(), kept, strict=True):
                 buffer.copy_(before)
-
-
-def take_over(network: nn.Module, weights: Mapping[str, Tensor]) -> int:
-    """Copy the weights that a network has of the same name and shape; how many there were."""
-    own = network.state_dict()
-    fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
-    network.load_state_dict({**own, **fitting})
-    return len(fitting)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
 from archir.ir.graph import Graph, Step, keep, rebuild
 from archir.ir.op import Op
 from archir.ops.norm import BatchNorm

@@ -1,17 +1,10 @@
-"""Strategies that train, one a file, and those that try candidates. Importing this package registers them all."""
+"""Strategies that train, one a file, and those that try candidates."""
 
-from archir_torch.search.strategies import (
-    darts,
-    fair,
-    finalists,
-    gdas,
-    inherit,
-    pc_darts,
-    sandwich,
-    snas,
-    spos,
-    train,
-    trials,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = ["darts", "fair", "finalists", "gdas", "inherit", "pc_darts", "sandwich", "snas", "spos", "train", "trials"]
+
+def load() -> None:
+    """Register all of them: a module of this folder is a strategy, or several."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")

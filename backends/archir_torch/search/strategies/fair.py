@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from archir.search.architecture import Architecture
-from archir.search.paths import fair
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.paths import fair
 from archir_torch.search.job import strategy
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
 

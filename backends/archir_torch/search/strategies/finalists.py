@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count
 from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
-from archir.settings import Count
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.scoring import Scorer
 from archir_torch.search.strategies.trials import TrialOptions, Trials

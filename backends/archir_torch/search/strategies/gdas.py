@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from archir.settings import Many, Positive
+from archir.base.settings import Many, Positive
 from archir_torch.search.differentiable.alphas import Sampling
 from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy

@@ -7,16 +7,15 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Amount, Settings
 from archir.passes.expose import expose
 from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
-from archir.settings import Amount, Settings
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
-from archir_torch.search.differentiable.relaxed import take_over
+from archir_torch.search.inheritance import inherited, take_over
 from archir_torch.search.job import Job, Outcome, strategy
-from archir_torch.search.strategies.train import inherited
 from archir_torch.search.task import Task, tested
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Feed

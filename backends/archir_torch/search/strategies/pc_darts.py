@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from archir.passes.relax import Edges
-from archir.settings import Count, NonNegative
+from archir.base.settings import Count, NonNegative
+from archir.passes.spaces.relax import Edges
 from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy
 

@@ -12,10 +12,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from archir.search.architecture import Architecture
-from archir.search.paths import sandwich
+from archir.base.settings import Amount, Many
 from archir.search.recipes.open_choices import opened
-from archir.settings import Amount, Many
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.paths import sandwich
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
 

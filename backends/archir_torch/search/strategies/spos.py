@@ -6,9 +6,9 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
-from archir.search.architecture import Architecture
-from archir.search.paths import single
-from archir.settings import Count
+from archir.base.settings import Count
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.paths import single
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
 

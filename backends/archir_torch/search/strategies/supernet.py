@@ -10,18 +10,18 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from archir.errors import fail
-from archir.search.architecture import Architecture
-from archir.search.partial import largest, smallest
+from archir.base.errors import fail
+from archir.base.settings import Amount, Count, Settings
 from archir.search.recipes.open_choices import settle
+from archir.search.recipes.supernet import SupernetRecord
 from archir.search.seeds import mixed
-from archir.settings import Amount, Count, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.partial import largest, smallest
 from archir_torch.lowering.generators import generator
-from archir_torch.search.differentiable.relaxed import take_over
+from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
-from archir_torch.search.supernet_record import SupernetRecord
 from archir_torch.search.task import Task, validated
-from archir_torch.supernet.network import Sharing, SuperNetwork, extract
+from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
@@ -161,5 +161,5 @@ class Supernet(ABC):
         """The weights."""
         with self.learner.evaluating():
             weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
-        record = SupernetRecord.of(self.opened, self.network, self.basics.sharing)
+        record = SupernetRecord.of(self.opened, self.network.graph, self.basics.sharing)
         return Outcome(weights=weights, supernet=record)

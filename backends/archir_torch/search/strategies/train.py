@@ -6,14 +6,13 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from archir.errors import fail
+from archir.base.errors import fail
+from archir.base.settings import Count, Settings
 from archir.passes.expose import expose
-from archir.search.architecture import Architecture
 from archir.search.seeds import mixed
-from archir.settings import Count, Settings
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
-from archir_torch.search.differentiable.relaxed import take_over
+from archir_torch.search.inheritance import inherited, take_over
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.task import Task, tested
 from archir_torch.training import distributed
@@ -116,12 +115,3 @@ class Train:
         name, number = next(iter(self.graph.outputs.items()))
         deployed = expose(self.graph, {name: number})
         return Outcome(architecture=self.architecture, network=deployed, weights=weights)
-
-
-def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
-    """The weights that were taken over; of a supernet, the architecture's part of them. Raises ArchError (A2209)."""
-    weights = job.weights or {}
-    if job.supernet is None:
-        return weights
-    model = job.supernet.model(weights)
-    return model.weights(job.supernet.own(model, architecture))

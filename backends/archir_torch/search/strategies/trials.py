@@ -13,22 +13,22 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from archir.errors import Interrupted, fail
-from archir.ir.serial import to_json
-from archir.runs import Trial
-from archir.search.architecture import Architecture
+from archir.base.errors import Interrupted, fail
+from archir.base.settings import MOST_THREADS, Amount, Positive, Settings
+from archir.ir.text.serial import to_json
 from archir.search.executors import Done, Executor, device_of, executor
 from archir.search.executors import Outcome as Found
+from archir.search.fronts.listing import rows
+from archir.search.fronts.scatter import scatter
 from archir.search.multi.candidate import Candidate, Scores
-from archir.search.multi.front import rows
 from archir.search.multi.registry import Kind, strategies
-from archir.search.multi.scatter import scatter
 from archir.search.multi.search import Search
 from archir.search.recipes.open_choices import settle
+from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import interruptions
-from archir.search.space import Space
-from archir.settings import MOST_THREADS, Amount, Positive, Settings
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scorer, Scoring, arrays

@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from archir.errors import fail
-from archir.files import read_bytes, sha256, write_atomic
-from archir.runs.manifest import MOST_BYTES, sealed, unsealed
+from archir.base.errors import fail
+from archir.base.files import read_bytes, sha256, write_atomic
+from archir.search.runs.manifest import MOST_BYTES, sealed, unsealed
 from archir_torch.lowering.weights import read_weights
 
 NAME = "checkpoint.json"

@@ -8,8 +8,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from archir.errors import fail
-from archir.runs import Phase
+from archir.base.errors import fail
+from archir.search.runs import Phase
 from archir_torch.training.checkpoints.state import State
 
 _SUFFIX = "safetensors"

@@ -1,0 +1,1 @@
+"""What everything stands on: diagnostics, files, settings, the budget of work."""

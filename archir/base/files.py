@@ -1,0 +1,156 @@
+"""Files that are read are ordinary ones of a known size; files that are written are whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import secrets
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from archir.base.errors import fail
+
+Bytes: TypeAlias = bytes | memoryview
+
+_KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_OPENED = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_MADE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
+    """An ordinary file, to be read.
+
+    Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; and for
+    a file of more than `most` bytes.
+    """
+    _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
+    with os.fdopen(os.open(path, _OPENED), "rb") as stream:
+        facts = os.fstat(stream.fileno())
+        _require_ordinary(path, facts.st_mode)
+        if most is not None and facts.st_size > most:
+            raise _too_large(path, most)
+        yield stream
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """What an ordinary file of at most so many bytes holds. Raises OSError as `reading` does."""
+    with reading(path, most) as stream:
+        data = stream.read(os.fstat(stream.fileno()).st_size)
+        while more := stream.read(1 << 16):  # it grew, or says nothing of its size
+            data += more
+            if len(data) > most:
+                raise _too_large(path, most)
+    return data
+
+
+def _require_ordinary(path: Path, mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, "it is a folder", str(path))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'no file')}", str(path))
+
+
+def _too_large(path: Path, most: int) -> OSError:
+    return OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(path))
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """What the system refuses while `path` is written is a diagnostic. Raises ArchError (A0809)."""
+    try:
+        yield
+    except OSError as error:
+        above = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)
+        reason = error.strerror or str(error) if above is None else f"{above} is no folder"
+        raise fail("A0809", f"cannot write {path}: {reason}") from None
+
+
+def require_writable(path: Path) -> None:
+    """Raise ArchError (A0809) if a file could not be written there, before the work is done whose result it will be."""
+    with writing(path):
+        _require_replaceable(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path.parent).close()
+
+
+def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
+    """Write a file in one step: at any moment, and after any crash, there is the old content or the new one.
+
+    Raises ArchError (A0809) if that cannot be.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(path, data)
+
+
+def _require_replaceable(path: Path) -> None:
+    """A device or a pipe stays: a file must not take its place, which who may write anywhere could have it do."""
+    mode = path.lstat().st_mode if path.exists() else 0
+    if stat.S_IFMT(mode) in _KINDS:
+        raise OSError(errno.EINVAL, f"it is {_KINDS[stat.S_IFMT(mode)]}", str(path))
+
+
+def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
+    _require_replaceable(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    with os.fdopen(os.open(temporary, _MADE, 0o666), "wb") as stream:  # which may read it is for the umask to say
+        try:
+            stream.writelines([data] if isinstance(data, bytes | memoryview) else data)
+            stream.flush()
+            os.fsync(stream.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+    sync_folder(path.parent)
+
+
+@contextmanager
+def drafts(path: Path) -> Iterator[Path]:
+    """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
+    same names beside `path` at the end; if anything is raised before, nothing has changed. Raises ArchError (A0809)."""
+    require_writable(path)
+    with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        draft = Path(folder) / path.name
+        yield draft
+        made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        mode = _usual_mode(Path(folder))
+        for file in made:
+            file.chmod(mode)
+            with file.open("rb+") as stream:
+                os.fsync(stream.fileno())
+        for file in made:  # what belongs to the file that was asked for comes before it
+            os.replace(file, path.parent / file.name)
+    sync_folder(path.parent)
+
+
+def _usual_mode(folder: Path) -> int:
+    """Who may read and write a new file, as the umask has it: libraries make theirs for the user alone."""
+    path = folder / f".{secrets.token_hex(8)}"
+    os.close(os.open(path, _MADE, 0o666))
+    mode = stat.S_IMODE(path.stat().st_mode)
+    path.unlink()
+    return mode
+
+
+def sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of an ordinary file's content, in hexadecimal."""
+    with reading(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,105 @@
+"""Settings that are checked when they are read, and say what is wrong with them, and where."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from archir.base.errors import ArchError, Diagnostic, Span, suggest
+
+Many = Field(strict=False)
+"""TOML and JSON have lists where these settings have tuples."""
+
+MOST = 10**6
+"""Of what is counted. What asks for more is a mistake, or was written to waste somebody's time."""
+MOST_SEED = 2**62
+"""Two of them can be added in 64 bits."""
+MOST_THREADS = 1024
+
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Amount = Annotated[int, Field(ge=0, le=MOST)]
+"""A count that may be 0."""
+Positive = Annotated[float, Field(gt=0, le=MOST)]
+NonNegative = Annotated[float, Field(ge=0, le=MOST)]
+Finite = Annotated[float, Field(ge=-MOST, le=MOST)]
+
+Path = tuple[int | str, ...]
+Where = Callable[[Path], Span | None]
+"""Where the setting of a path was written."""
+Whose = Callable[[Path], tuple[str, Path]]
+"""What messages begin with that are about the setting of a path, and what is left of the path to be named."""
+
+
+class Settings(BaseModel):
+    """Settings that say nothing unknown and are of the types they should be: no text for a number, and finite ones."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+S = TypeVar("S", bound=BaseModel)
+
+
+def _nowhere(_: Path) -> None:
+    return None
+
+
+def parsed(kind: type[S], given: Mapping[str, Any], whose: str | Whose = "", where: Where = _nowhere) -> S:
+    """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        found = error.errors(include_url=False)
+    problems = []
+    for one in found:
+        begin, rest = (whose, one["loc"]) if isinstance(whose, str) else whose(one["loc"])
+        problems.append(Diagnostic("A1109", begin + _said(one, rest), where(one["loc"]), _hint(kind, one)))
+    raise ArchError(*problems)
+
+
+def _said(error: ErrorDetails, path: Path) -> str:
+    place, message = ".".join(map(str, path)), error["msg"].removeprefix("Value error, ")
+    match error["type"]:
+        case "extra_forbidden":
+            return f"there is no `{place}`"
+        case "missing":
+            return f"`{place}` is missing"
+    text = f"{message[:1].lower()}{message[1:]}"
+    if not place or not text.startswith("input should "):
+        return f"`{place}`: {text}" if place else text
+    return f"`{place}` is {_shown(error['input'])}: it {text.removeprefix('input ')}"
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML writes it, and not all of it if it is long."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return "a very large number"
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def _hint(kind: type[BaseModel], error: ErrorDetails) -> str | None:
+    """The name that may have been meant: of a setting, or of what it may be."""
+    if error["type"] == "extra_forbidden":
+        *parents, name = error["loc"]
+        return suggest(str(name), {known for model in _models(kind, parents) for known in model.model_fields})
+    if error["type"] == "literal_error" and isinstance(error["input"], str):
+        return suggest(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+    return None
+
+
+def _models(kind: Any, place: list[int | str]) -> Iterator[type[BaseModel]]:
+    """The kinds of settings that a place holds."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if not place:
+            yield kind
+        elif place[0] in kind.model_fields:
+            yield from _models(kind.model_fields[str(place[0])].annotation, place[1:])
+    else:
+        rest = place[1:] if place and isinstance(place[0], int) else place
+        for one in get_args(kind):
+            yield from _models(one, rest)

@@ -1,0 +1,113 @@
+"""One budget of work for all that a program makes happen: reading, elaborating, proving, counting, drawing, showing.
+
+A unit is about a microsecond of one processor, and at most a few hundred bytes. Whatever repeats something as often as
+a program says draws on the budget at hand; where nobody set one, work is not bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf, isinf
+from typing import Any
+
+from archir.base.errors import RuleError
+
+MOST_WORK = 3_000_000
+"""The budget of a command, unless it is raised: nearly twice what the largest example takes."""
+TOO_MUCH = "A0602"
+"""What a spent budget is called."""
+MOST_HINTS = 100
+"""Names that are compared with all that are known; finding the nearest takes long."""
+
+
+class WorkError(RuleError):
+    """The budget is spent. What is tried after that is refused, too."""
+
+    def __init__(self) -> None:
+        super().__init__("this takes too much work", "raise the limit with --limit NODES", TOO_MUCH)
+
+
+class Work:
+    """What may still be done, and what was done that need not be done again."""
+
+    __slots__ = ("hints", "known", "left", "most")
+
+    def __init__(self, most: float) -> None:
+        self.most = self.left = most
+        self.hints = MOST_HINTS
+        self.known: dict[Hashable, Any] = {}
+
+    @property
+    def spent(self) -> float:
+        """What was done."""
+        return self.most - self.left
+
+    def spend(self, amount: float) -> None:
+        """Raise WorkError if so much is not left."""
+        self.left -= amount
+        if self.left < 0:
+            raise WorkError
+
+
+_current: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+def current() -> Work:
+    """The budget at hand."""
+    return _current.get() or Work(inf)
+
+
+def spend(amount: float) -> None:
+    """Draw on the budget at hand. Raises WorkError if that is too much."""
+    work = _current.get()
+    if work is not None:
+        work.left -= amount
+        if work.left < 0:
+            raise WorkError
+
+
+def afford(amount: float) -> None:
+    """Raise WorkError if so much is not left; nothing is drawn."""
+    if current().left < amount:
+        raise WorkError
+
+
+@contextmanager
+def portion(share: float) -> Iterator[None]:
+    """Work that may take a share of what is left; what comes after has the rest. Raises WorkError beyond it."""
+    work = current()
+    kept = 0.0 if isinf(work.left) else work.left * (1 - share)
+    work.left -= kept
+    try:
+        yield
+    finally:
+        work.left += kept
+
+
+@contextmanager
+def anew(times: float = 1) -> Iterator[None]:
+    """Work within a budget of its own, as large as the one at hand was, or so many times as large."""
+    before = current()
+    work = Work(before.most * times)
+    work.known = before.known
+    token = _current.set(work)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def bounded(most: float = MOST_WORK) -> Iterator[Work]:
+    """Work within a budget: the one at hand, or else a new one of so many units."""
+    work = _current.get()
+    if work is not None:
+        yield work
+        return
+    token = _current.set(Work(most))
+    try:
+        yield current()
+    finally:
+        _current.reset(token)

@@ -1,0 +1,135 @@
+"""`archir cost`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir import api
+from archir.cli.analysis import space_cost
+from archir.cli.kinds import DRAWS
+from archir.cli.options import (
+    SEED,
+    arch_options,
+    file_argument,
+    json_option,
+    names,
+    net_options,
+    picked,
+    proxy_options,
+    refuse,
+    space_of,
+    where_option,
+)
+from archir.cli.output import emit, table
+from archir.costs.scopes import prefix
+from archir.ir.graph import Graph
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.names.locals import latency_name
+from archir.passes.cost import SUMMED, Cost, costs
+
+
+@click.command("cost")
+@file_argument
+@click.option(
+    "--by", type=click.Choice(["scope"]), help="Costs of the parts of a net, or of all architectures of a space."
+)
+@click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of scopes to tell apart.")
+@click.option(
+    "--latency", "tables", metavar="TABLE.json", multiple=True,
+    help="Nanoseconds, too, by a table of `archir bench`; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--proxy", "proxies", metavar="NAME,...", callback=names,
+    help="Scores of the untrained network, too: naswot, synflow, ...; `archir doctor` lists them.",
+)  # fmt: skip
+@click.option(
+    "--init-seed", type=SEED, default=0, show_default=True, help="Seed of weights and minibatch, for proxies."
+)
+@proxy_options
+@click.option("-n", "count", type=DRAWS, help="Costs of so many architectures, drawn by --seed.")
+@click.option("--distribution", metavar="COST", help="Quantiles and a histogram of a cost over the whole space.")
+@click.option("--alternatives", metavar="COST", help="Least and greatest cost with each alternative of each choice.")
+@where_option
+@arch_options
+@net_options
+@json_option
+def cost_command(
+    file: str, by: str | None, depth: int, tables: tuple[str, ...], proxies: list[str], init_seed: int, data: str,
+    batch: int, count: int | None, distribution: str | None, alternatives: str | None, where: str | None,
+    arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Parameters and multiply-accumulates of a net, of one architecture of a space (--arch, --seed), or of all of it.
+
+    A space without an architecture: the least and the greatest of each cost, exactly; with --by scope, of each of its
+    parts the least, the mean and the greatest over all architectures. COST is params, macs, activation_bytes, kernels,
+    or such as 'latency("cpu.json")'. With --proxy, scores that need weights but no training, on a minibatch; more is
+    better.
+    """
+    if not proxies:
+        refuse({"data", "batch", "init_seed"}, "is for proxies: add --proxy NAME")
+    if by is None:
+        refuse({"depth"}, "is for parts of a net: add --by scope")
+    if arch is not None:
+        refuse({"where"}, "is for spaces, and --arch names one architecture")
+    asked = {"distribution": distribution, "alternatives": alternatives, "count": count}
+    if first := next((name for name, given in asked.items() if given is not None), None):
+        others = {*asked, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
+        refuse(others, f"does not go with {'-n' if first == 'count' else f'--{first}'}")
+    if arch is None:
+        of = space_of(file, parameters, root, limits, where)
+        for name in map(latency_name, tables):
+            of.account.include(name)
+        if distribution is not None:
+            space_cost.distribution(of, distribution, as_json)
+            return
+        if alternatives is not None:
+            space_cost.alternatives(of, alternatives, as_json)
+            return
+        if count is not None:
+            space_cost.samples(of, count, seed or 0, as_json)
+            return
+        if of.choices and seed is None and by is not None:
+            space_cost.scopes(of, depth, as_json)
+            return
+        if of.choices and seed is None:
+            space_cost.extremes(of, as_json)
+            return
+    graph, architecture, space = picked(file, arch, seed, parameters, root, limits, where)
+    latencies = {name: int(space.cost([architecture], [name])[name][0]) for name in map(latency_name, tables)}
+    parts = by_scope(graph, depth)
+    total = sum(parts.values(), Cost(0, 0, 0))
+    scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
+    if as_json:
+        scopes = {"scopes": {scope: _summed(part) for scope, part in parts.items()}} if by else {}
+        facts = _summed(total) | {"peak_bytes": total.peak_bytes} | latencies
+        emit({"net": space.name, **facts} | scopes | ({"scores": scores} if scores else {}))
+        return
+    rows = [(scope, *_cells(part)) for scope, part in parts.items()]
+    heads = ["scope", "params", "MACs", "activations", "kernels"]
+    table("", heads, [*rows, ("total", *_cells(total))], right=(1, 2, 3, 4))
+    if latencies:
+        table("", ["cost", "ns"], [(name, f"{time:,}") for name, time in latencies.items()], right=(1,))
+    if scores:
+        table("", ["proxy", "score"], [(name, f"{score:.6g}") for name, score in scores.items()], right=(1,))
+
+
+def by_scope(graph: Graph, depth: int) -> dict[str, Cost]:
+    """Costs added up over the first components of scopes."""
+    parts: dict[str, Cost] = {}
+    for number, part in costs(graph).items():
+        scope = prefix(graph[number].scope, depth)
+        parts[scope] = parts.get(scope, Cost(0, 0, 0)) + part
+    return parts
+
+
+def _summed(cost: Cost) -> dict[str, int]:
+    return {name: getattr(cost, name) for name in SUMMED}
+
+
+def _cells(cost: Cost) -> tuple[str, ...]:
+    size, unit = (20, "MiB") if cost.activation_bytes >= 2**20 else (10, "KiB")
+    return f"{cost.params:,}", f"{cost.macs:,}", f"{cost.activation_bytes / 2**size:,.1f} {unit}", f"{cost.kernels:,}"

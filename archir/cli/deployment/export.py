@@ -1,0 +1,53 @@
+"""`archir export`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir.cli.deployment import onnx_files, torch_files
+from archir.cli.kinds import Place
+from archir.cli.options import json_option
+
+
+@click.command("export")
+@click.argument("run", type=Place(path_type=Path))
+@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@click.option(
+    "--to",
+    type=click.Choice(["onnx", "python", "exported", "aot"]),
+    help="What to write [onnx, or as .py or .pt2 says].",
+)
+@click.option("--block", metavar="NAME[@SCOPE]", help="Only this block, as Python.")
+@click.option("--as-trained", is_flag=True, help="Keep batch norms, and whatever else deployment would fold.")
+@onnx_files.options
+@json_option
+def export_command(
+    run: Path, output: Path, to: str | None, block: str | None, as_trained: bool, as_json: bool, **onnx_options: Any
+) -> None:
+    """Write the network of RUN, a folder that `archir train` or `archir search` left, as an ONNX model, or for torch.
+
+    Batch norms are folded into convolutions, and what does nothing is left out, unless --as-trained is given. The model
+    is checked by onnx.checker and compared with torch in onnxruntime: at several batch sizes, on held-out images where
+    they are still to be had, on every device that is there. For torch, it becomes a Python file with its weights beside
+    it (.py), or a package of torch.export or AOTInductor (.pt2).
+
+    \b
+    archir export run -o net.onnx                   batches of any size
+    archir export run -o net.onnx --preprocess      takes uint8 images
+    archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
+    archir export run -o net.py                     torch, with net.safetensors
+    """
+    if run.is_file():
+        hint = f"; for a net of a file: archir compile {run} --to onnx -o {output}" if run.suffix == ".arch" else ""
+        raise click.UsageError(f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{hint}")
+    form = torch_files.form_of(to, output)
+    if form == "onnx":
+        if block is not None:
+            raise click.UsageError("--block is for --to python")
+        onnx_files.export_run(run, output, as_trained, as_json, onnx_options)
+    else:
+        onnx_files.refuse(onnx_options, form)
+        torch_files.export_run(run, output, form, block, as_trained, as_json)

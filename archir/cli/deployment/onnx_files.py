@@ -1,0 +1,117 @@
+"""What `archir export` writes as ONNX: a model in the form that options say, with its certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from archir import api, backends
+from archir.backends.certificates import PROVIDERS, beside
+from archir.base.errors import ArchError, fail
+from archir.cli.output import emit, say
+from archir.cli.searches import train_folder
+
+_REAL = 16
+"""Held-out images that a model is compared on."""
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that are for ONNX models alone; it has them as `onnx_options`."""
+    listed = (
+        click.option("--opset", type=int, help="17 to 26 [23]."),
+        click.option("--fp16", is_flag=True, help="Weights and computations in float16."),
+        click.option("--bf16", is_flag=True, help="In bfloat16, for GPUs."),
+        click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width, or none [batch]."),
+        click.option("--batch", type=click.IntRange(1), help="Samples in every batch, which is not dynamic then."),
+        click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
+        click.option(
+            "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
+            help="fused: onnxruntime's own operator [auto].",
+        ),
+        click.option("--license", metavar="TEXT", help="The licence, for the metadata."),
+        click.option("--on", "devices", multiple=True, type=click.Choice(list(PROVIDERS)), help="Compare there [all]."),
+        click.option("--no-verify", is_flag=True, help="Do not compare with torch; the ONNX checker always runs."),
+    )  # fmt: skip
+    for option in reversed(listed):
+        command = option(command)
+    return command
+
+
+def refuse(given: dict[str, Any], form: str) -> None:
+    """Raise UsageError if options of ONNX models are given for another form."""
+    used = ["on" if name == "devices" else name.replace("_", "-") for name, value in given.items() if value]
+    if used:
+        raise click.UsageError(f"--{used[0]} is for ONNX models, not for --to {form}")
+
+
+def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: dict[str, Any]) -> None:
+    """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
+    form = _form(given)
+    trained = train_folder.open_run(run)
+    torch, graph, images = backends.get("torch"), trained.graph, trained.images
+    if given["preprocess"]:
+        if not images:
+            raise fail("A0933", f"{run} does not tell how its images were normalised: an older archir left it")
+        form["pixels"] = (images["mean"], images["std"])
+    module = api.compile(graph)
+    torch.load(module, run / train_folder.WEIGHTS)
+    metadata = trained.metadata | ({"license": given["license"]} if given["license"] else {})
+    compared = not given["no_verify"]
+    report = backends.get("onnx").write(
+        graph,
+        output,
+        torch.arrays(module),
+        reference=torch.runner(module) if compared else None,
+        real=_real(graph, images) if compared and images else None,
+        metadata=metadata,
+        deployed=not as_trained,
+        certified=True,
+        providers=tuple(PROVIDERS[name] for name in given["devices"]) or None,
+        **form,
+    )
+    certificate = beside(output)
+    if as_json:
+        emit({**asdict(report), "certificate": certificate})
+    else:
+        say(f"wrote {', '.join(map(str, report.files))}: {report}")
+        say(f"certificate: {certificate}; `archir verify {output}` looks whether they still belong together")
+
+
+def _form(given: dict[str, Any]) -> dict[str, Any]:
+    """The form that options ask for; what they leave out is as it is by default."""
+    form = {name: given[name] for name in ("opset", "attention", "batch") if given[name] is not None}
+    if given["fp16"] and given["bf16"]:
+        raise click.UsageError("--fp16 and --bf16 exclude each other")
+    if given["fp16"] or given["bf16"]:
+        form["precision"] = "float16" if given["fp16"] else "bfloat16"
+    axes = given["dynamic"]
+    if axes is not None:
+        form["dynamic"] = () if axes.strip() == "none" else tuple(one.strip() for one in axes.split(","))
+    elif given["batch"]:
+        form["dynamic"] = ()
+    if given["batch"] and "batch" in form.get("dynamic", ()):
+        raise click.UsageError(
+            f"--batch {given['batch']} fixes the batch, --dynamic batch leaves it open: give one of them"
+        )
+    if problems := backends.get("onnx").problems(**form):
+        raise ArchError(*problems)
+    return form
+
+
+def _real(graph: Any, images: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Held-out images, if their source is still there."""
+    (name, number), *others = graph.inputs.items()
+    shape = graph[number].op.infer().shape
+    if others or len(shape) != 3:
+        return None
+    try:
+        found = backends.get("torch").images(images["source"], shape, training=1, seed=images["seed"])
+    except ArchError:
+        return None
+    batch = None if found.held_out is None else next(iter(found.held_out()), None)
+    return None if batch is None else {name: np.asarray(batch[0][:_REAL])}

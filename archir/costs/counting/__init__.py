@@ -1,0 +1,1 @@
+"""How many architectures cost how much: a space as a dynamic program."""

@@ -1,0 +1,1 @@
+"""Latencies of operations: tables, and how they are measured."""

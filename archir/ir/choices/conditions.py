@@ -1,0 +1,224 @@
+"""Conditions: what is true of some outcomes of choices; and values where conditions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable, Sequence
+from functools import lru_cache, reduce
+from itertools import repeat
+
+from archir.base.errors import RuleError
+from archir.base.work import spend
+from archir.ir.choices.cases import (
+    MOST_KNOWN,
+    MOST_STEPS,
+    NEVER,
+    Case,
+    Choice,
+    EntangledError,
+    Value,
+    branch_of,
+    branches_of,
+    case,
+    key,
+    leaves,
+    order_of,
+    reachable,
+    same,
+    support,
+    varies,
+)
+
+
+def narrowed(condition: Value, given: Sequence[Value]) -> Value:
+    """A condition and all that is given and has to do with it: False if together they never hold.
+
+    What is given is left out once this gets too large to be told.
+    """
+    left = [one for one in given if one is not True]
+    try:
+        if condition is True:
+            return reduce(both, left, True)
+        while left and condition is not False:
+            about = set(support(condition))
+            near = [one for one in left if one is False or not about.isdisjoint(support(one))]
+            if not near:
+                break
+            condition = reduce(both, near, condition)
+            left = [one for one in left if not any(one is other for other in near)]
+    except RuleError:
+        pass
+    return condition
+
+
+def restrict(value: Value, under: Value) -> Value:
+    """The value where `under` holds; elsewhere whatever makes it small. Where that is too much work it stays."""
+    return value if type(value) is not Case or under is True else Restriction().of(value, under)
+
+
+class Restriction:
+    """Values where conditions hold; what is known of parts of values and conditions is not worked out again."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Case, Case], Value] = {}
+        self._most = 0
+
+    def of(self, value: Value, under: Value) -> Value:
+        """See `restrict`."""
+        if type(value) is not Case or under is True:
+            return value
+        if len(self._known) > MOST_KNOWN:
+            self._known.clear()
+        self._most = len(self._known) + MOST_STEPS
+        try:
+            return self._walk(value, under)
+        except EntangledError:
+            weaker = hull(under, frozenset(support(value)))
+        try:
+            return value if weaker is under else self._walk(value, weaker)
+        except EntangledError:
+            return value
+
+    def _walk(self, value: Value, care: Value) -> Value:
+        if care is False:
+            return NEVER
+        if care is True or type(value) is not Case:
+            return value
+        name = value, care
+        if name not in self._known:
+            if len(self._known) > self._most:
+                raise EntangledError
+            spend(3)
+            choice = value.choice if value.choice.order < care.choice.order else care.choice
+            values = value.branches if value.choice is choice else repeat(value)
+            cares = care.branches if care.choice is choice else repeat(care)
+            self._known[name] = reachable(choice, list(map(self._walk, values, cares)))
+        return self._known[name]
+
+
+def outcomes(choice: Choice, under: Value) -> set[int]:
+    """The outcomes that a choice may have where a condition holds."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    stack = [under]
+    while stack and len(found) < choice.outcomes:
+        value = stack.pop()
+        if value is False or id(value) in seen:
+            continue
+        if type(value) is not Case or value.choice.order > choice.order:
+            found.update(range(choice.outcomes))
+        elif value.choice is choice:
+            found.update(i for i, branch in enumerate(value.branches) if branch is not False)
+        else:
+            seen.add(id(value))
+            stack.extend(value.branches)
+    return found
+
+
+@lru_cache(MOST_KNOWN)
+def both(one: Value, other: Value) -> Value:
+    """Conjunction of conditions."""
+    return _joined(one, other, False)
+
+
+@lru_cache(MOST_KNOWN)
+def either(one: Value, other: Value) -> Value:
+    """Disjunction of conditions."""
+    return _joined(one, other, True)
+
+
+def _joined(one: Value, other: Value, settles: bool) -> Value:
+    """The conjunction of two conditions, which False settles, or their disjunction, which True does."""
+    memo: dict[tuple[int, int], Value] = {}
+
+    def walk(one: Value, other: Value) -> Value:
+        if one is settles or other is settles:
+            return settles
+        if type(one) is not Case:
+            return other
+        if type(other) is not Case or one is other:
+            return one
+        name = (id(one), id(other))
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            choice = one.choice if one.choice.order < other.choice.order else other.choice
+            ones = one.branches if one.choice is choice else repeat(one)
+            others = other.branches if other.choice is choice else repeat(other)
+            memo[name] = case(choice, map(walk, ones, others))
+        return memo[name]
+
+    return walk(one, other)
+
+
+@lru_cache(MOST_KNOWN)
+def negate(condition: Value) -> Value:
+    """Negation of a condition."""
+    return if_else(condition, False, True)
+
+
+def if_else(condition: Value, one: Value, other: Value) -> Value:
+    """`one` where the condition holds, `other` elsewhere."""
+    if condition is True or same(one, other):
+        return one
+    if condition is False:
+        return other
+    memo: dict[Hashable, Value] = {}
+
+    def walk(condition: Value, one: Value, other: Value) -> Value:
+        if condition is True or one is other:
+            return one
+        if condition is False:
+            return other
+        name = condition, key(one), key(other)
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            spend(3)
+            tops = [value.choice for value in (condition, one, other) if type(value) is Case]
+            top = min(tops, key=order_of)
+            memo[name] = case(top, [walk(*left) for left in branches_of((condition, one, other), top)])
+        return memo[name]
+
+    return walk(condition, one, other)
+
+
+def compatible(*conditions: Value) -> bool:
+    """Whether conditions hold together for some combination, or telling takes too long."""
+    refuted: set[tuple[Value, ...]] = set()
+
+    def walk(left: tuple[Value, ...]) -> bool:
+        if not left or len(refuted) > MOST_STEPS:
+            return True
+        if left in refuted:
+            return False
+        spend(len(left))
+        top = min([condition.choice for condition in left], key=order_of)
+        for outcome in range(top.outcomes):
+            below = dict.fromkeys(branch_of(condition, top, outcome) for condition in left)
+            if False not in below and walk(tuple(condition for condition in below if condition is not True)):
+                return True
+        refuted.add(left)
+        return False
+
+    given = dict.fromkeys(conditions)
+    return False not in given and walk(tuple(condition for condition in given if condition is not True))
+
+
+def hull(condition: Value, kept: Container[Choice]) -> Value:
+    """The strongest condition on the choices `kept` that holds wherever a condition does."""
+    memo: dict[int, Value] = {}
+
+    def walk(value: Value) -> Value:
+        if type(value) is not Case:
+            return value
+        if id(value) not in memo:
+            branches = [walk(branch) for branch in value.branches]
+            memo[id(value)] = case(value.choice, branches) if value.choice in kept else reduce(either, branches, False)
+        return memo[id(value)]
+
+    return walk(condition)
+
+
+def is_condition(value: Value) -> bool:
+    """Whether a value is true or false, whatever is chosen."""
+    return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))

@@ -1,0 +1,241 @@
+"""Where elaboration stands: the frame, the scope, the condition under which code runs, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from archir.base import work
+from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.work import MOST_WORK, WorkError
+from archir.ir.choices.cases import Value
+from archir.ir.choices.conditions import both, narrowed
+from archir.ir.choices.lifting import CaseError, Excluded, lift
+from archir.ir.graph import Constraint, Graph
+from archir.language.elaboration.expressions.values import POISON, Block
+from archir.language.elaboration.files import Module
+
+MOST_CALLS = 64
+"""Depth of calls."""
+MOST_DIAGNOSTICS = 50
+A_STEP, A_NODE = 2, 15
+"""Units of work."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What an expansion may take before it is refused."""
+
+    nodes: int = 200_000
+    work: int = MOST_WORK
+    """Units of `archir.base.work`, where there is no budget yet."""
+
+
+class Problems:
+    """Diagnostics in the order found; the same one at the same place is kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, object, object], Diagnostic] = {}
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        """Keep a diagnostic."""
+        span = diagnostic.span
+        key = (diagnostic.code, span and (span.source.name, span.start), span and span.end)
+        self._found.setdefault(key, diagnostic)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def raise_any(self) -> None:
+        """Raise ArchError if anything was found, sorted by place within each file."""
+        found = list(self._found.values())
+        if found:
+            files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in found))
+            found.sort(key=lambda d: (files.index(d.span.source.name), d.span.start) if d.span else (-1, 0))
+            raise ArchError(*found[:MOST_DIAGNOSTICS])
+
+
+@dataclass
+class Scope:
+    """A place in the hierarchy: `path` names weights, `choices` names choices (they part inside a cell)."""
+
+    path: str = ""
+    choices: str = ""
+    loops: tuple[int, ...] = ()
+    used: set[str] = field(default_factory=set)
+    counts: dict[str, int] = field(default_factory=dict)
+    depths: dict[str, int] = field(default_factory=dict)
+
+    def component(self, name: str) -> str:
+        """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops.
+
+        One name is either alone or a list, as deep everywhere: `b` and `b[0]` would not be told apart as attributes.
+        """
+        place = "".join(f"[{i}]" for i in self.loops)
+        number = self.counts.get(name + place, 0)
+        while True:
+            number += 1
+            base = name if number == 1 else f"{name}_{number}"
+            if base + place not in self.used and self.depths.setdefault(base, len(self.loops)) == len(self.loops):
+                break
+        self.counts[name + place] = number
+        self.used.add(base + place)
+        return base + place
+
+    def child(self, name: str) -> Scope:
+        """A new scope below this one."""
+        component = self.component(name)
+        return Scope(join(self.path, component), join(self.choices, component))
+
+
+def join(path: str, component: str) -> str:
+    """A path one component longer."""
+    return f"{path}.{component}" if path else component
+
+
+@dataclass
+class Frame:
+    """A call in progress: variables, the file its names come from, and what it returned so far."""
+
+    module: Module
+    env: dict[str, Value] = field(default_factory=dict)
+    block: Block | None = None
+    called: Span | None = None
+    caller: Frame | None = None
+    returned: list[tuple[Value, Value]] = field(default_factory=list)
+    local: frozenset[str] = frozenset()
+    """Names that the body gives a value to, somewhere."""
+
+    def place(self, span: Span) -> Span:
+        """The place in what the user wrote: of what is in a library, where it is called; there it can be mended."""
+        frame: Frame = self
+        while frame.module.library and frame.block is not None and frame.caller is not None:
+            span, frame = frame.called or span, frame.caller
+        return span
+
+    def head(self, span: Span) -> tuple[Span, tuple[Note, ...]]:
+        """The place of a problem, and how the program came there."""
+        place = self.place(span)
+        notes: list[Note] = []
+        if self.block is not None and place is not span:
+            notes.append(Note(f"in `{self.block.name}`", span))
+        walk: Frame | None = self
+        while walk is not None and walk.block is not None:
+            if walk.called is not place:
+                notes.append(Note(f"in `{walk.block.name}`, called at {walk.called}"))
+            walk = walk.caller
+        return place, _few(notes)
+
+
+def _few(notes: list[Note]) -> tuple[Note, ...]:
+    return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+
+
+def _place(error: CaseError, span: Span) -> Span | None:
+    """Where the alternative is written that a rule refuses, if it is one and elsewhere."""
+    places = [choice.places[o] for choice, o in error.assignment.items() if choice.take is None and choice.places]
+    return places[0] if len(places) == 1 == len(error.assignment) and str(places[0]) != str(span) else None
+
+
+class LimitError(Exception):
+    """A limit was passed: elaboration cannot go on."""
+
+
+class Context:
+    """State and reporting, under everything that elaborates."""
+
+    def __init__(self, limits: Limits, module: Module, name: str) -> None:
+        self.limits = limits
+        self.graph = Graph(name)
+        self.problems = Problems()
+        self.frame = Frame(module)
+        self.scope = Scope()
+        self.path: Value = True
+        """The condition under which the code at hand runs."""
+        self.given: list[Value] = []
+        """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
+        alone."""
+        self._stated: set[Constraint] = set()
+        self.budget = work.current()
+
+    def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
+        if self.given and narrowed(self.path, self.given) is False:
+            raise Excluded
+        return self.complain(code, message, span, hint, *notes)
+
+    def complain(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
+        """Report a problem, whatever is required."""
+        place, chain = self.frame.head(span)
+        self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
+        return POISON
+
+    def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
+        """Report a rule's refusal at a place, with the choices that lead to it."""
+        if isinstance(error, WorkError):
+            self.stop(error.code, error.message, span, error.hint)
+        notes: tuple[Note, ...] = ()
+        if isinstance(error, CaseError) and error.assignment:
+            notes = (Note(f"when {error.combination}", _place(error, span)),)
+        return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
+
+    def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:
+        """Report that a limit was passed, and give up."""
+        self.complain(code, message, span, hint)
+        raise LimitError
+
+    def step(self, span: Span) -> None:
+        """Count a step of elaboration."""
+        self.budget.left -= A_STEP
+        if self.budget.left < 0:
+            self.refuse(WorkError(), span)
+
+    def spend(self, amount: float, span: Span) -> None:
+        """Count work; stop at a place if there is none left."""
+        try:
+            self.budget.spend(amount)
+        except WorkError as error:
+            self.refuse(error, span)
+
+    def lift(self, span: Span, rule: Callable[..., Value], *values: Value) -> Value:
+        """`rule` on values that may depend on choices; refusals are reported at `span`."""
+        for value in values:
+            if value is POISON:
+                return POISON
+        try:
+            return lift(rule, *values, under=self.path, given=self.given)
+        except RuleError as error:
+            return self.refuse(error, span)
+
+    def constrain(self, constraint: Constraint) -> None:
+        """Add a constraint; a cell states its own in every call."""
+        if constraint not in self._stated:
+            self._stated.add(constraint)
+            self.graph.constraints.append(constraint)
+            if constraint.cost is None and constraint.condition is not True:
+                self.given.append(constraint.condition)
+
+    @contextmanager
+    def under(self, condition: Value) -> Iterator[bool]:
+        """Code that runs only where `condition` holds too; yields whether it can run at all.
+
+        Code that turns out to run under no combination that the requirements allow is left where it is.
+        """
+        before = self.path
+        self.path = both(before, condition)
+        try:
+            yield self.path is not False
+        except Excluded:
+            pass
+        finally:
+            self.path = before
+
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """Code in another scope."""
+        before, self.scope = self.scope, scope
+        try:
+            yield
+        finally:
+            self.scope = before

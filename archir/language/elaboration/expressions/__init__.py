@@ -1,0 +1,1 @@
+"""Expressions: their values, calls, choices."""

@@ -1,0 +1,501 @@
+"""Expressions, but for calls and choices."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import cache, partial
+
+from archir.base.errors import RuleError, Span, suggest
+from archir.ir.choices.cases import Value, leaves, varies
+from archir.ir.choices.conditions import both, if_else, negate, restrict
+from archir.ir.choices.lifting import Excluded
+from archir.ir.op import OPS, Op
+from archir.ir.types import TensorType
+from archir.language.elaboration.expressions import equality, static
+from archir.language.elaboration.expressions.values import (
+    POISON,
+    UNBOUND,
+    Builtin,
+    Items,
+    Library,
+    Operation,
+    Tensor,
+    kind,
+    not_applied,
+)
+from archir.language.elaboration.files import Module
+from archir.language.elaboration.names.unknown import about_attribute_of_tensor, about_name
+from archir.language.elaboration.network import Network, is_tensor
+from archir.language.syntax import ast
+from archir.ops.activation import Scale, Shift
+from archir.ops.arithmetic import Add, Mul, Sub
+from archir.ops.shape import Slice
+
+MOST_TIMES = 100_000
+"""Iterations of one loop."""
+
+Element = Callable[[], Value]
+
+
+class Evaluator(Network):
+    """Evaluates expressions to values."""
+
+    def eval(self, tree: ast.Expr) -> Value:
+        """The value of an expression under the condition at hand; POISON if it was complained about."""
+        self.step(tree.span)
+        value: Value = getattr(self, _method(type(tree).__name__))(tree)
+        return value
+
+    # names
+
+    def eval_name(self, tree: ast.Name) -> Value:
+        """A variable, definition, operation or function."""
+        value = self.frame.env.get(tree.text)
+        if value is None and tree.text not in self.frame.env:
+            return self.definition(tree, self.frame.module)
+        if not varies(value):
+            if value is UNBOUND:
+                return self.error("A0204", f"`{tree.text}` is not assigned here", tree.span)
+            return value
+
+        def check(leaf: Value) -> Value:
+            if leaf is UNBOUND:
+                raise RuleError(f"`{tree.text}` is not assigned here", code="A0204")
+            return leaf
+
+        return self.lift(tree.span, check, value)
+
+    def definition(self, tree: ast.Name, module: Module) -> Value:
+        """What a name means at the top level of a file."""
+        name = tree.text
+        if name in module.names or name in module.imported:
+            return module.lookup(name)
+        if name in OPS and not OPS[name].internal:
+            return Operation(OPS[name])
+        if name in static.FUNCTIONS or name in static.FOLDS:
+            return Builtin(name)
+        if name in self.frame.local:
+            return self.error("A0204", f"`{name}` is used before it is assigned", tree.span)
+        if module.incomplete:
+            return POISON
+        return self.error("A0201", f"there is no `{name}`", tree.span, about_name(tree, self.known(module), module))
+
+    def known(self, module: Module) -> Iterator[str]:
+        """Names that would mean something."""
+        yield from (name for name, value in self.frame.env.items() if value is not UNBOUND)
+        yield from known_names(module)
+
+    def eval_literal(self, tree: ast.Literal) -> Value:
+        """A literal."""
+        return tree.value
+
+    # lists
+
+    def eval_sequence(self, tree: ast.Sequence) -> Value:
+        """A list or tuple."""
+        return self.items([self.eval(item) for item in tree.items], tree.span)
+
+    def items(self, values: list[Value], span: Span) -> Value:
+        """A list value."""
+        if any(value is POISON for value in values):
+            return POISON
+        try:
+            return Items(values)
+        except RuleError as error:
+            return self.refuse(error, span)
+
+    def eval_comprehension(self, tree: ast.Comprehension) -> Value:
+        """All elements of a comprehension, as a list."""
+        elements = self.elements(tree)
+        if elements is None:
+            return POISON
+        found: list[tuple[Value, Value]] = []
+        for exists, element in elements:
+            with self.under(exists) as possible:
+                if possible:
+                    found.append((exists, element()))
+        return self.gathered(found, tree.span)
+
+    def gathered(self, found: list[tuple[Value, Value]], span: Span) -> Value:
+        """The list of those values that exist, each with the condition under which it does."""
+        if any(value is POISON for _, value in found):
+            return POISON
+        sure = next((i for i, (exists, _) in enumerate(found) if exists is not True), len(found))
+        result = self.items([value for _, value in found[:sure]], span)
+        for exists, value in found[sure:]:
+            result = self.lift(
+                span, lambda here, items, value=value: Items((*items, value)) if here else items, exists, result
+            )
+        return result
+
+    def elements(self, tree: ast.Expr) -> list[tuple[Value, Element]] | None:
+        """The elements of a list before they are evaluated: the condition under which each exists, and how to get it.
+
+        Choices met in an element can so be made conditional on the element's being picked. None after an error.
+        """
+        if isinstance(tree, ast.Sequence):
+            return [(True, partial(self.eval, item)) for item in tree.items]
+        if not isinstance(tree, ast.Comprehension):
+            value = self.lift(tree.span, static.sequence, self.eval(tree))
+            if value is POISON:
+                return None
+            return self.each(value, tree.span)
+        found: list[tuple[Value, Element]] = []
+        if not self._comprehend(tree, tree.parts, True, found):
+            return None
+        return [(restrict(exists, self.path), element) for exists, element in found]
+
+    def _comprehend(
+        self,
+        tree: ast.Comprehension,
+        parts: tuple[ast.For | ast.Filter, ...],
+        here: Value,
+        found: list[tuple[Value, Element]],
+    ) -> bool:
+        self.step(tree.span)
+        if not parts:
+            self.spend(len(self.frame.env) / 2, tree.span)
+            env, loops = dict(self.frame.env), self.scope.loops
+
+            def element() -> Value:
+                before, self.frame.env = self.frame.env, env
+                outer, self.scope.loops = self.scope.loops, loops
+                try:
+                    return self.eval(tree.item)
+                finally:
+                    self.frame.env, self.scope.loops = before, outer
+
+            found.append((here, element))
+            return True
+        part, *rest = parts
+        if isinstance(part, ast.Filter):
+            condition = self.condition(part.condition)
+            if condition is POISON:
+                return False
+            with self.under(condition) as possible:
+                return not possible or self._comprehend(tree, tuple(rest), both(here, condition), found)
+            return True
+        value = self.lift(part.items.span, static.sequence, self.eval(part.items))
+        if value is POISON:
+            return False
+        self.spend(len(self.frame.env) / 2, tree.span)
+        env, loops = dict(self.frame.env), self.scope.loops
+        try:
+            for position, (exists, item) in enumerate(self.each(value, part.items.span)):
+                self.scope.loops = (*loops, position)
+                with self.under(exists):
+                    if not self.bind(part.targets, item()):
+                        return False
+                    if not self._comprehend(tree, tuple(rest), both(here, exists), found):
+                        return False
+        finally:
+            self.frame.env, self.scope.loops = env, loops
+        return True
+
+    def each(self, value: Value, span: Span) -> list[tuple[Value, Element]]:
+        """The items of a list whose length may depend on choices: the condition under which each exists, and how to
+        get it there."""
+        longest = max(len(leaf) for leaf in leaves(value))
+        if longest > MOST_TIMES:
+            self.stop("A0603", f"a list of {longest} items is too long", span)
+        found: list[tuple[Value, Element]] = []
+        for position in range(longest):
+            self.step(span)
+            exists = self.lift(span, lambda leaf, position=position: len(leaf) > position, value)
+            if exists is False:
+                break
+            item = partial(self.lift, span, lambda leaf, position=position: leaf[position], value)
+            found.append((exists, item))
+        return found
+
+    def bind(self, targets: tuple[ast.Name, ...], value: Value) -> bool:
+        """Assign a value, taken apart if there are several targets; whether that worked."""
+        if len(targets) == 1:
+            self.frame.env[targets[0].text] = value
+            return value is not POISON
+        span = targets[0].span.to(targets[-1].span)
+
+        def check(leaf: Value) -> Value:
+            if not isinstance(leaf, Items):
+                raise RuleError(f"cannot take {kind(leaf)} apart into {len(targets)} names", code="A0306")
+            if len(leaf) != len(targets):
+                raise RuleError(f"cannot take {len(leaf)} values apart into {len(targets)} names", code="A0306")
+            return leaf
+
+        value = self.lift(span, check, value)
+        for position, target in enumerate(targets):
+            item = self.lift(span, lambda leaf, position=position: leaf[position], value)
+            self.frame.env[target.text] = item
+        return value is not POISON
+
+    # arithmetic and logic
+
+    def eval_chain(self, tree: ast.Chain) -> Value:
+        """Arithmetic from the left."""
+        value = self.eval(tree.first)
+        for op, operand in tree.rest:
+            value = self.binary(op, value, self.eval(operand), tree.first.span.to(operand.span))
+        return value
+
+    def binary(self, op: str, a: Value, b: Value, span: Span) -> Value:
+        """`a op b`, of numbers or tensors."""
+        if a is POISON or b is POISON:
+            return POISON
+        if not (is_tensor(a) or is_tensor(b)):
+            return self.lift(span, lambda x, y: static.binary(op, x, y), a, b)
+        return self.by_kind(partial(self._with_tensor, op, span), (a, b), span)
+
+    def _with_tensor(self, op: str, span: Span, a: Value, b: Value) -> Value:
+        if not (is_tensor(a) or is_tensor(b)):
+            return self.binary(op, a, b, span)
+        if is_tensor(a) and is_tensor(b):
+            return self._elementwise(op, a, b, span)
+        tensor, number = (a, b) if is_tensor(a) else (b, a)
+        if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
+            hint = "write `-x + 1` for `1 - x`" if op == "-" else None
+            return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
+        amount = self.lift(span, lambda x: _operand(op, x), number)
+        node = self.node(tensor, span)
+        if node is None or amount is POISON:
+            return POISON
+        made = Scale(amount) if op in ("*", "/") else Shift(amount)
+        return self.add(made, (node,), span, self.named(made.name, False))
+
+    def by_kind(self, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0) -> Value:
+        """What a rule makes of values; where choices make one of them a tensor, or something else, of each by itself.
+
+        Those before `position` are known to be the one or the other.
+        """
+        if position == len(values):
+            return rule(*values)
+        value = restrict(values[position], self.path)
+        if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
+            return self.by_kind(rule, values, span, position + 1)
+
+        def there() -> Value:
+            return self.by_kind(rule, [restrict(one, self.path) for one in values], span, position + 1)
+
+        return self.either(self.lift(span, lambda leaf: type(leaf) is Tensor, value), there, there, span)
+
+    def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
+        kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
+        if op not in kinds:
+            return self.error("A0404", f"`{op}` does not work on two tensors", span, "tensors have `+`, `-` and `*`")
+        left, right = self.node(a, span), self.node(b, span)
+        if left is None or right is None:
+            return POISON
+        made = kinds[op]()
+        return self.add(made, (left, right), span, self.named(made.name, False))
+
+    def eval_signed(self, tree: ast.Signed) -> Value:
+        """A sign; `-x` of a tensor scales by -1."""
+        return self.by_kind(partial(self._signed, tree), [self.eval(tree.operand)], tree.span)
+
+    def _signed(self, tree: ast.Signed, value: Value) -> Value:
+        if is_tensor(value):
+            return value if tree.sign == "+" else self.binary("*", value, -1, tree.span)
+        return self.lift(tree.span, lambda x: static.sign(tree.sign, x), value)
+
+    def eval_range(self, tree: ast.Range) -> Value:
+        """A half-open range."""
+        return self.lift(tree.span, static.interval, self.eval(tree.start), self.eval(tree.stop))
+
+    def eval_comparison(self, tree: ast.Comparison) -> Value:
+        """A chain of comparisons: all of them hold."""
+        result: Value = True
+        left, left_span = self.eval(tree.first), tree.first.span
+        for op, operand in tree.rest:
+            right = self.eval(operand)
+            span = left_span.to(operand.span)
+            result = self.lift(span, _both, result, self.compare(op, left, right, span))
+            left, left_span = right, operand.span
+        return result
+
+    def compare(self, op: str, a: Value, b: Value, span: Span) -> Value:
+        """One comparison. What could not hold for any outcome of the choices, since kinds differ, is refused."""
+        if op not in equality.RULES:
+            return self.lift(span, lambda x, y: static.compare(op, x, y), a, b)
+        found = self.lift(span, equality.RULES[op], a, b)
+        if found is POISON:
+            return POISON
+        reached = set(leaves(restrict(found, self.path)))
+        if reached == {None}:
+            return self.lift(span, lambda x, y: equality.refuse(op, x, y), a, b)
+        wanted = op in ("==", "in")
+        return self.lift(span, lambda leaf: bool(leaf) is wanted, found)
+
+    def eval_not(self, tree: ast.Not) -> Value:
+        """Negation."""
+        return self.lift(tree.span, lambda x: not x, self.condition(tree.operand))
+
+    def condition(self, tree: ast.Expr) -> Value:
+        """An expression that must be true or false."""
+        return self.lift(tree.span, static.truth, self.eval(tree))
+
+    def eval_logical(self, tree: ast.Logical) -> Value:
+        """`and`, `or`; what does not matter is not evaluated."""
+        result: Value = tree.word == "and"
+        for operand in tree.operands:
+            open_ = result if tree.word == "and" else self.lift(tree.span, lambda x: not x, result)
+            if open_ is False or open_ is POISON:
+                return result
+            value = result
+            with self.under(open_) as possible:
+                value = self.condition(operand) if possible else result
+            if value is POISON:
+                return POISON
+            result = if_else(open_, value, result)
+        return result
+
+    def eval_if_else(self, tree: ast.IfElse) -> Value:
+        """The branch that the condition picks."""
+        condition = self.condition(tree.condition)
+        if condition is POISON:
+            return POISON
+        return self.either(condition, lambda: self.eval(tree.then), lambda: self.eval(tree.otherwise), tree.span)
+
+    def either(self, condition: Value, one: Element, other: Element, span: Span) -> Value:
+        """Both of two values under their conditions, merged; only one if the condition is settled."""
+        condition = restrict(condition, self.path)
+        if condition is True:
+            return one()
+        if condition is False:
+            return other()
+        values: dict[bool, Value] = {}
+        for holds, value in ((True, one), (False, other)):
+            with self.under(condition if holds else negate(condition)):
+                values[holds] = value()
+        if len(values) < 2:
+            return self.only(values.values())
+        return POISON if POISON in values.values() else self.merged(condition, values[True], values[False], span)
+
+    def only(self, values: Collection[Value]) -> Value:
+        """What the other alternatives leave, which the requirements rule out. Raises Excluded if nothing is left."""
+        if not values:
+            raise Excluded
+        return next(iter(values))
+
+    # parts of values
+
+    def eval_index(self, tree: ast.Index) -> Value:
+        """`items[position]`."""
+        value, position = self.eval(tree.value), self.eval(tree.position)
+        return self.lift(tree.span, static.index, value, position)
+
+    def eval_slice(self, tree: ast.Slice) -> Value:
+        """`items[start:stop]`; of a tensor, a slice of its channels."""
+        value = self.eval(tree.value)
+        start, stop = (None if bound is None else self.eval(bound) for bound in (tree.start, tree.stop))
+        return self.by_kind(lambda here: self._sliced(tree, here, start, stop), [value], tree.span)
+
+    def _sliced(self, tree: ast.Slice, value: Value, start: Value, stop: Value) -> Value:
+        if not is_tensor(value):
+            return self.lift(tree.span, static.part, value, start, stop)
+        start, stop = (
+            self.lift(tree.span, lambda x: x if x is None else static.integer(x, "a slice bound"), bound)
+            for bound in (start, stop)
+        )
+        node = self.node(value, tree.span)
+        if node is None or start is POISON or stop is POISON:
+            return POISON
+        return self.add(Slice(0 if start is None else start, stop), (node,), tree.span, self.named("slice", False))
+
+    def eval_attribute(self, tree: ast.Attribute) -> Value:
+        """A static property of a tensor, or a name of a library."""
+        value = self.eval(tree.value)
+        if isinstance(value, Library):
+            if tree.name.text in value.module.names:
+                return value.module.names[tree.name.text]
+            if value.module.incomplete:
+                return POISON
+            hint = suggest(tree.name.text, value.module.names)
+            return self.error("A0201", f"the library has no `{tree.name}`", tree.name.span, hint)
+
+        def read(leaf: Value) -> Value:
+            if not isinstance(leaf, Tensor):
+                raise RuleError(f"{kind(leaf)} has no attributes", not_applied(leaf), "A0205")
+            if tree.name.text not in ATTRIBUTES:
+                hint = about_attribute_of_tensor(tree.name.text, ATTRIBUTES, self.frame.module)
+                raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
+            return attribute(self.types[leaf.node], tree.name.text)
+
+        return restrict(self.lift(tree.name.span, read, value), self.path)
+
+    @abstractmethod
+    def eval_call(self, tree: ast.Call) -> Value:
+        """A call."""
+
+    @abstractmethod
+    def eval_pipe(self, tree: ast.Pipe) -> Value:
+        """A pipe."""
+
+    @abstractmethod
+    def eval_match(self, tree: ast.Match) -> Value:
+        """A match."""
+
+    @abstractmethod
+    def eval_choose_value(self, tree: ast.ChooseValue) -> Value:
+        """A choice among values."""
+
+    @abstractmethod
+    def eval_choose_one(self, tree: ast.ChooseOne) -> Value:
+        """A choice among expressions."""
+
+    @abstractmethod
+    def eval_choose_subset(self, tree: ast.ChooseSubset) -> Value:
+        """A choice of some of a list."""
+
+
+@cache
+def _method(kind_of: str) -> str:
+    return "eval" + "".join(f"_{char.lower()}" if char.isupper() else char for char in kind_of)
+
+
+def _both(a: bool, b: bool) -> bool:
+    return a and b
+
+
+def _operand(op: str, x: Value) -> float:
+    """The number that a tensor is scaled or shifted by under `op`."""
+    if not static.is_number(x):
+        raise RuleError(f"`{op}` does not work on a tensor and {kind(x)}", not_applied(x), "A0301")
+    if op == "-":
+        return static.decimal(static.sign("-", x))
+    return static.decimal(static.binary("/", 1, x) if op == "/" else x)
+
+
+def known_names(module: Module) -> Iterator[str]:
+    """Names that mean something everywhere in a file."""
+    yield from module.names
+    yield from module.imported
+    yield from (name for name, op in OPS.items() if not op.internal)
+    yield from static.FUNCTIONS
+    yield from static.FOLDS
+
+
+ATTRIBUTES: dict[str, Callable[[TensorType], Value]] = {
+    "shape": lambda x: Items(x.dims),
+    "rank": lambda x: x.rank,
+    "dtype": lambda x: x.dtype,
+    "kind": lambda x: x.kind,
+    "channels": lambda x: x.dims[x.channel_axis],
+    "features": lambda x: x.dims[x.channel_axis],
+    "height": lambda x: _axis(x, 1, 3, "height"),
+    "width": lambda x: _axis(x, 2, 3, "width"),
+    "tokens": lambda x: _axis(x, 0, 2, "tokens"),
+}
+"""Static properties of tensors."""
+
+
+def attribute(x: TensorType, name: str) -> Value:
+    """A static property of a tensor of this type. RuleError if it has none, such as the height of a vector."""
+    if name in ("channels", "features") and x.rank == 0:
+        raise RuleError(f"{x} has no channels", code="A0402")
+    return ATTRIBUTES[name](x)
+
+
+def _axis(x: TensorType, axis: int, rank: int, name: str) -> Value:
+    if x.rank != rank:
+        raise RuleError(f"{x} has no {name}", code="A0402")
+    return x.dims[axis]

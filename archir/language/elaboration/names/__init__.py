@@ -1,0 +1,1 @@
+"""Names: which a body has, what those may mean that mean nothing."""

@@ -1,0 +1,83 @@
+"""The names that a body gives values to, and every piece of syntax in which names are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from archir.language.syntax import ast
+
+COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
+"""Names that mean an architecture's costs in a `require`."""
+LATENCY = "latency"
+"""What a `require` calls with the file of a table, such as `latency("cpu.json")`, for a cost in nanoseconds."""
+
+
+def latency_name(file: str) -> str:
+    """The name of the cost that a table's file gives."""
+    return f'{LATENCY}("{file}")'
+
+
+def latency_file(name: str) -> str | None:
+    """The table's file in the name of a cost, such as `latency("cpu.json")`; None for other names."""
+    found = re.fullmatch(rf'{LATENCY}\("(.*)"\)', name, re.DOTALL)
+    return found and found[1]
+
+
+def assigned(tree: Any) -> Iterator[str]:
+    """Names that are given a value anywhere in a body."""
+    for part in walk(tree):
+        match part:
+            case ast.Assign() | ast.ForLoop() | ast.For():
+                yield from (target.text for target in part.targets)
+            case ast.Repeat(index=ast.Name() as index):
+                yield index.text
+            case ast.Input():
+                yield part.name.text
+            case ast.ChooseSubset(label=ast.Name() as label, where=ast.Expr()):
+                yield label.text
+            case ast.Require():
+                yield from (*COSTS, LATENCY)
+
+
+def walk(tree: Any) -> Iterator[ast.Tree]:
+    """Every piece of syntax in which names are read, in the order of the text."""
+    ahead = [tree]
+    while ahead:
+        part = ahead.pop()
+        if type(part) is tuple:
+            ahead += part[::-1]
+        elif isinstance(part, ast.Tree):
+            yield part
+            ahead += [getattr(part, name) for name in _read(type(part).__name__)]
+
+
+_GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
+    ast.Definition: ("name",),
+    ast.Param: ("name",),
+    ast.Argument: ("name",),
+    ast.Attribute: ("name",),
+    ast.Alternative: ("name",),
+    ast.ChooseValue: ("label",),
+    ast.ChooseOne: ("label",),
+    ast.ChooseSubset: ("label",),
+    ast.Type: ("dtype",),
+    ast.Input: ("name",),
+    ast.Output: ("name",),
+    ast.Assign: ("targets",),
+    ast.ForLoop: ("targets",),
+    ast.For: ("targets",),
+    ast.Repeat: ("index",),
+}
+"""Fields that give names rather than read them."""
+
+
+@cache
+def _read(name: str) -> tuple[str, ...]:
+    """Fields of a class of trees in which names are read, the last one first."""
+    kind_of = getattr(ast, name)
+    giving = ("span", "depth", *_GIVING.get(kind_of, ()))
+    return tuple(field.name for field in reversed(fields(kind_of)) if field.name not in giving)

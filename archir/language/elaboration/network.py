@@ -1,0 +1,152 @@
+"""Nodes of the graph under construction: typed as they are added, selected where values depend on choices."""
+
+from __future__ import annotations
+
+from archir.base.errors import RuleError, Span
+from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
+from archir.ir.choices.conditions import if_else, restrict
+from archir.ir.graph import Node, NodeId
+from archir.ir.op import Op
+from archir.ir.structure import Select
+from archir.ir.types import TensorType
+from archir.ir.typing import infer_op
+from archir.language.elaboration.context import A_NODE, Context, Scope
+from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tensor, kind, not_applied
+
+
+def is_tensor(value: Value) -> bool:
+    """Whether a value is a tensor, for some outcome of the choices at least."""
+    return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
+
+
+class Network(Context):
+    """Adds nodes, and turns tensors that depend on choices into `select` nodes."""
+
+    def start(self) -> None:
+        """Begin with no nodes."""
+        self.types: dict[NodeId, TensorType] = {}
+        self._selected: dict[Case, NodeId] = {}
+        self.excused: set[NodeId] = set()
+        """Nodes that only what is required makes right."""
+        self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
+
+    def add(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+        """A new node as a tensor; POISON if its rule refuses the operands."""
+        self.step(span)
+        if len(self.graph) >= self.limits.nodes:
+            self.too_many_nodes(span)
+        try:
+            type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
+        except RuleError as error:
+            return self.refuse(error, span, f"{op.name}: ")
+        number = self.append(Node(op, self.frame.place(span), scope), operands, type_, self.path)
+        if excused:
+            self.excused.add(number)
+        return Tensor(number)
+
+    def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:
+        """The type of a node's result here, and whether it takes what is required to make it right.
+
+        Networks repeat themselves: what is known is not worked out again.
+        """
+        plain = not (op.varied or any(x.varied for x in types))
+        question = (op, types, True if plain else self.path)  # what depends on no choice is the same everywhere
+        if question not in self._inferred:
+            try:
+                self._inferred[question] = infer_op(op, types, self.path), False
+            except RuleError:
+                if not self.given:
+                    raise
+                excused = infer_op(op, types, self.path, None, self.given), True
+                if plain:
+                    return excused
+                self._inferred[question] = excused
+        return self._inferred[question]
+
+    def too_many_nodes(self, span: Span) -> None:
+        """Stop: the graph gets too large."""
+        self.stop(
+            "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
+        )
+
+    def append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType, path: Value) -> NodeId:
+        """A new node of a type that is known, made under a condition."""
+        number = self.graph.add(node, *operands)
+        self.graph.made[number] = path
+        self.types[number] = type_
+        self.budget.left -= A_NODE  # the next step tells
+        return number
+
+    def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
+        """The node of a tensor; `select` nodes are made where it depends on choices. None if it is no tensor."""
+        value = restrict(value, self.path)
+        if value is POISON:
+            return None
+        if type(value) is Tensor:
+            return value.node
+
+        def check(leaf: Value) -> Value:
+            if leaf is UNBOUND:
+                raise RuleError(f"{what} is not assigned here", code="A0204")
+            if type(leaf) is not Tensor:
+                raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", not_applied(leaf), "A0404")
+            return leaf
+
+        if not all(type(leaf) is Tensor for leaf in leaves(value)):
+            value = self.lift(span, check, value)
+            if value is POISON:
+                return None
+        try:
+            return self._select(value, span)
+        except RuleError as error:
+            self.refuse(error, span)
+            return None
+
+    def _select(self, value: Value, span: Span) -> NodeId:
+        if type(value) is Tensor:
+            return value.node
+        if value not in self._selected:
+            choice: Choice = value.choice
+            operands = [self._select(branch, span) for branch in value.branches]
+            distinct = list(dict.fromkeys(operands))
+            if len(distinct) == 1:
+                return distinct[0]
+            op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
+            type_ = self._common_type(op, distinct, choice)
+            node = Node(op, self.frame.place(span), choice.path)
+            self._selected[value] = self.append(node, tuple(distinct), type_, True)
+        return self._selected[value]
+
+    def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:
+        """`one` where the condition holds, `other` elsewhere.
+
+        Tensors that depend on choices the condition knows nothing of are selected first: diagrams stay small, and
+        selections nest as the program does.
+        """
+        about = set(support(condition))
+        one, other = (self.settled(value, about, span) for value in (one, other))
+        return if_else(condition, one, other)
+
+    def settled(self, value: Value, about: set[Choice], span: Span) -> Value:
+        """A tensor that depends on choices, none of them in `about`, as one node; any other value as it is."""
+        if not varies(value):
+            return value
+        depends = support(value)
+        if len(depends) == 1 and depends[0] in about:
+            return value
+        if not all(type(leaf) is Tensor for leaf in leaves(value)):
+            return value
+        return Tensor(self._select(value, span))
+
+    def _common_type(self, op: Select, operands: list[NodeId], choice: Choice) -> TensorType:
+        try:
+            return infer_op(op, [self.types[operand] for operand in operands], True, choice)
+        except RuleError as error:
+            raise RuleError(f"`{choice.path}`: {error.message}", error.hint, error.code) from None
+
+    def named(self, name: str, here: bool) -> str:
+        """The scope of a new node: the scope at hand itself, or a component of it."""
+        if here and not self.scope.used:
+            return self.scope.path
+        made: Scope = self.scope.child(name)
+        return made.path

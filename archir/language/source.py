@@ -1,0 +1,90 @@
+"""Graphs without choices as `.arch` files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from typing import Any
+
+from archir.base.errors import RuleError, require
+from archir.ir.graph import Graph, NodeId
+from archir.ir.names import require_names
+from archir.ir.op import Op
+from archir.ir.structure import Input
+from archir.language.syntax.format import canonical
+
+
+def to_source(graph: Graph) -> str:
+    """A net that elaborates to the same graph: an assignment for each node, named after where it stood.
+
+    Weights get other names than in the space, since scopes are gone. Raises RuleError if choices are left, ArchError
+    (A0908) for names that no file can have.
+    """
+    require_names(graph)
+    names = _Names()
+    known: dict[NodeId, str] = {}
+    lines = []
+    for label, number in graph.inputs.items():
+        op = graph[number].op
+        assert isinstance(op, Input)
+        known[number] = names.new(label)
+        lines.append(f"input {known[number]}: {op.dtype}[{', '.join(map(str, op.dims))}]")
+    outputs = {number: label for label, number in graph.outputs.items()}
+    reserved = set(graph.outputs)
+    for number in graph:
+        op = graph[number].op
+        if isinstance(op, Input):
+            continue
+        require(not op.internal and not op.varied, f"`{graph.name}` has choices that are not made")
+        call = _call(op, [known[operand] for operand in graph.operands(number)])
+        known[number] = names.new(_named(graph[number].scope, op), reserved)
+        lines.append(f"{known[number]} = {call}")
+    lines += [f"output {label} = {known[number]}" for number, label in outputs.items()]
+    body = "\n".join(f"    {line}" for line in lines)
+    return canonical(f"net {graph.name} {{\n{body}\n}}\n", graph.name)
+
+
+class _Names:
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+
+    def new(self, wanted: str, reserved: Iterable[str] = ()) -> str:
+        """A name that is not taken."""
+        name, number = wanted, 1
+        while name in self.taken or name in reserved:
+            number += 1
+            name = f"{wanted}_{number}"
+        self.taken.add(name)
+        return name
+
+
+def _named(scope: str, op: Op) -> str:
+    """`stage[0].layer[1].conv_2` -> `stage_0_layer_1_conv_2`; it never is a keyword or an operation."""
+    words = re.sub(r"\W+", "_", scope).strip("_")
+    return f"{words or op.name}_out"
+
+
+def _call(op: Op, operands: list[str]) -> str:
+    given = []
+    for field in fields(op):
+        value = getattr(op, field.name)
+        if field.default is MISSING or value != field.default or type(value) is not type(field.default):
+            given.append(f"{field.name}={_text(value)}")
+    return f"{op.name}({', '.join([*operands, *given])})"
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            require(not set('"\\\n') & {*value}, f"{value!r} cannot be written as a string")
+            return f'"{value}"'
+        case tuple():
+            return f"[{', '.join(map(_text, value))}]"
+        case int() | float():
+            return repr(value)
+    raise RuleError(f"a value of this kind cannot be written: {value!r}")

@@ -1,0 +1,32 @@
+"""The one layout of a file: what `archir fmt` writes.
+
+Tokens become words with the gaps between them, words a tree of brackets, that a document, and that lines. No token is
+lost on the way, so that the meaning stays: all that is added and taken away are commas at the end of lists and commas
+between alternatives.
+"""
+
+from __future__ import annotations
+
+from archir.base.work import MOST_WORK, bounded
+from archir.language.syntax.format.group import bracketed
+from archir.language.syntax.format.layout import file
+from archir.language.syntax.format.printer import render
+from archir.language.syntax.format.tokens import words
+from archir.language.syntax.parse import parse, tokens
+
+__all__ = ["canonical"]
+
+
+def canonical(text: str, name: str = "<input>", most: float = 2 * MOST_WORK) -> str:
+    """The text in the canonical layout. Raises ArchError (A01xx).
+
+    Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out. It may take so many
+    units of work: by default, twice what reading a file may.
+    """
+    with bounded(most):
+        parse(text, name)
+        text = text.removeprefix("\ufeff")
+        found = tokens(text)
+    last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
+    lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")
+    return lines + "\n" if lines else ""

@@ -1,0 +1,348 @@
+"""Text to `ast.File`, or a diagnostic that says what was expected where."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any, TypeVar
+
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken, v_args
+from lark.exceptions import UnexpectedEOF, VisitError
+from lark.tree import Meta
+from lark.visitors import Transformer_NonRecursive
+
+from archir.base.errors import ArchError, Source, Span, fail
+from archir.base.work import WorkError, current
+from archir.language.syntax import ast
+from archir.language.syntax.layout import Layout, NestingError
+from archir.language.syntax.unexpected import unexpected_character, unexpected_token
+from archir_grammar import parser
+
+T = TypeVar("T", bound=ast.Tree)
+
+MOST_BYTES = 2**20
+MOST_DEPTH = 200
+MOST_DIGITS = 400
+SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
+"""What letters behind a number multiply it by; times are nanoseconds."""
+
+
+def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
+    """The syntax tree of a file's text. Raises ArchError (A01xx). Within a budget of work, a text is read once."""
+    known = current().known
+    if ("parse", name, text) not in known:
+        known["parse", name, text] = _parsed(Source(name, text), text, most_bytes)
+    file: ast.File = known["parse", name, text]
+    return file
+
+
+def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
+    if len(text.encode("utf-8", "replace")) > most_bytes:
+        raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
+    collecting = gc.isenabled()
+    gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
+    try:
+        file: ast.File = _Builder(source).transform(_parser().parse(text))
+        return file
+    except UnexpectedCharacters as error:
+        raise ArchError(unexpected_character(source, error, _spellings())) from None
+    except UnexpectedToken as error:
+        raise ArchError(unexpected_token(source, error, _spellings())) from None
+    except UnexpectedEOF:
+        raise fail("A0102", "the file ends too early", Span(source, len(text), len(text))) from None
+    except NestingError as error:
+        raise ArchError(error.diagnostic(source)) from None
+    except WorkError as error:
+        raise error.at(Span(source, 0, 1)) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def tokens(text: str) -> list[Token]:
+    """The tokens of a text that `parse` accepts; of newlines (`_NL`), those that separate."""
+    return _parser().parse_interactive(text).exhaust_lexer()
+
+
+@cache
+def _parser() -> Lark:
+    return parser(Layout())
+
+
+_VALUES = {"true", "false", "none"}
+"""Words that the grammar would take for names where no value can stand."""
+
+
+@cache
+def _spellings() -> dict[str, str]:
+    return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
+
+
+def _depth(*children: Any) -> int:
+    deepest = 0
+    for child in children:
+        if isinstance(child, ast.Tree):
+            deepest = max(deepest, child.depth)
+        elif isinstance(child, tuple):
+            deepest = max(deepest, _depth(*child))
+    return deepest
+
+
+@v_args(meta=True)
+class _Builder(Transformer_NonRecursive[Token, Any]):
+    """Lark's tree to ours: one method a rule, children in the order of the grammar."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+
+    def _make(self, kind: Callable[..., T], meta: Meta, *fields: Any) -> T:
+        span = Span(self.source, 0, 0) if meta.empty else Span(self.source, meta.start_pos, meta.end_pos)
+        depth = 1 + _depth(*fields)
+        if depth > MOST_DEPTH:
+            raise fail(
+                "A0104",
+                f"the expression nests deeper than {MOST_DEPTH} levels",
+                Span(self.source, span.start, span.start + 1),
+            )
+        return kind(span, depth, *fields)
+
+    def _word(self, token: Token) -> ast.Name:
+        assert token.start_pos is not None
+        return ast.Name(Span(self.source, token.start_pos, token.start_pos + len(token)), 1, str(token))
+
+    def _name(self, token: Token) -> ast.Name:
+        name = self._word(token)
+        if token in _VALUES:
+            raise fail("A0102", f"`{token}` is a value and cannot be a name", name.span)
+        return name
+
+    def _maybe_name(self, token: Token | None) -> ast.Name | None:
+        return None if token is None else self._name(token)
+
+    # items
+
+    def start(self, meta: Meta, items: list[Any]) -> ast.File:
+        return self._make(ast.File, meta, _present(items))
+
+    def import_library(self, meta: Meta, names: list[Any]) -> ast.Import:
+        *path, alias = names
+        return self._make(ast.Import, meta, ".".join(path), False, self._maybe_name(alias))
+
+    def import_file(self, meta: Meta, parts: list[Any]) -> ast.Import:
+        path, alias = parts
+        return self._make(ast.Import, meta, str(path)[1:-1], True, self._maybe_name(alias))
+
+    def const(self, meta: Meta, parts: list[Any]) -> ast.Const:
+        return self._make(ast.Const, meta, self._name(parts[0]), parts[1])
+
+    def own(self, meta: Meta, words: list[Any]) -> bool:
+        return bool(words)
+
+    def block(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        own, name, params, body = parts
+        return self._make(ast.Definition, meta, "block", self._name(name), params, body, own)
+
+    def cell(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        own, name, params, body = parts
+        return self._make(ast.Definition, meta, "cell", self._name(name), params, body, own)
+
+    def net(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+        name, params, body = parts
+        return self._make(ast.Definition, meta, "net", self._name(name), params or (), body)
+
+    def params(self, meta: Meta, params: list[Any]) -> tuple[ast.Param, ...]:
+        return _present(params)
+
+    def param(self, meta: Meta, parts: list[Any]) -> ast.Param:
+        return self._make(ast.Param, meta, self._name(parts[0]), parts[1])
+
+    # statements
+
+    def body(self, meta: Meta, statements: list[Any]) -> ast.Body:
+        return _present(statements)
+
+    def input(self, meta: Meta, parts: list[Any]) -> ast.Input:
+        return self._make(ast.Input, meta, self._name(parts[0]), parts[1])
+
+    def tensor_type(self, meta: Meta, parts: list[Any]) -> ast.Type:
+        return self._make(ast.Type, meta, self._name(parts[0]), _present(parts[1:]))
+
+    def output(self, meta: Meta, parts: list[Any]) -> ast.Output:
+        name = self._name(parts[0])
+        return self._make(ast.Output, meta, name, name if parts[1] is None else parts[1])
+
+    def return_statement(self, meta: Meta, values: list[Any]) -> ast.Return:
+        return self._make(ast.Return, meta, _present(values))
+
+    def assign(self, meta: Meta, parts: list[Any]) -> ast.Assign:
+        return self._make(ast.Assign, meta, *parts)
+
+    def targets(self, meta: Meta, names: list[Any]) -> tuple[ast.Name, ...]:
+        return tuple(self._name(name) for name in names)
+
+    def for_statement(self, meta: Meta, parts: list[Any]) -> ast.ForLoop:
+        return self._make(ast.ForLoop, meta, *parts)
+
+    def repeat(self, meta: Meta, parts: list[Any]) -> ast.Repeat:
+        times, index, body = parts
+        return self._make(ast.Repeat, meta, times, self._maybe_name(index), body)
+
+    def if_statement(self, meta: Meta, parts: list[Any]) -> ast.If:
+        condition, then, otherwise = parts
+        if isinstance(otherwise, ast.If):
+            otherwise = (otherwise,)
+        return self._make(ast.If, meta, condition, then, otherwise or ())
+
+    def require(self, meta: Meta, parts: list[Any]) -> ast.Require:
+        return self._make(ast.Require, meta, *parts)
+
+    # expressions
+
+    def if_else(self, meta: Meta, parts: list[Any]) -> ast.IfElse:
+        return self._make(ast.IfElse, meta, *parts)
+
+    def pipe(self, meta: Meta, parts: list[Any]) -> ast.Pipe:
+        return self._make(ast.Pipe, meta, parts[0], tuple(parts[1:]))
+
+    def any_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, meta, "or", tuple(operands))
+
+    def all_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, meta, "and", tuple(operands))
+
+    def not_(self, meta: Meta, parts: list[Any]) -> ast.Not:
+        return self._make(ast.Not, meta, *parts)
+
+    def compare(self, meta: Meta, words: list[Any]) -> str:
+        return " ".join(words)
+
+    def comparison(self, meta: Meta, parts: list[Any]) -> ast.Comparison:
+        return self._make(ast.Comparison, meta, parts[0], _pairs(parts))
+
+    def interval(self, meta: Meta, parts: list[Any]) -> ast.Range:
+        return self._make(ast.Range, meta, *parts)
+
+    def chain(self, meta: Meta, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, meta, parts[0], _pairs(parts))
+
+    def power(self, meta: Meta, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, meta, parts[0], (("**", parts[2]),))
+
+    def signed(self, meta: Meta, parts: list[Any]) -> ast.Signed:
+        return self._make(ast.Signed, meta, str(parts[0]), parts[1])
+
+    def call(self, meta: Meta, parts: list[Any]) -> ast.Call:
+        return self._make(ast.Call, meta, parts[0], _present(parts[1:]))
+
+    def own_call(self, meta: Meta, parts: list[Any]) -> ast.Call:
+        call = parts[0]
+        if not isinstance(call, ast.Call):
+            call = self._make(ast.Call, meta, call, ())
+        return self._make(ast.Call, meta, call.callee, call.arguments, True)
+
+    def argument(self, meta: Meta, parts: list[Any]) -> ast.Argument:
+        return self._make(ast.Argument, meta, self._maybe_name(parts[0]), parts[1])
+
+    def attribute(self, meta: Meta, parts: list[Any]) -> ast.Attribute:
+        return self._make(ast.Attribute, meta, parts[0], self._name(parts[1]))
+
+    def index(self, meta: Meta, parts: list[Any]) -> ast.Index:
+        return self._make(ast.Index, meta, *parts)
+
+    def bound(self, meta: Meta, parts: list[Any]) -> ast.Expr | None:
+        bound: ast.Expr | None = parts[0]
+        return bound
+
+    def part(self, meta: Meta, parts: list[Any]) -> ast.Slice:
+        return self._make(ast.Slice, meta, *parts)
+
+    def name(self, meta: Meta, parts: list[Any]) -> ast.Name:
+        return self._name(parts[0])
+
+    def integer(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        digits, factor = _suffixed(str(parts[0]))
+        if len(digits) > MOST_DIGITS:
+            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, meta, 0).span)
+        return self._make(ast.Literal, meta, int(digits) * factor)
+
+    def decimal(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        digits, factor = _suffixed(str(parts[0]))
+        if factor > 1:
+            exact = Fraction(digits) * factor
+            return self._make(ast.Literal, meta, exact.numerator if exact.denominator == 1 else exact)
+        value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")
+        if value == float("inf"):
+            raise fail("A0106", "this number is too large", self._make(ast.Literal, meta, 0).span)
+        return self._make(ast.Literal, meta, value)
+
+    def string(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, str(parts[0])[1:-1])
+
+    def true(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, True)
+
+    def false(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, False)
+
+    def none(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, meta, None)
+
+    def sequence(self, meta: Meta, items: list[Any]) -> ast.Sequence:
+        return self._make(ast.Sequence, meta, _present(items))
+
+    def comprehension(self, meta: Meta, parts: list[Any]) -> ast.Comprehension:
+        return self._make(ast.Comprehension, meta, parts[0], tuple(parts[1:]))
+
+    def comprehension_for(self, meta: Meta, parts: list[Any]) -> ast.For:
+        return self._make(ast.For, meta, *parts)
+
+    def comprehension_if(self, meta: Meta, parts: list[Any]) -> ast.Filter:
+        return self._make(ast.Filter, meta, *parts)
+
+    def tags(self, meta: Meta, tags: list[Any]) -> tuple[str, ...]:
+        return tuple(str(tag)[1:] for tag in tags)
+
+    def choose_value(self, meta: Meta, parts: list[Any]) -> ast.ChooseValue:
+        label, tags, *values = parts
+        return self._make(ast.ChooseValue, meta, self._maybe_name(label), tags, _present(values))
+
+    def choose_one(self, meta: Meta, parts: list[Any]) -> ast.ChooseOne:
+        label, tags, *alternatives = parts
+        return self._make(ast.ChooseOne, meta, self._maybe_name(label), tags, _present(alternatives))
+
+    def alternative(self, meta: Meta, parts: list[Any]) -> ast.Alternative:
+        return self._make(ast.Alternative, meta, self._word(parts[0]), parts[1])
+
+    def choose_subset(self, meta: Meta, parts: list[Any]) -> ast.ChooseSubset:
+        label, tags, take, items, where = parts
+        return self._make(ast.ChooseSubset, meta, self._maybe_name(label), tags, take, items, where)
+
+    def match(self, meta: Meta, parts: list[Any]) -> ast.Match:
+        return self._make(ast.Match, meta, parts[0], _present(parts[1:]))
+
+    def arm(self, meta: Meta, parts: list[Any]) -> ast.Arm:
+        return self._make(ast.Arm, meta, *parts)
+
+    def pattern(self, meta: Meta, patterns: list[Any]) -> tuple[ast.Expr, ...]:
+        return _present(patterns)
+
+    def otherwise(self, meta: Meta, parts: list[Any]) -> tuple[ast.Expr, ...]:
+        return ()
+
+
+def _present(children: list[Any]) -> tuple[Any, ...]:
+    return tuple(child for child in children if child is not None)
+
+
+def _pairs(parts: list[Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((str(op), operand) for op, operand in zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _suffixed(text: str) -> tuple[str, int]:
+    digits = text.rstrip("KMGnums")
+    return digits.replace("_", ""), SUFFIXES.get(text[len(digits) :], 1)

@@ -1,0 +1,1 @@
+"""When two networks compute the same: canonical forms."""

@@ -1,0 +1,59 @@
+"""Canonical forms: one text for all networks that compute the same, whatever they were written like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+
+from archir.base.errors import fail
+from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.structure import Select
+from archir.passes.equivalence.algebra import Facts, Terms
+from archir.passes.spaces.specialize import reached
+
+DIGITS = 16
+"""Hexadecimal digits of a hash: among a hundred million networks, two share one with a probability of 0.0003."""
+
+
+def canonical_hash(graph: Graph) -> str:
+    """A short name of what a network without choices computes, the same in every process.
+
+    Equal for networks that differ in numbering, names of scopes, dead code, operations that do nothing, order and
+    brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or where data
+    is moved. Sharing of weights is kept apart: one convolution used twice is not two. Networks with one hash compute
+    the same; some with two do, too. Raises ArchError (A0708) if choices are left.
+    """
+    for number in graph:
+        node = graph[number]
+        if isinstance(node.op, Select) or node.op.varied:
+            raise fail("A0708", "a space has no canonical form: name an architecture", node.span)
+    return Canonical(graph).hash({})
+
+
+class Canonical:
+    """Canonical forms of the architectures of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._facts = Facts()
+        self._nodes = {number: graph[number] for number in graph}
+        self._varied = {number for number in graph if graph[number].op.varied}
+
+    def hash(self, outcomes: Mapping[str, int]) -> str:
+        """The hash of the architecture of these outcomes, by path."""
+        return sha256(self.text(outcomes).encode()).hexdigest()[:DIGITS]
+
+    def text(self, outcomes: Mapping[str, int]) -> str:
+        """The text of the architecture of these outcomes: equal for equal networks, and for no others."""
+        graph, terms = self._graph, Terms(self._facts)
+        standing = reached(graph, outcomes)
+        moved: dict[NodeId, NodeId] = {}
+        for number in sorted({*standing.values(), *graph.inputs.values()}):
+            node = self._nodes[number]
+            if number in self._varied:
+                node = Node(node.op.at(outcomes), node.span, node.scope)
+            operands = tuple([moved[standing[operand]] for operand in graph.operands(number)])
+            moved[number] = terms.put(node, *operands)
+        roots = {f"output {name}": moved[standing[number]] for name, number in graph.outputs.items()}
+        roots |= {f"input {name}": moved[number] for name, number in graph.inputs.items()}
+        return terms.text(roots)

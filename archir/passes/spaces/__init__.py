@@ -1,0 +1,1 @@
+"""Passes that make, merge or move choices."""

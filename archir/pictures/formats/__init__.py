@@ -1,0 +1,1 @@
+"""The formats that pictures are written in, one a file."""

@@ -1,0 +1,1 @@
+"""Several objectives at once: Pareto fronts, as tables and pictures."""

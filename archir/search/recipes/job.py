@@ -1,0 +1,80 @@
+"""What a strategy is given and what it comes to, whatever trains and scores.
+
+`Images` are those that a backend trains on, `Tensor` is what it has weights in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from archir.ir.graph import Graph
+from archir.search.recipes.recipe import Phase
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.runs import Trial
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
+
+Images = TypeVar("Images")
+Tensor = TypeVar("Tensor")
+
+Decided = Callable[[str, Callable[[], Mapping[str, Any]]], Mapping[str, Any]]
+"""What was decided under a name when the phase began; else what the function decides now, which is kept."""
+
+
+def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    return decide()
+
+
+class Trials:
+    """The trials of a phase, by id; these are kept nowhere else."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Trial] = {}
+
+    def put(self, trial: Trial) -> None:
+        """Keep a trial."""
+        self.known[trial.id] = trial
+
+
+@dataclass(frozen=True)
+class Job(Generic[Images, Tensor]):
+    """A phase and what it works on. What was taken over from earlier phases is None where nothing was."""
+
+    phase: Phase
+    space: Space
+    data: Images
+    seed: int
+    device: str = "cpu"
+    folder: Path = Path()
+    """Where files that the phase names are looked for."""
+    alphas: Mapping[str, list[float]] | None = None
+    architecture: Mapping[str, Any] | None = None
+    weights: Mapping[str, Tensor] | None = None
+    supernet: SupernetRecord | None = None
+    """What the weights belong to, if they are those of a supernet."""
+    trials: Trials = field(default_factory=Trials)
+    earlier: Sequence[Trial] = ()
+    """What an earlier phase tried."""
+    executor: str | None = None
+    """Who scores candidates, instead of whom the phase names."""
+    decided: Decided = _now
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Tensor]):
+    """What a phase came to, as far as it did. `network` is what was trained and could be deployed, with its first
+    output alone; `weights` may be more than it has."""
+
+    architecture: Architecture | None = None
+    alphas: Mapping[str, list[float]] | None = None
+    history: Mapping[str, list[list[float]]] = field(default_factory=dict)
+    """By choice, the probabilities of its alternatives at the start and after each epoch."""
+    network: Graph | None = None
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    supernet: SupernetRecord | None = None
+    """What the weights belong to, if they are those of a supernet."""
+    files: Mapping[str, str | bytes] = field(default_factory=dict)
+    """What else the phase leaves behind, by names in its folder."""

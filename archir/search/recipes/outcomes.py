@@ -1,0 +1,71 @@
+"""What phases came to, as files of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from archir.base.errors import fail
+from archir.ir.text.serial import from_json, to_json
+from archir.search.recipes.job import Outcome, Tensor
+from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.runs import Run
+from archir.search.spaces.space import Space
+
+WEIGHTS = "weights.safetensors"
+
+
+def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str, str | bytes]:
+    """An outcome as files; its weights are in them as the backend that trained wrote them."""
+    base = f"phases/{phase}/"
+    found: dict[str, str | bytes] = {f"{base}{WEIGHTS}": weights}
+    if outcome.architecture is not None:
+        found[f"{base}architecture.json"] = outcome.architecture.to_json()
+    if outcome.alphas is not None:
+        alphas = {"logits": outcome.alphas, "history": outcome.history}
+        found[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
+    if outcome.supernet is not None:
+        found[f"{base}supernet.json"] = json.dumps(asdict(outcome.supernet)) + "\n"
+    if outcome.network is not None:
+        found[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
+    return {**found, **{base + name: content for name, content in outcome.files.items()}}
+
+
+def read_outcome(
+    run: Run, phase: str, space: Space, weights: Callable[[bytes], Mapping[str, Tensor]]
+) -> Outcome[Tensor]:
+    """The outcome of a phase that is done; `weights` reads what the backend wrote."""
+    base = f"phases/{phase}/"
+
+    def content(file: str) -> bytes | None:
+        return run.content(base + file) if base + file in run.files.manifest.files else None
+
+    labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
+    supernet = content("supernet.json")
+    known = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
+    return Outcome(
+        architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,
+        alphas=known["logits"],
+        history=known["history"],
+        network=from_json(json.loads(network)) if network is not None else None,
+        weights=weights(content(WEIGHTS) or b""),
+        supernet=SupernetRecord(**json.loads(supernet)) if supernet is not None else None,
+    )
+
+
+def taught(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """An objective whose teacher is what an earlier phase trained: `phase = "..."`. Raises ArchError (A2207)."""
+    given = dict(settings)
+    name = given.pop("phase", None)
+    if name is None:
+        return given
+    phase = next((phase for phase in recipe.phase if phase.name == name), None)
+    weights = f"phases/{name}/{WEIGHTS}"
+    if phase is None or weights not in run.files.manifest.files:
+        raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
+    parameters = {**recipe.parameters, **phase.parameters}
+    run.content(weights)  # verified
+    return given | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}

@@ -1,0 +1,143 @@
+"""What a search leaves behind: the architecture, the network with its weights, an ONNX model, a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol
+
+from archir.ir.text.serial import to_json
+from archir.language.source import to_source
+from archir.passes.cost import cost
+from archir.pictures import picture
+from archir.search.recipes.job import Outcome, Tensor
+from archir.search.recipes.outcomes import WEIGHTS
+from archir.search.recipes.recipe import Recipe
+from archir.search.runs import PhaseRows, Report, Run, Weighing
+from archir.search.runs.report.page import page
+
+BEST, SOURCE = "best.json", "best.arch"
+NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
+SPLITS = "splits.json"
+SUMMARY, REPORT = "summary.json", "report.html"
+FRONT, PLANE = "front.json", "front.svg"
+
+
+class Deployment(Protocol[Tensor]):
+    """How a backend deploys a network that it trained."""
+
+    def weights(self, outcome: Outcome[Tensor]) -> bytes:
+        """The network's weights, as safetensors."""
+
+    def model(self, outcome: Outcome[Tensor], opset: int | None, metadata: Mapping[str, str]) -> Exported:
+        """The network as ONNX, compared with what was trained."""
+
+
+class Exported(NamedTuple):
+    """A model's bytes, its certificate's, and how far it is from the network at most."""
+
+    model: bytes
+    certificate: bytes
+    absolute: float
+    relative: float
+
+
+def write(
+    run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], deployment: Deployment[Tensor]
+) -> dict[str, Any]:
+    """Write the results of a search; a summary of them."""
+    derived = [(name, o.architecture) for name, o in outcomes.items() if o.architecture is not None]
+    trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
+    files: dict[str, str | bytes] = {}
+    summary: dict[str, Any] = {"folder": str(run.folder), "phases": _phases(run, outcomes)}
+    if derived:
+        name, architecture = derived[-1]
+        files[BEST] = architecture.to_json()
+        summary["architecture"] = {"phase": name, "choices": dict(architecture)}
+    fronts = {name: run.content(f"phases/{name}/front.json") for name in outcomes if _has(run, name, FRONT)}
+    if fronts:
+        summary["fronts"] = {name: json.loads(content) for name, content in fronts.items()}
+    if trained:
+        name, outcome = trained[-1]
+        assert outcome.network is not None
+        total = cost(outcome.network)
+        summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(run, name)}
+        files[SOURCE] = to_source(outcome.network)
+        files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
+        files[WEIGHTS] = deployment.weights(outcome)
+        if recipe.export:
+            made = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
+            files[MODEL], files[CERTIFICATE] = made.model, made.certificate
+            summary["onnx"] = {"difference": made.absolute, "relative": made.relative}
+    files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
+    files[REPORT] = page(_report(run, outcomes, summary))
+    run.write(files)
+    return summary
+
+
+def _has(run: Run, phase: str, name: str) -> bool:
+    return f"phases/{phase}/{name}" in run.files.manifest.files
+
+
+def _report(run: Run, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[str, Any]) -> Report:
+    """What the page shows: curves, architecture parameters over time, the last network."""
+    network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
+    facts: dict[str, Mapping[str, Any]] = {}
+    if network is not None:
+        facts["Network"] = {name: f"{number:,}" for name, number in vars(cost(network)).items()}
+    if "onnx" in summary:
+        facts["ONNX, compared with torch"] = {name: f"{number:.2g}" for name, number in summary["onnx"].items()}
+    if "architecture" in summary:
+        facts["Architecture"] = {path: _text(label) for path, label in summary["architecture"]["choices"].items()}
+    return Report(
+        title=run.title,
+        phases=[PhaseRows(name, run.phase(name).rows()) for name in outcomes if run.phase(name).rows()],
+        weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
+        picture=picture(network, "svg") if network is not None else "",
+        planes=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
+        facts=facts,
+        recipe=run.content("recipe.toml").decode(),
+        environment=json.loads(run.content("environment.json")),
+    )
+
+
+def _weighings(phase: str, outcome: Outcome[Tensor]) -> list[Weighing]:
+    choices = {choice.path: choice for choice in outcome.architecture.choices} if outcome.architecture else {}
+    found = []
+    for path, rows in outcome.history.items():
+        if path in choices:
+            assert outcome.architecture is not None
+            outcomes = outcome.architecture.outcomes
+            chosen = choices[path].subsets[outcomes[path]] if path in outcomes else ()
+            found.append(Weighing(path, [str(label) for label in choices[path].alternatives], rows, chosen, phase))
+    return found
+
+
+def _text(label: Any) -> str:
+    return ", ".join(map(str, label)) if isinstance(label, list) else str(label)
+
+
+def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
+    architecture = outcome.architecture.to_json() if outcome.architecture is not None else ""
+    return {"architecture": architecture, "recipe": run.title, **_labels(run, phase)}
+
+
+def _labels(run: Run, phase: str) -> dict[str, str]:
+    """The names of classes, where the phase's images are known."""
+    if not _has(run, phase, SPLITS):
+        return {}
+    images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
+    return {"labels": json.dumps(images["classes"])} if images else {}
+
+
+def _phases(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
+    return {name: _last(run, name) for name in outcomes}
+
+
+def _last(run: Run, name: str) -> dict[str, Any]:
+    """The figures of a phase's last epoch; how long it took in all."""
+    rows = run.phase(name).rows()
+    if not rows:
+        return {}
+    last = {key: value for key, value in rows[-1].items() if key != "seconds"}
+    return {**last, "epochs": len(rows), "minutes": round(sum(float(row.get("seconds", 0)) for row in rows) / 60, 2)}

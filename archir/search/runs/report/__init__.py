@@ -1,0 +1,1 @@
+"""Reports of runs: pages, curves, TensorBoard."""

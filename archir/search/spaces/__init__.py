@@ -1,0 +1,1 @@
+"""Spaces of architectures: counted, drawn from, compared."""

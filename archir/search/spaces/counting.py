@@ -1,0 +1,85 @@
+"""How many architectures there are, and how to draw one of them uniformly: elimination of choices, last to first.
+
+Each constraint is a factor with values 0 and 1; eliminating a choice multiplies the factors that mention it and sums
+them over its outcomes (where it is inactive, there is one way not to make it). What is left is the exact count; the
+summands met on the way are the weights by which a choice is drawn, given the choices before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import networkx as nx
+
+from archir.base.draws import Distribution
+from archir.base.errors import RuleError, fail
+from archir.base.work import bounded
+from archir.ir.choices.cases import Choice, Value, fix, support
+from archir.ir.choices.conditions import if_else
+from archir.ir.choices.lifting import lift
+from archir.ir.graph import Decision
+
+
+@dataclass(frozen=True)
+class Program:
+    """The exact count, and for each choice, in drawing order, its distribution given the choices before it.
+
+    A `Distribution` may depend on earlier choices.
+    """
+
+    size: int
+    distributions: Mapping[str, Value]
+
+
+def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
+    """Decisions such that each comes after those it is conditional on. Raises ArchError (A0511) for a ring."""
+    known = {decision.choice.path: decision for decision in decisions}
+    order: nx.DiGraph[str] = nx.DiGraph()
+    for path, decision in known.items():
+        order.add_node(path)
+        order.add_edges_from((other.path, path) for other in support(decision.active) if other.path != path)
+    try:
+        paths = nx.lexicographical_topological_sort(order, key=lambda path: known[path].choice.order)
+        return [known[path] for path in paths]
+    except nx.NetworkXUnfeasible:
+        ring = " -> ".join(edge[0] for edge in nx.find_cycle(order))
+        raise fail("A0511", f"choices are conditional on each other in a ring: {ring}") from None
+
+
+def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
+    """Count the architectures that satisfy all constraints (conditions on choices)."""
+    with bounded():
+        return _compiled(order, constraints)
+
+
+def _compiled(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
+    factors: list[Value] = [lift(int, condition) for condition in constraints if condition is not True]
+    distributions: dict[str, Value] = {}
+    size = 1
+    for decision in reversed(order):
+        choice = decision.choice
+        related = [factor for factor in factors if choice in support(factor)]
+        factors = [factor for factor in factors if not any(factor is one for one in related)]
+        try:
+            product = reduce(_times, related, 1)
+            weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
+            distributions[choice.path] = lift(Distribution.of, *weights)
+            total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
+        except RuleError as error:
+            raise error.at(choice.span) from None
+        if isinstance(total, int):
+            size *= total
+        else:
+            factors.append(total)
+    return Program(size * reduce(lambda a, b: a * b, (int(factor) for factor in factors), 1), distributions)
+
+
+def _times(one: Value, other: Value) -> Value:
+    return lift(lambda a, b: a * b, one, other)
+
+
+def choices_of(order: Sequence[Decision]) -> dict[str, Choice]:
+    """The choices by path."""
+    return {decision.choice.path: decision.choice for decision in order}

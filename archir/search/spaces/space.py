@@ -1,0 +1,580 @@
+"""A space: every architecture of a graph, counted exactly and drawn uniformly, without building any."""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.base.draws import Distribution
+from archir.base.errors import ArchError, fail
+from archir.costs.account import Account
+from archir.costs.symbolic import Rule
+from archir.ir.choices.cases import Value, at, leaves, support, varies
+from archir.ir.contradictions import contradiction
+from archir.ir.graph import Constraint, Decision, Graph
+from archir.language.elaboration.elaborate import elaborate_bounds
+from archir.language.elaboration.names.locals import latency_file
+from archir.passes.equivalence.canonical import Canonical
+from archir.passes.spaces.specialize import specialize
+from archir.search.spaces.architecture import Architecture, differences
+from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
+
+Codes = NDArray[np.int16]
+Policy = Literal["architectures", "choices"]
+
+MOST_TRIES = 10_000
+"""Draws that may be refused in a row, because they break cost bounds or were there before."""
+MOST_REFUSED = 1_000_000
+"""The same where many are drawn at once."""
+MOST_AT_ONCE = 8_192
+"""Architectures that are drawn at once where hardly any keeps the bounds on costs."""
+PATIENCE = 16
+"""Draws in a row of which none was of use, before more are made at once."""
+MOST_COUNTED = 50_000
+"""Architectures that are listed to be counted, where bounds are not plain."""
+MOST_LISTED = 1_000_000
+"""Architectures of a space that is listed without being asked how many are wanted."""
+
+
+class Space:
+    """The architectures of a graph.
+
+    Random numbers come from a seed or a generator that is passed in: `random.Random` for single architectures,
+    `numpy.random.Generator` for arrays of them.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.order: list[Decision] = drawing_order(graph.decisions.values())
+        self.choices = [decision.choice for decision in self.order]
+        self._index = {choice.path: i for i, choice in enumerate(self.choices)}
+        self._bounds = [c for c in graph.constraints if c.cost is not None]
+
+    @property
+    def name(self) -> str:
+        """The name of the net."""
+        return self.graph.name
+
+    # size
+
+    @cached_property
+    def size(self) -> int:
+        """How many architectures there are, before any `require`."""
+        return compile_program(self.order, self._conditions("where")).size
+
+    @cached_property
+    def _program(self) -> Program:
+        program = compile_program(self.order, self._conditions("where", "require"))
+        if program.size == 0:
+            self.prove_some()
+        return program
+
+    def prove_some(self) -> None:
+        """Raise ArchError (A0510) if no architecture satisfies the constraints on choices, naming the fewest of them
+        that contradict each other."""
+        constraints = [one for one in self.graph.constraints if one.cost is None and one.condition is not True]
+        if self._none(constraints):
+            raise ArchError(contradiction(constraints, self._none))
+
+    def _none(self, constraints: Sequence[Constraint]) -> bool:
+        """Whether no architecture satisfies these. Choices that they have nothing to do with are not counted."""
+        about = set(support(*(one.condition for one in constraints)))
+        needed: list[Decision] = []
+        for decision in reversed(self.order):
+            if decision.choice in about:
+                needed.append(decision)
+                about.update(support(decision.active))
+        return compile_program(needed[::-1], [one.condition for one in constraints]).size == 0
+
+    @property
+    def satisfying(self) -> int:
+        """How many architectures satisfy the `require`s on choices. Raises ArchError (A0510) if none does."""
+        return self._program.size
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there are `require`s on costs, which `satisfying` does not count."""
+        return bool(self._bounds)
+
+    def _conditions(self, *words: str) -> list[Value]:
+        return [c.condition for c in self.graph.constraints if c.word in words and c.cost is None]
+
+    # single architectures
+
+    def sample(self, seed: int | random.Random = 0, policy: Policy = "architectures") -> Architecture:
+        """One architecture that satisfies every constraint, uniform over architectures.
+
+        `policy="choices"` draws every choice uniformly, from the first to the last, instead.
+        """
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        if self._bounds:
+            return self.decode(self.sample_codes(1, np.random.default_rng(rng.getrandbits(64)), policy)[0])
+        return self._decoded(self._complete([-2] * len(self.order), rng, policy))
+
+    def mutate(self, architecture: Architecture, seed: int | random.Random = 0) -> Architecture:
+        """An architecture that differs in one choice, drawn uniformly; choices that this turns on are drawn anew."""
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        codes = architecture.codes
+        open_ = [i for i, code in enumerate(codes) if code >= 0 and self.choices[i].outcomes > 1]
+        for _ in range(MOST_TRIES if open_ else 0):
+            position = rng.choice(open_)
+            outcome = rng.randrange(self.choices[position].outcomes - 1)
+            outcome += outcome >= codes[position]
+            changed = [*codes[:position], outcome, *codes[position + 1 :]]
+            if not self._settled(position):
+                later = self._dependents[position]
+                draft = [-2 if i in later else code for i, code in enumerate(changed)]
+                changed = self._complete(draft, rng, keep=codes)
+                if not self._allowed(changed):
+                    continue
+            mutant = self._decoded(changed)
+            if not self._bounds or self.within(mutant):
+                return mutant
+        raise fail("A1006", "this architecture has no neighbour that satisfies the constraints")
+
+    def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
+        """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
+        is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
+        return self._decoded(self._complete([-2] * len(self.order), rng, "choices", wishes))
+
+    def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
+        """All architectures that differ in one choice; choices that this turns on take their first outcome."""
+        for position, code in enumerate(architecture.codes):
+            for outcome in range(self.choices[position].outcomes if code >= 0 else 0):
+                if outcome == code:
+                    continue
+                draft = [*architecture.codes[:position], outcome, *architecture.codes[position + 1 :]]
+                later = self._dependents[position]
+                changed = self._complete(
+                    [-2 if i in later else c for i, c in enumerate(draft)], None, keep=architecture.codes
+                )
+                other = self._decoded(changed)
+                if self._allowed(changed) and (not self._bounds or self.within(other)):
+                    yield other
+
+    def enumerate(self, most: int = MOST_LISTED) -> Iterator[Architecture]:
+        """Every architecture that satisfies the constraints. Raises ArchError (A1007) if there are more than `most`."""
+        if self.satisfying > most:
+            raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
+
+        def walk(position: int, codes: list[int], outcomes: dict[str, int]) -> Iterator[Architecture]:
+            if position == len(self.order):
+                architecture = self._decoded(codes)
+                if not self._bounds or self.within(architecture):
+                    yield architecture
+                return
+            decision = self.order[position]
+            if at(decision.active, outcomes) is not True:
+                yield from walk(position + 1, [*codes, -1], outcomes)
+                return
+            path = decision.choice.path
+            for outcome in at(self._program.distributions[path], outcomes).possible:
+                yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
+
+        yield from walk(0, [], {})
+
+    def exactly(self, outcomes: Mapping[str, int]) -> Architecture:
+        """The architecture with these outcomes by path; those of choices that it does not have are left out.
+
+        It may break bounds on costs. Raises ArchError: A1004 (a choice is missing), A1008 (it breaks a constraint).
+        """
+        codes: list[int] = []
+        taken: dict[str, int] = {}
+        for decision in self.order:
+            path = decision.choice.path
+            active = at(decision.active, taken) is True
+            if active and path not in outcomes:
+                raise fail("A1004", f"`{path}` is missing")
+            codes.append(outcomes[path] if active else -1)
+            if active:
+                taken[path] = outcomes[path]
+        self._require(taken)
+        return self._decoded(codes)
+
+    def completed(self, made: Mapping[str, int], rng: random.Random, policy: Policy = "architectures") -> list[int]:
+        """Codes of an architecture with these outcomes where constraints leave them; the others are drawn."""
+        keep = [made.get(choice.path, -1) for choice in self.choices]
+        return self._complete([-2] * len(self.order), rng, policy, keep)
+
+    def _complete(
+        self,
+        draft: Sequence[int],
+        rng: random.Random | None,
+        policy: Policy = "architectures",
+        keep: Sequence[int] = (),
+    ) -> list[int]:
+        """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
+        codes = list(draft)
+        outcomes: dict[str, int] = {}
+        for position, decision in enumerate(self.order):
+            path = decision.choice.path
+            if codes[position] == -2:
+                if at(decision.active, outcomes) is not True:
+                    codes[position] = -1
+                    continue
+                distribution = at(self._program.distributions[path], outcomes)
+                if keep and keep[position] in distribution.possible:
+                    codes[position] = keep[position]
+                else:
+                    codes[position] = _draw(distribution, rng, policy)
+            if codes[position] >= 0:
+                outcomes[path] = codes[position]
+        return codes
+
+    def _settled(self, position: int) -> bool:
+        """Whether changing a choice changes nothing about any other."""
+        return not self._dependents[position] and position not in self._constrained
+
+    def _allowed(self, codes: Sequence[int]) -> bool:
+        outcomes = {choice.path: code for choice, code in zip(self.choices, codes, strict=True) if code >= 0}
+        return all(at(condition, outcomes) is True for condition in self._conditions("where", "require"))
+
+    def within(self, architecture: Architecture) -> bool:
+        """Whether an architecture keeps every bound on costs."""
+        return bool(self.keeping(np.array([architecture.codes], np.int16))[0])
+
+    @cached_property
+    def _dependents(self) -> list[set[int]]:
+        """For each choice, the later ones whose being active depends on it, directly or not."""
+        found: list[set[int]] = [set() for _ in self.order]
+        for position, decision in enumerate(self.order):
+            for choice in support(decision.active):
+                found[self._index[choice.path]].add(position)
+        for position in reversed(range(len(found))):
+            for later in list(found[position]):
+                found[position] |= found[later]
+        return found
+
+    @cached_property
+    def _constrained(self) -> set[int]:
+        return {self._index[c.path] for condition in self._conditions("where", "require") for c in support(condition)}
+
+    def _decoded(self, codes: Iterable[int]) -> Architecture:
+        return Architecture(self.choices, tuple(codes), self.name)
+
+    # which are the same
+
+    def canonical(self, architecture: Architecture) -> str:
+        """A hash that is equal for architectures that compute the same (see `archir.passes.equivalence.canonical`)."""
+        return self._canonical.hash(architecture.outcomes)
+
+    @cached_property
+    def _canonical(self) -> Canonical:
+        return Canonical(self.graph)
+
+    def unique(self, architectures: Iterable[Architecture]) -> Iterator[Architecture]:
+        """Those that do not compute the same as one before."""
+        seen: set[str] = set()
+        for architecture in architectures:
+            name = self.canonical(architecture)
+            if name not in seen:
+                seen.add(name)
+                yield architecture
+
+    def sample_unique(
+        self, n: int, seed: int | random.Random = 0, policy: Policy = "architectures"
+    ) -> list[Architecture]:
+        """`n` architectures that all compute something else, in the order in which `sample` first draws them.
+
+        Raises ArchError (A1009) if there are fewer, or if they are too rare to be found.
+        """
+        rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        met: set[Architecture] = set()
+
+        def drawn() -> Iterator[Architecture]:
+            """Each once; what draws no longer find is listed, in a space that can be."""
+            tries = 0
+            while len(met) < self.satisfying and tries < MOST_TRIES:
+                architecture = self.sample(rng, policy)
+                tries = 0 if architecture not in met else tries + 1
+                if tries == 0:
+                    met.add(architecture)
+                    yield architecture
+            if len(met) < self.satisfying <= MOST_LISTED:
+                yield from (architecture for architecture in self.enumerate() if architecture not in met)
+
+        found = list(islice(self.unique(drawn()), n))
+        if len(found) < n:
+            reason = "there are no more" if self.satisfying <= MOST_LISTED else "draws hardly find any others"
+            raise fail("A1009", f"found {len(found):,} different architectures of {n:,}: {reason}")
+        return found
+
+    # many architectures at once
+
+    def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
+        """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
+        if not self._bounds:
+            return self._draw_codes(n, rng, policy)
+        drawing = self._drawing(policy)
+        kept: list[Codes] = []
+        found = refused = empty = 0
+        while found < n:
+            count = max(n - found, min(n, 256))
+            if empty > PATIENCE:  # so many at once cost hardly more than a few
+                count = max(count, MOST_AT_ONCE)
+            codes = drawing(count, rng)
+            fine = codes[self.keeping(codes)]
+            if len(fine):
+                kept.append(fine)
+                found, refused, empty = found + len(fine), 0, 0
+                continue
+            refused, empty = refused + count, empty + 1
+            if refused > MOST_REFUSED:
+                raise fail(
+                    "A1005", f"{refused:,} architectures in a row broke the bounds on costs", self._bounds[0].span
+                )
+        return np.concatenate([np.empty((0, len(self.order)), np.int16), *kept])[:n]
+
+    def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
+        """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
+        ranges = self.ranges
+        self.prove()
+        if policy == "choices" or not ranges or not self.account.followed(ranges):
+            return lambda n, rng: self._draw_codes(n, rng, policy)
+        return lambda n, rng: self.account.draw(ranges, n, rng)
+
+    def keeping(self, codes: Codes) -> NDArray[np.bool_]:
+        """Which rows of outcomes keep every bound on costs."""
+        fine = np.ones(len(codes), bool)
+        if not self._bounds:
+            return fine
+        costs = self.account.at(codes, {str(bound.cost) for bound in self._bounds})
+        rows = np.arange(len(codes))
+        for bound in self._bounds:
+            limits = self._gather(bound.limit, codes, rows)
+            keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
+            fine &= keeps | ~self._gather(bound.condition, codes, rows).astype(bool)
+        return fine
+
+    # costs
+
+    @cached_property
+    def account(self) -> Account:
+        """What the architectures cost."""
+
+        def draw(n: int, rng: np.random.Generator) -> Codes:
+            return self._draw_codes(n, rng, "architectures")
+
+        return Account(self.graph, self.order, self._conditions("where", "require"), self._latencies(), draw)
+
+    def _latencies(self) -> dict[str, Rule]:
+        """The latencies that are bounded, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
+        bounds: dict[str, Constraint] = {}
+        for bound in self._bounds:
+            if latency_file(str(bound.cost)) is not None:
+                before = bounds.setdefault(str(bound.cost), bound)
+                if before.table != bound.table:
+                    text = f"`{bound.cost}` means two files, {before.table} and {bound.table}"
+                    raise fail("A1507", text, bound.span, "write one of the paths in another way, such as ./cpu.json")
+        found: dict[str, Rule] = {}
+        for name, bound in bounds.items():
+            from archir.costs.latencies.table import latency_of
+
+            try:
+                found[name] = latency_of(self.graph, name, bound.table)
+            except ArchError as error:
+                raise ArchError(*(replace(problem, span=bound.span) for problem in error.diagnostics)) from None
+        return found
+
+    def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
+        """The costs of many architectures, by name: exact, without building any.
+
+        `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, only if asked for.
+        """
+        codes = architectures if isinstance(architectures, np.ndarray) else np.array([a.codes for a in architectures])
+        return dict(self.account.at(codes.astype(np.int16), names))
+
+    def where(self, text: str) -> Space:
+        """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
+
+        `latency("cpu.json")` is the table in a file, looked for from the current folder on.
+        """
+        graph = copy(self.graph)
+        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
+        return Space(graph)
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The least and greatest allowed of each cost that is bounded whatever is chosen, by plain numbers."""
+        found: dict[str, tuple[int, int]] = {}
+        for bound in self._bounds:
+            if self._ranged(bound):
+                name = str(bound.cost)
+                low, high = _RANGES[bound.relation](int(bound.limit))
+                before = found.get(name, (-_FAR, _FAR))
+                found[name] = max(before[0], low), min(before[1], high)
+        return found
+
+    def prove(self) -> None:
+        """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
+        account = self.account  # reads the tables of bounds that depend on choices, too
+        for bound in self._bounds:
+            self._prove_alone(bound)
+        for name, (low, high) in self.ranges.items():
+            if not account.some(name, low, high):
+                bounds = [bound for bound in self._bounds if bound.cost == name]
+                text = " and ".join(bound.text for bound in bounds)
+                nearest = account.nearest(name, low, high) if low <= high else None
+                unit = "" if latency_file(name) is None else " ns"
+                hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
+                raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
+        if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
+            bounds = [bound for bound in self._bounds if bound.cost in self.ranges]
+            text = " and ".join(bound.text for bound in bounds)
+            raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
+
+    def _prove_alone(self, bound: Constraint) -> None:
+        """Raise ArchError (A1603) for a bound that is no range, and that costs and limits are too far from."""
+        if self._ranged(bound) or bound.condition is not True:
+            return
+        name, unit = str(bound.cost), "" if latency_file(str(bound.cost)) is None else " ns"
+        try:
+            low, high = self.account.limits(name)
+        except ArchError as error:  # its choices are too entangled to know: draws will find out
+            if error.diagnostics[0].code in ("A1601", "A1602"):
+                return
+            raise
+        numbers = [int(leaf) for leaf in leaves(bound.limit)]
+        if not _POSSIBLE[bound.relation](low, high, min(numbers), max(numbers)):
+            between = f"{low:,}{unit}" if low == high else f"from {low:,} to {high:,}{unit}"
+            raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
+
+    def count(self) -> tuple[int, int]:
+        """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
+        costs have more different totals than are told apart, bounds are not plain, or choices are too entangled."""
+        everything = self.satisfying
+        ranged = all(self._ranged(bound) for bound in self._bounds)
+        followed = self.account.followed(self.ranges)
+        if not (ranged and followed) and everything <= MOST_COUNTED:
+            exact = sum(1 for _ in self.enumerate())
+            return exact, exact
+        if not self.ranges:
+            return everything if ranged else 0, everything
+        if not followed:
+            some = all(self.account.some(name, *pair) for name, pair in self.ranges.items())
+            every = all(self.account.every(name, *pair) for name, pair in self.ranges.items())
+            return everything if every and ranged else 0, everything if some else 0
+        least, most = self.account.count_within(self.ranges)
+        return least if ranged else 0, most
+
+    def _ranged(self, bound: Constraint) -> bool:
+        """Whether a bound is a range of a cost that adds up, whatever is chosen."""
+        plain = bound.condition is True and not varies(bound.limit)
+        return plain and bound.relation in _RANGES and bound.cost in self.account.summed
+
+    def _draw_codes(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
+        codes = np.full((n, len(self.order)), -1, dtype=np.int16)
+        everything = np.arange(n)
+        for position, decision in enumerate(self.order):
+            active = everything[self._gather(decision.active, codes, everything).astype(bool)]
+            for rows, distribution in self._split(self._program.distributions[decision.choice.path], codes, active):
+                if policy == "choices":
+                    found = np.array(distribution.possible, dtype=np.int16)
+                    codes[rows, position] = found[rng.integers(len(found), size=len(rows))]
+                else:
+                    codes[rows, position] = distribution.draws(len(rows), rng)
+        return codes
+
+    def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Rows grouped by the plain value they lead to."""
+        if len(rows) == 0:
+            return
+        if not varies(value):
+            yield rows, value
+            return
+        column = np.maximum(codes[rows, self._index[value.choice.path]], 0)
+        for outcome in np.unique(column):
+            yield from self._split(value.branches[outcome], codes, rows[column == outcome])
+
+    def _gather(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
+        if not varies(value):
+            return np.full(len(rows), value)
+        result = np.empty(len(codes), dtype=np.array(next(leaves(value))).dtype)
+        for part, leaf in self._split(value, codes, rows):
+            result[part] = leaf
+        return result[rows]
+
+    def encode(self, labels: Mapping[str, Any]) -> Codes:
+        """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
+        choices = choices_of(self.order)
+        codes = np.full(len(self.order), -1, dtype=np.int16)
+        outcomes: dict[str, int] = {}
+        active: set[str] = set()
+        for position, decision in enumerate(self.order):
+            path = decision.choice.path
+            if at(decision.active, outcomes) is True:
+                active.add(path)
+                outcome = decision.choice.outcome(labels[path]) if path in labels else None
+                if outcome is not None:
+                    outcomes[path] = codes[position] = outcome
+        problem = differences(labels, choices, active, self.name)
+        if problem is not None:
+            raise problem
+        return codes
+
+    def decode(self, codes: Sequence[int] | Codes) -> Architecture:
+        """The architecture of a row of outcomes."""
+        return self._decoded(int(code) for code in codes)
+
+    def architecture(self, labels: Mapping[str, Any]) -> Architecture:
+        """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
+        architecture = self.decode(self.encode(labels))
+        self._require(architecture.outcomes)
+        if self._bounds and not self.within(architecture):
+            text = ", ".join(f"`{bound.text}`" for bound in self._bounds)
+            raise fail("A1008", f"the architecture breaks a bound on its cost: {text}", self._bounds[0].span)
+        return architecture
+
+    def _require(self, outcomes: Mapping[str, int]) -> None:
+        """Raise ArchError (A1008) for outcomes that break a constraint on choices."""
+        for constraint in self.graph.constraints:
+            if constraint.cost is None and at(constraint.condition, outcomes) is not True:
+                raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
+
+    def specialize(self, architecture: Architecture) -> Graph:
+        """The graph of one architecture, without choices."""
+        return specialize(self.graph, architecture.outcomes)
+
+
+def _draw(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:
+    if not distribution.possible:
+        return 0  # reached by changing a choice against a constraint: the caller looks whether that is allowed
+    if rng is None:
+        return distribution.possible[0]
+    return rng.choice(distribution.possible) if policy == "choices" else distribution.draw(rng)
+
+
+_FAR = 2**62
+_RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
+    "<=": lambda limit: (-_FAR, limit),
+    "<": lambda limit: (-_FAR, limit - 1),
+    ">=": lambda limit: (limit, _FAR),
+    ">": lambda limit: (limit + 1, _FAR),
+    "==": lambda limit: (limit, limit),
+}
+_POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
+    "<": lambda low, high, least, most: low < most,
+    "<=": lambda low, high, least, most: low <= most,
+    ">": lambda low, high, least, most: high > least,
+    ">=": lambda low, high, least, most: high >= least,
+    "==": lambda low, high, least, most: low <= most and high >= least,
+    "!=": lambda low, high, least, most: not low == high == least == most,
+}
+"""Whether a relation may hold between a number from `low` to `high` and one from `least` to `most`."""
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}

@@ -1,0 +1,38 @@
+"""Weights that a phase takes over from an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from archir.ir.text.serial import from_json
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.spaces.architecture import Architecture
+from archir_torch.search.job import Job
+from archir_torch.supernet.network import SuperNetwork
+
+
+def take_over(network: nn.Module, weights: Mapping[str, Tensor]) -> int:
+    """Copy the weights that a network has of the same name and shape; how many there were."""
+    own = network.state_dict()
+    fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
+    network.load_state_dict({**own, **fitting})
+    return len(fitting)
+
+
+def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
+    """The weights that were taken over; of a supernet, the architecture's part of them. Raises ArchError (A2209)."""
+    weights = job.weights or {}
+    if job.supernet is None:
+        return weights
+    model = restored(job.supernet, weights)
+    return model.weights(job.supernet.own(model.graph, architecture))
+
+
+def restored(record: SupernetRecord, weights: Mapping[str, Tensor]) -> SuperNetwork:
+    """A supernet that was trained, with its weights, in evaluation mode."""
+    made = SuperNetwork(from_json(record.graph), torch.Generator().manual_seed(0), record.sharing == "heads")
+    made.load_state_dict(dict(weights))
+    return made.eval()

@@ -1,0 +1,134 @@
+"""A search before its phases: everything is read, and all that can be checked beforehand is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from archir import backends
+from archir.base.errors import ArchError, fail
+from archir.base.settings import parsed
+from archir.search.data.inputs import image_size
+from archir.search.recipes import division
+from archir.search.recipes.open_choices import opened
+from archir.search.recipes.reading import Written, parse, read
+from archir.search.recipes.recipe import DataSettings, Recipe
+from archir.search.recipes.spaces import files_of, space_of
+from archir.search.runs import Run, environment
+from archir.search.spaces.space import Space
+from archir_torch.data import Data, load
+from archir_torch.objectives.create import check as check_objective
+from archir_torch.search import strategies
+from archir_torch.search.job import kind_of, whole
+from archir_torch.search.strategies.trials import TrialOptions
+
+strategies.load()  # recipes name them
+
+RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A recipe in the folder of a run. `folder` is where its spaces are; `loaded` the images that are at hand, `spaces`
+    what was made of the spaces, by their names and parameters."""
+
+    recipe: Recipe
+    run: Run
+    folder: Path
+    device: str
+    executor: str | None = None
+    """Who scores candidates, instead of whom phases name."""
+    loaded: dict[Any, Data] = field(default_factory=dict)
+    spaces: dict[str, Space] = field(default_factory=dict)
+
+
+def begin(
+    path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None
+) -> Search:  # fmt: skip
+    """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
+    written = read(path, overrides)
+    recipe, blamed = written.recipe, written.document.blamed
+    with blamed("opset"):
+        if problems := backends.get("onnx").problems(**({} if recipe.opset is None else {"opset": recipe.opset})):
+            raise ArchError(*problems)
+    spaces: dict[str, Space] = {}
+    files: dict[str, str] = {}
+    for number, phase in enumerate(recipe.phase):
+        with blamed("phase", number, "space") if phase.space else blamed("space"):
+            files |= files_of(phase.space or recipe.space, path.parent)
+            space = space_of(recipe, phase, path.parent, spaces)
+        _check(written, number, space, executor)
+    _check_executor(recipe, executor)
+    division.check(written, whole)
+    first = recipe.phase[0]
+    with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
+        loaded = images({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
+    inputs = {
+        RECIPE: written.document.source.text,
+        OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
+        **{f"{SPACE}/{name}": content for name, content in files.items()},
+    }
+    facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
+    run = Run.create(folder, recipe.title or path.stem, inputs, facts)
+    return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
+
+
+def _check(written: Written, number: int, space: Space, executor: str | None) -> None:
+    """Raise ArchError for what a phase names and is not there."""
+    phase, document = written.recipe.phase[number], written.document
+    whose = f"phase `{phase.name}`: "
+    with document.blamed("phase", number, "strategy"):
+        kind = kind_of(phase)
+    options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
+    check_objective(phase.objective, whose, document.at("phase", number, "objective"))
+    for position, also in enumerate(phase.also):
+        check_objective(also, whose, document.at("phase", number, "also", position))
+    for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
+        with document.blamed("phase", number, key):
+            opened(space, patterns)
+    if isinstance(options, TrialOptions):
+        with document.blamed("phase", number, "options", "executor"):
+            options.workers(executor)
+        if options.where:
+            with document.blamed("phase", number, "options", "where"):
+                space.where(options.where).prove()
+
+
+def _check_executor(recipe: Recipe, executor: str | None) -> None:
+    """Raise ArchError (A2601) for an executor that nothing would use."""
+    if executor is not None and not any(issubclass(kind_of(phase).options, TrialOptions) for phase in recipe.phase):
+        raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
+
+
+def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
+    """A run that was stopped. Raises ArchError (A18xx) if its files were damaged."""
+    return of_run(Run.resume(folder, fall_back), device)
+
+
+def of_run(run: Run, device: str) -> Search:
+    """The search of a run, which is closed if it has none."""
+    try:
+        overrides = json.loads(run.content(OVERRIDES))
+        recipe = parse(run.content(RECIPE).decode(), RECIPE, overrides).recipe
+        return Search(recipe, run, run.folder / SPACE, device)
+    except BaseException:
+        run.close()
+        raise
+
+
+def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
+    """The images of settings, as large as a space's input, beside or instead of those at hand."""
+    shape = image_size(space.graph)
+    key = settings.source, shape, settings.limit, settings.classes, settings.weights
+    if key not in loaded:
+        loaded.clear()
+        loaded[key] = load(
+            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
+            weights=settings.weights,
+        )  # fmt: skip
+    return loaded

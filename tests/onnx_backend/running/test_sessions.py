@@ -1,0 +1,161 @@
+"""Sessions on devices, some of them made up, and what is said of those that are not to be had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import onnx
+import onnxruntime
+import pytest
+
+import archir
+from archir.backends import get
+from archir.base.errors import ArchError, fail
+from archir_onnx.running import sessions
+from archir_onnx.running.placement import sizing
+from archir_onnx.running.sessions import session
+
+CUDA = "CUDAExecutionProvider"
+CLASS_TOKEN = """
+import std.transformer
+
+net tokens() {
+    input image: f32[3, 8, 8]
+    x = image |> conv(8, kernel=4, stride=4) |> to_tokens |> class_token
+    output y = x |> layer_norm |> linear(4)
+}
+"""
+CONV = "net n() {\n input image: f32[3, 8, 8]\n output y = image |> conv(8) |> relu |> global_avg_pool |> linear(5)\n}"
+
+
+def exported(text: str, path: Path, **options: Any) -> Path:
+    graph = archir.loads(text).graph
+    get("onnx").write(graph, path, get("torch").arrays(archir.compile(graph)), **options)
+    return path
+
+
+class Pretended:
+    """A session on a GPU that is not there; the nodes of `stay` are on the processor."""
+
+    made: dict[str, Any]
+    stay: frozenset[str] = frozenset()
+
+    def __init__(self, model: Any, options: Any, providers: Sequence[Any]) -> None:
+        type(self).made = {"options": options, "providers": providers}
+        self._nodes = (onnx.load_from_string(model) if isinstance(model, bytes) else onnx.load(model)).graph.node
+
+    def get_providers(self) -> list[str]:
+        return [CUDA, "CPUExecutionProvider"]
+
+    def get_provider_graph_assignment_info(self) -> list[Any]:
+        def part(provider: str, node: Any) -> Any:
+            return SimpleNamespace(ep_name=provider, get_nodes=lambda: [node])
+
+        return [part("CPUExecutionProvider" if n.name in self.stay else CUDA, n) for n in self._nodes]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> type[Pretended]:
+    class Here(Pretended):
+        """Of this test alone."""
+
+    monkeypatch.setattr(sessions, "present", lambda: ("CPUExecutionProvider", CUDA))
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Here)
+    return Here
+
+
+def test_nodes_that_compute_sizes_may_be_on_the_processor(gpu: type[Pretended], tmp_path: Path) -> None:
+    model = exported(CLASS_TOKEN, tmp_path / "tokens.onnx")
+    graph = onnx.load(model).graph
+    gpu.stay = frozenset(sizing(graph))
+    assert {node.op_type for node in graph.node if node.name in gpu.stay} == {"Shape", "Concat"}
+    session(model, (CUDA,))
+    assert gpu.made["options"].get_session_config_entry("session.record_ep_graph_assignment_info") == "1"
+
+
+def test_others_may_not(gpu: type[Pretended], tmp_path: Path) -> None:
+    model = exported(CLASS_TOKEN, tmp_path / "tokens.onnx")
+    gpu.stay = frozenset({next(node.name for node in onnx.load(model).graph.node if node.op_type == "Conv")})
+    with pytest.raises(ArchError, match=r"A0914.*onnxruntime lacks a kernel on CUDA that the model needs: `Conv conv"):
+        session(model, (CUDA,))
+
+
+def test_concatenations_of_tensors_are_no_sizes(tmp_path: Path) -> None:
+    graph = onnx.load(exported(CLASS_TOKEN, tmp_path / "tokens.onnx")).graph
+    tensors = [node.name for node in graph.node if node.op_type == "Concat" and node.name not in sizing(graph)]
+    assert len(tensors) == 1
+    assert not {"Expand", "Reshape"} & {node.op_type for node in graph.node if node.name in sizing(graph)}
+
+
+def test_an_older_onnxruntime_refuses_all_that_is_on_the_processor(
+    gpu: type[Pretended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = exported(CONV, tmp_path / "net.onnx")
+    monkeypatch.setattr(sessions, "_RECORDS", False)
+    session(model, (CUDA,))
+    assert gpu.made["options"].get_session_config_entry("session.disable_cpu_ep_fallback") == "1"
+
+
+def test_libraries_that_pip_installed_are_loaded_for_gpus_alone(
+    gpu: type[Pretended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[bool] = []
+
+    def preload() -> None:
+        print("Failed to load libcudart.so.13")
+        loaded.append(True)
+
+    monkeypatch.setattr(onnxruntime, "preload_dlls", preload)
+    model = exported(CONV, tmp_path / "net.onnx")
+    sessions._preload.cache_clear()
+    try:
+        with pytest.raises(ArchError, match="A0914"):
+            session(model)
+        assert not loaded
+        session(model, (CUDA,))
+        session(model, (CUDA,))
+        assert loaded == [True]
+        assert "libcudart" not in capsys.readouterr().out
+    finally:
+        sessions._preload.cache_clear()
+
+
+def test_a_device_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def refusing(model: Any, providers: Sequence[str] = (), threads: int = 0) -> Any:
+        if providers == (CUDA,):
+            raise fail("A0914", "onnxruntime cannot run the model: no memory")
+        return session(model, providers, threads)
+
+    module = sys.modules["archir_onnx.verification.verify"]
+    monkeypatch.setattr(module, "present", lambda: ("CPUExecutionProvider", CUDA))
+    monkeypatch.setattr(module, "session", refusing)
+    graph = archir.loads(CONV).graph
+    report = archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
+    assert report.providers == ("CPUExecutionProvider",)
+    assert str(report).endswith("on onnxruntime CPU; not on CUDA: onnxruntime cannot run the model: no memory")
+
+
+def test_doctor_tries_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
+    assert rows["onnxruntime cpu"] == ("works", "")
+    if rows.get("onnxruntime cuda", ("",))[0] != "works":
+        monkeypatch.setattr("archir_onnx.present", lambda: ("CPUExecutionProvider", CUDA))
+        monkeypatch.setattr("archir_onnx.onnxruntime.get_available_providers", lambda: [CUDA, "CPUExecutionProvider"])
+        rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
+        found, trouble = rows["onnxruntime cuda"]
+        assert found == "refuses"
+        assert "onnxruntime has no CUDAExecutionProvider here" in trouble
+        assert "onnxruntime-gpu[cuda,cudnn]" in trouble
+
+
+@pytest.mark.parametrize("opset", [17, 20, 21])
+@pytest.mark.parametrize("text", [CONV, CLASS_TOKEN, CONV.replace("relu", "upsample(2) |> max_pool(2)")])
+def test_bfloat16_names_the_opset_that_it_needs(text: str, opset: int, tmp_path: Path) -> None:
+    with pytest.raises(ArchError, match=r"A0911.*models in bfloat16 with .*`Conv`.* need opset 22") as refused:
+        exported(text, tmp_path / "net.onnx", precision="bfloat16", opset=opset)
+    assert refused.value.diagnostics[0].hint == "--opset 22"
+    exported(text, tmp_path / "net.onnx", precision="bfloat16", opset=22)

@@ -1,0 +1,241 @@
+"""Every lowering against what its operation declares: shapes, weights, multiply-accumulates, gradients."""
+
+from __future__ import annotations
+
+import inspect
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+import archir.ops  # noqa: F401  (declares the operations)
+from archir.ir.graph import Graph
+from archir.ir.op import OPS, Composite, Op
+from archir.ir.types import TensorType
+from archir.ir.typing import infer
+from archir.ops.activation import Relu, Zero
+from archir.ops.arithmetic import Matmul
+from archir.ops.attention import Attention, LocalAttention
+from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.norm import BatchNorm
+from archir.ops.pool import AvgPool, MaxPool
+from archir.ops.random import Dropout, DropPath
+from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
+from archir_torch.lowering.local_attention import local_attention
+from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
+from archir_torch.lowering.rules import RULES, lowers
+from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
+
+
+def run(network: Network, *inputs: Tensor) -> Tensor:
+    found = network(*inputs)
+    return found["y"] if isinstance(found, dict) else found
+
+
+def inputs_of(graph: Graph, batch: int = 2) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    shapes = [graph[number].op.dims for number in graph.inputs.values()]
+    return [torch.randn(batch, *shape, generator=generator) for shape in shapes]
+
+
+def test_every_operation_has_a_rule_and_a_case() -> None:
+    assert missing_rules() == []
+    assert {type(op) for op, _ in CASES} == {
+        op for op in OPS.values() if not (op.internal or issubclass(op, Composite))
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_shape_weights_and_gradients(case: Case) -> None:
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph)
+    assert {key: tuple(tensor.shape) for key, tensor in network.state_dict().items()} == {
+        key: weight.shape for key, weight in weights_of(graph).items()
+    }
+    for training in (False, True):
+        inputs = [x.requires_grad_() for x in inputs_of(graph)]
+        y = run(network.train(training), *inputs)
+        assert tuple(y.shape) == (2, *infer(graph)[graph.outputs["y"]].shape)
+        assert y.isfinite().all()
+        if isinstance(op, Zero):
+            assert not y.requires_grad
+            continue
+        network.zero_grad()
+        (y * torch.linspace(-1, 1, y.numel()).reshape(y.shape)).sum().backward()
+        leaves = [*network.parameters(), *(inputs if dims else [])]
+        assert all(leaf.grad is not None and leaf.grad.isfinite().all() for leaf in leaves)
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_samples_do_not_meet(case: Case) -> None:
+    """In evaluation a batch gives what its samples give one by one."""
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph).eval()
+    inputs = inputs_of(graph)
+    with torch.no_grad():
+        together = run(network, *inputs)
+        apart = torch.cat([run(network, *(x[i : i + 1] for x in inputs)) for i in range(2)])
+    torch.testing.assert_close(together, apart)
+    assert run(network.double(), *(x.double() for x in inputs)).dtype == torch.float64
+
+
+COUNTED = (Conv, Conv1d, Linear, Matmul, Attention)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if isinstance(case[0], COUNTED)], ids=name_of)
+def test_macs_are_what_a_counter_sees(case: Case) -> None:
+    op, dims = case
+    graph = graph_of(op, dims)
+    network = lower(graph).eval()
+    plain = sdpa_kernel(SDPBackend.MATH)  # the counter does not know the flash kernel for CPUs
+    with FlopCounterMode(display=False) as counter, torch.no_grad(), plain:
+        network(*inputs_of(graph, 1))
+    assert counter.get_total_flops() == 2 * op.macs(*map(TensorType, dims))
+
+
+def one(op: Op, *inputs: Tensor, training: bool = False, **weights: Tensor) -> Tensor:
+    """The operation on these inputs, with these weights if any are given."""
+    network = lower(graph_of(op, tuple(tuple(x.shape[1:]) for x in inputs))).train(training)
+    if weights:
+        network.load_state_dict({f"block.0.op.{name}": tensor for name, tensor in weights.items()}, strict=False)
+    return run(network, *inputs)
+
+
+def test_padding_never_wins_a_max_pool() -> None:
+    x = -torch.rand(2, 3, 5, 5) - 1
+    for kernel in (2, 3):
+        assert (one(MaxPool(kernel), x) < 0).all()
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [2, 3, 4])
+def test_avg_pool_leaves_padding_out(kernel: int, stride: int) -> None:
+    ones, size = torch.ones(1, 1, 5, 5), math.ceil(5 / stride)
+    torch.testing.assert_close(one(AvgPool(kernel, stride), ones), torch.ones(1, 1, size, size))
+    assert one(AvgPool(kernel, stride, count_padding=True), ones).amin() < 1
+
+
+def test_even_kernels_pad_after() -> None:
+    x, weight = torch.randn(2, 3, 7, 7), torch.randn(4, 3, 4, 4)
+    expected = F.conv2d(F.pad(x, (1, 2, 1, 2)), weight, stride=2)
+    torch.testing.assert_close(one(Conv(4, 4, 2), x, weight=weight), expected)
+
+
+@pytest.mark.parametrize("shape", [MAP, TOKENS, VECTOR])
+def test_batch_norm_over_channels(shape: Dims) -> None:
+    axis = 1 if len(shape) != 2 else 2
+    x = torch.randn(16, *shape) * 3 + 1
+    others = [i for i in range(x.dim()) if i != axis]
+    graph = graph_of(BatchNorm(), (shape,))
+    network = lower(graph).train()
+    y = network(x)
+    torch.testing.assert_close(y.mean(others), torch.zeros(8), atol=1e-5, rtol=0)
+    torch.testing.assert_close(y.var(others, correction=0), torch.ones(8), atol=1e-4, rtol=0)
+    state = network.state_dict()
+    torch.testing.assert_close(state["block.0.op.running_mean"], 0.1 * x.mean(others))
+    torch.testing.assert_close(state["block.0.op.running_var"], 0.9 + 0.1 * x.var(others))
+    before = {key: tensor.clone() for key, tensor in state.items()}
+    network.eval()(x)
+    assert all(torch.equal(before[key], tensor) for key, tensor in network.state_dict().items())
+
+
+def reference_attention(query: Tensor, key: Tensor, value: Tensor, heads: int, scale: float | None) -> Tensor:
+    """Softmax attention of tokens, head by head."""
+    width = query.shape[2] // heads
+    parts = []
+    for q, k, v in zip(query.chunk(heads, 2), key.chunk(heads, 2), value.chunk(heads, 2), strict=True):
+        logits = q @ k.transpose(1, 2) * (width**-0.5 if scale is None else scale)
+        parts.append(logits.softmax(2) @ v)
+    return torch.cat(parts, 2)
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_attention_splits_channels_head_major(scale: float | None) -> None:
+    query, key, value = torch.randn(2, 12, 8), torch.randn(2, 7, 8), torch.randn(2, 7, 6)
+    expected = reference_attention(query, key, value, 2, scale)
+    torch.testing.assert_close(one(Attention(2, scale), query, key, value), expected)
+    maps = [x.transpose(1, 2).unflatten(2, size) for x, size in ((query, (3, 4)), (key, (1, 7)), (value, (7, 1)))]
+    maps[2] = maps[2].reshape(2, 6, 1, 7)
+    got = one(Attention(2, scale), *maps)
+    torch.testing.assert_close(got, expected.transpose(1, 2).unflatten(2, (3, 4)))
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_local_attention_is_attention_to_a_window(relative: bool) -> None:
+    heads, kernel, channels = 2, 3, 6
+    query, key, value = torch.randn(3, 2, channels, 4, 5).unbind()
+    rows, columns = torch.randn(3, kernel), torch.randn(3, kernel)
+    keys = F.unfold(key, kernel, padding=1).view(2, channels, kernel, kernel, 20)
+    values = F.unfold(value, kernel, padding=1).view(2, heads, 3, 9, 20)
+    if relative:
+        offsets = [rows[:, :, None].expand(-1, -1, kernel), columns[:, None].expand(-1, kernel, -1)]
+        keys = keys + torch.cat(offsets)[:, :, :, None]
+    logits = query.view(2, heads, 3, 1, 20) * keys.reshape(2, heads, 3, 9, 20)
+    expected = (logits.sum(2, keepdim=True).softmax(3) * values).sum(3).view(2, channels, 4, 5)
+    weights = {"rows": rows, "columns": columns} if relative else {}
+    got = one(LocalAttention(kernel, heads, relative), query, key, value, **weights)
+    torch.testing.assert_close(got, expected)
+
+
+def test_dropout_zeroes_numbers_and_drop_path_samples() -> None:
+    torch.manual_seed(0)
+    x = torch.ones(400, 5)
+    numbers, samples = one(Dropout(0.25), x, training=True), one(DropPath(0.25), x, training=True)
+    for y in (numbers, samples):
+        torch.testing.assert_close(y.unique(), torch.tensor([0, 4 / 3]))
+        assert 0.9 < y.mean() < 1.1
+    assert (samples.amin(1) == samples.amax(1)).all()
+    assert not (numbers.amin(1) == numbers.amax(1)).all()
+    assert torch.equal(one(Dropout(0.25), x), x)
+    assert torch.equal(one(DropPath(0.25), x), x)
+
+
+def test_data_movement() -> None:
+    x = torch.arange(2 * 4 * 2 * 3.0).reshape(2, 4, 2, 3)
+    tokens = one(ToTokens(), x)
+    assert torch.equal(tokens[1, 4], x[1, :, 1, 1])
+    assert torch.equal(one(ToMap(2), tokens), x)
+    assert torch.equal(one(ChannelShuffle(2), x), x[:, [0, 2, 1, 3]])
+    assert torch.equal(one(Upsample(2), x)[:, :, ::2, 1::2], x)
+    assert torch.equal(one(Pad((1, 0, 0, 2)), x)[:, :, :2, 1:], x)
+    assert torch.equal(one(Slice(1, 3), x), x[:, 1:3])
+    assert torch.equal(one(Slice(1, 3), tokens), tokens[:, :, 1:3])
+
+
+def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
+    """Positional parameters are the operands, then weights by the operation's names."""
+    for op, dims in CASES:
+        function = RULES[type(op)].function
+        parameters = inspect.signature(function).parameters.values()
+        positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        weights = op.weights(*map(TensorType, dims))
+        assert set(weights) <= set(positional), f"{op.name} lacks weights"
+        fixed = [name for name in type(op).operands if not name.startswith("*")]
+        required = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty]
+        assert set(required[len(fixed) :]) <= set(weights), f"{op.name} has no {required}"
+
+
+def test_registration_refuses_what_does_not_fit() -> None:
+    with pytest.raises(AssertionError, match="two lowerings of relu"):
+        lowers(Relu)(lambda x: x)
+
+    class Imagined(Op, abstract=True):
+        name = "imagined"
+
+    def rule(x: Tensor, *, colour: str) -> Tensor:
+        return x
+
+    with pytest.raises(AssertionError, match="imagined has no colour"):
+        lowers(Imagined)(rule)
+    assert Imagined not in RULES
+
+
+def test_local_attention_of_no_image_is_none() -> None:
+    query = torch.zeros(0, 8, 6, 6)
+    assert local_attention(query, query, query, heads=2, kernel=3).shape == (0, 8, 6, 6)

@@ -1,0 +1,197 @@
+"""Mistakes in recipes are said with their line, before anything is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import annotated_types
+import pytest
+from click.testing import CliRunner
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from archir.base.errors import ArchError
+from archir.base.settings import Settings
+from archir.cli import main
+from archir.search.multi.registry import strategies
+from archir.search.recipes.reading import parse
+from archir.search.recipes.recipe import Recipe
+from archir_torch.lowering.devices import device_of
+from archir_torch.objectives import OBJECTIVES
+from archir_torch.search.job import STRATEGIES
+from archir_torch.search.preparation import begin
+from archir_torch.training.classifier import Settings as TrainSettings
+
+NET = """
+net tiny(width = 2) {
+    input image: f32[1, 8, 8]
+    output logits = image |> conv(width) |> choose op(relu, gelu) |> global_avg_pool |> linear(10)
+}
+"""
+RECIPE = """space = "tiny.arch"
+seed = 0
+[data]
+limit = 40
+[[phase]]
+name = "search"
+strategy = "spos"
+training = { epochs = 1, batch = 16 }
+[[phase]]
+name = "best"
+strategy = "evolution"
+start = { weights = "search" }
+[phase.options]
+preset = "spos"
+population = 4
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tiny.arch").write_text(NET)
+    return tmp_path
+
+
+MISTAKES = [
+    ("seed = 0", "sede = 0", "there is no `sede`\n    sede = 0\n    ^^^^^^^^\n  hint: did you mean `seed`?"),
+    ("seed = 0", "seed = -1", "2:1: error[A1109]: `seed` is -1: it should be greater than or equal to 0"),
+    ("seed = 0", "seed = 99999999999999999999", "`seed` is 99999999999999999999: it should be less than"),
+    ('name = "best"', 'name = "search"', "10:1: error[A1109]: two phases are named `search`"),
+    ("seed = 0", "opset = 3", "2:1: error[A09"),
+    ("limit = 40", "limits = 40", "4:1: error[A1109]: there is no `data.limits`"),
+    ("limit = 40", 'source = "gone.npz"', "4:1: error[A1101]"),
+    ("epochs = 1", "epoch = 1", "8:14: error[A1109]: phase `search`: there is no `training.epoch`"),
+    ("epochs = 1", "epoch = 1", "hint: did you mean `epochs`?"),
+    ("epochs = 1", "epochs = 1.5", "8:14: error[A1109]: phase `search`: `training.epochs` is 1.5: it"),
+    ("epochs = 1", "epochs = 1000000000", "`training.epochs` is 1000000000: it should be less than"),
+    ('strategy = "spos"', 'strategy = "spso"', "7:1: error[A2202]: phase `search`: there is no strategy `spso`"),
+    ('strategy = "spos"', 'strategy = "spos"\nweights.lr = inf', "8:1: error[A1109]: phase `search`: `weights.lr`"),
+    ('strategy = "spos"', 'strategy = "spos"\nweights.lr = nan', "8:1: error[A1109]: phase `search`: `weights.lr` is"),
+    ('strategy = "spos"', 'strategy = "spos"\nweights.lr = 1e308', "8:1: error[A1109]: phase `search`: `weights.lr`"),
+    ('strategy = "spos"', 'strategy = "spos"\nweights.kind = "adm"', "hint: did you mean `adam`?"),
+    ('strategy = "spos"', 'strategy = "spos"\nopen = ["opp"]', "8:1: error[A2203]: `opp` names no choice"),
+    ('strategy = "spos"', 'strategy = "spos"\nfixed.opp = 1', "8:1: error[A2203]: `opp` names no choice"),
+    ('strategy = "spos"', 'strategy = "spos"\nobjective = { kind = "clasification" }', "8:15: error[A1901]"),
+    ('strategy = "spos"', 'strategy = "spos"\nobjective.smooth = 1', "8:1: error[A1109]: phase `search`: there is no"),
+    ('space = "tiny.arch"', 'space = "tniy.arch"', "1:1: error[A0801]"),
+    ('space = "tiny.arch"', 'space = "tiny.arch"\nparameters.widht = 3', "1:1: asked for here"),
+    ('weights = "search"', 'weights = "serach"', "12:11: error[A1109]"),
+    ("population = 4", "popluation = 4", "15:1: error[A1109]: phase `best`: there is no `popluation`"),
+    ("population = 4", "population = 10000000", "15:1: error[A1109]: phase `best`: `population` is 10000000"),
+    ("population = 4", 'where = "mac <= 3"', "15:1: asked for here"),
+    ("population = 4", 'executor = "proceses"', "15:1: error[A2601]"),
+    ("population = 4", "cores = inf", "15:1: error[A1109]: phase `best`: `cores` is inf"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong", "said"), MISTAKES)
+def test_a_mistake_has_its_line(folder: Path, right: str, wrong: str, said: str) -> None:
+    assert RECIPE.count(right) == 1
+    (folder / "r.toml").write_text(RECIPE.replace(right, wrong))
+    with pytest.raises(ArchError) as caught:
+        begin(folder / "r.toml", folder / "run", {}, "cpu")
+    assert said in str(caught.value), caught.value
+    assert "r.toml:" in str(caught.value)
+    assert not (folder / "run").exists()
+
+
+def test_the_recipe_itself_can_begin(folder: Path) -> None:
+    (folder / "r.toml").write_text(RECIPE)
+    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+
+
+def test_all_mistakes_come_together() -> None:
+    text = RECIPE.replace("seed = 0", "sede = 0").replace("epochs = 1", "epoch = 1").replace('"evolution"', "3")
+    with pytest.raises(ArchError) as caught:
+        parse(text)
+    assert sorted(one.span.line for one in caught.value.diagnostics if one.span) == [2, 8, 11]
+
+
+def search(folder: Path, *arguments: str) -> str:
+    (folder / "r.toml").write_text(RECIPE)
+    result = CliRunner().invoke(main, ["search", str(folder / "r.toml"), "-o", str(folder / "run"), *arguments])
+    assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert not (folder / "run").exists()
+    return result.stderr
+
+
+def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> None:
+    said = search(folder, "--set", "search.training.epcohs=2")
+    assert "--set:1:1: error[A1109]: phase `search`: there is no `training.epcohs`\n" in said
+    assert "    search.training.epcohs=2\n    ^^^" in said
+    assert "did you mean `epochs`?" in said
+    assert "--set:1:1: error[A1109]: `seed` is no table" in search(folder, "--set", "seed.x=1")
+    assert "--set:1:1: error[A1109]: phase `best`: `population` is 'many'" in search(
+        folder, "--set", "best.options.population=many"
+    )
+
+
+NO_GPU = "cuda" if device_of(None) == "cpu" else "cuda:99"
+
+
+@pytest.mark.parametrize("device", [NO_GPU, "cuda:99", "gpu", "meta", "cuda:-1", "cuda:" + "9" * 5000])
+def test_a_device_that_is_not_there_leaves_nothing_behind(folder: Path, device: str) -> None:
+    assert search(folder, "--device", device).count("error[A1505]") == 1
+    (folder / "net.arch").write_text(NET.replace("choose op(relu, gelu)", "relu"))
+    arguments = ["train", str(folder / "net.arch"), "-p", "width=2", "-o", str(folder / "trained"), "--device", device]
+    result = CliRunner().invoke(main, arguments)
+    assert (result.exit_code, result.stderr.count("error[A1505]")) == (1, 1)
+    assert not (folder / "trained").exists()
+
+
+def test_an_executor_with_nothing_to_do_is_refused(folder: Path) -> None:
+    (folder / "tries.toml").write_text(RECIPE[: RECIPE.index('[[phase]]\nname = "best"')])
+    result = CliRunner().invoke(main, ["search", str(folder / "tries.toml"), "--executor", "processes:2"])
+    assert (result.exit_code, "A2601" in result.stderr) == (1, True)
+
+
+# every number has bounds
+
+
+def kinds(annotation: Any) -> Iterator[type[BaseModel]]:
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from kinds(field.annotation)
+    for inner in get_args(annotation):
+        yield from kinds(inner)
+
+
+ROOTS: list[type[BaseModel]] = [
+    Recipe, TrainSettings,
+    *(kind.options for kind in STRATEGIES.values()), *(kind.options for kind in strategies().values()),
+    *(kind.model for kind in OBJECTIVES.values()),
+]  # fmt: skip
+SETTINGS = sorted({kind for root in ROOTS for kind in kinds(root)}, key=lambda kind: (kind.__module__, kind.__name__))
+
+
+@pytest.mark.parametrize("kind", SETTINGS, ids=lambda kind: kind.__name__)
+def test_every_number_is_finite_and_has_bounds(kind: type[Settings]) -> None:
+    assert issubclass(kind, Settings)
+    assert kind.model_config.get("allow_inf_nan") is False
+    for name, field in kind.model_fields.items():
+        for numbers in loose(field):
+            raise AssertionError(f"{kind.__name__}.{name} has no bounds: {numbers}")
+
+
+def loose(field: FieldInfo) -> Iterator[Any]:
+    """The numbers of a setting that are not bounded on both sides."""
+
+    def look(annotation: Any, limits: list[Any]) -> Iterator[Any]:
+        if hasattr(annotation, "__metadata__"):
+            limits = [*limits, *(part for one in annotation.__metadata__ for part in getattr(one, "metadata", [one]))]
+            annotation = annotation.__origin__
+        if annotation in (int, float):
+            below = any(isinstance(one, annotated_types.Le | annotated_types.Lt) for one in limits)
+            above = any(isinstance(one, annotated_types.Ge | annotated_types.Gt) for one in limits)
+            if not (below and above):
+                yield annotation
+        elif "Literal" not in str(annotation):
+            for inner in get_args(annotation):
+                yield from look(inner, limits)
+
+    yield from look(field.annotation, list(field.metadata))

@@ -1,0 +1,161 @@
+"""A search that is killed or stopped, at whatever moment, ends as one that was not."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load
+from torch import Tensor
+
+from archir.search.runs import Run, summaries
+from archir.search.runs.lock import locked
+from archir.search.runs.manifest import NAME
+from tests.runs.test_tensorboard import shown
+from tests.torch_backend.searches import command, recipe, surroundings
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A search that nobody disturbed."""
+    path = recipe(tmp_path_factory.mktemp("whole"))
+    with go(path, path.parent / "run") as process:
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    return path.parent / "run"
+
+
+def go(path: Path, folder: Path) -> subprocess.Popen[str]:
+    """Begin the search, or go on with it where there is a run."""
+    begun = (folder / NAME).exists()
+    arguments = ["--resume", folder] if begun else [path, "-o", folder]
+    out, errors = subprocess.DEVNULL, subprocess.PIPE
+    return subprocess.Popen(command(*arguments), env=surroundings(), text=True, stdout=out, stderr=errors)
+
+
+def signalled(path: Path, folder: Path, number: signal.Signals, delay: float) -> tuple[int, str]:
+    """Work on the search, which gets a signal some seconds after it has the run; its exit code and what it said."""
+    with go(path, folder) as process:
+        until = time.monotonic() + 60
+        while not locked(folder) and process.poll() is None and time.monotonic() < until:
+            time.sleep(0.001)
+        time.sleep(delay)
+        process.send_signal(number)
+        _, said = process.communicate()
+    return process.returncode, said
+
+
+def exact(folder: Path) -> Mapping[str, Any]:
+    """Everything that a finished search must hold, whatever became of it on the way; reading verifies it."""
+    run = Run.open(folder)
+    assert run.finished
+    names = [name for name in run.files.manifest.files if not name.startswith(("tensorboard", "metrics"))]
+    counted = [name for name in names if "checkpoint" not in name]
+    found: dict[str, Any] = {"names": sorted(names)}
+    for name in counted:
+        content = run.content(name)
+        found[name] = timeless(json.loads(content)) if name == "summary.json" else content
+        if name == "report.html":
+            found[name], times = re.subn(rb'<section id="time">.*?</section>', b"", content, flags=re.DOTALL)
+            assert times == 1
+    for phase in run.phases():
+        found[f"rows of {phase.name}"] = timeless(phase.rows())
+        found[f"facts of {phase.name}"] = timeless(phase.done)
+        last = phase.last()
+        if last is not None:
+            found[f"state of {phase.name}"] = {n: bits(t) for n, t in load(last.read("safetensors")).items()}
+    return found
+
+
+def bits(tensor: Tensor) -> bytes:
+    return tensor.numpy().tobytes()
+
+
+def timeless(figures: Any) -> Any:
+    """Figures without those that say how long something took, or where."""
+    if isinstance(figures, list):
+        return [timeless(one) for one in figures]
+    if isinstance(figures, Mapping):
+        return {name: timeless(one) for name, one in figures.items() if name not in ("seconds", "minutes", "folder")}
+    return figures
+
+
+def test_tensorboard_shows_probabilities(whole: Path) -> None:
+    history = json.loads(Run.open(whole).content("phases/search/alphas.json"))["history"]
+    labels = {"first": ["none", "skip", "near", "far"], "inner": ["relu", "gelu"]}
+    events = shown(whole)
+    assert len(events) == 3
+    for epoch, event in enumerate(events):
+        for choice, names in labels.items():
+            found = [event[f"{choice}/{name}"] for name in names]
+            assert found == pytest.approx(history[choice][epoch + 1], rel=1e-6)
+
+
+def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
+    """Kill a search so often before its end; how often that came about in four times as many attempts."""
+    draw = random.Random(seed)
+    path, killed = whole.parent / "recipe.toml", 0
+    for _ in range(4 * count):
+        if killed == count:
+            break
+        begun = time.monotonic()
+        code, _ = signalled(path, folder, signal.SIGKILL, draw.random() * 1.5)
+        killed += code == -signal.SIGKILL
+        assert code in (0, -signal.SIGKILL), time.monotonic() - begun
+        assert not locked(folder)
+        if (folder / NAME).exists():
+            Run.open(folder)
+        if code == 0:  # it was faster: another run
+            assert exact(folder) == exact(whole)
+            shutil.rmtree(folder)
+    with go(path, folder) as process:
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert exact(folder) == exact(whole)
+    return killed
+
+
+def test_killed_at_random_moments(whole: Path, tmp_path: Path) -> None:
+    assert kills(whole, tmp_path / "run", 3, seed=0) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:
+    assert kills(whole, tmp_path / "run", 20, seed=1) == 20
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_leave_a_run_that_goes_on(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
+    path, folder = whole.parent / "recipe.toml", tmp_path / "run"
+    code, said = signalled(path, folder, number, 0.1)
+    assert (code, "go on with --resume" in said) == (130, True), said
+    assert summaries(folder)[0].state == "interrupted"
+    with go(path, folder) as process:
+        _, said = process.communicate()
+    assert process.returncode == 0, said
+    assert exact(folder) == exact(whole)
+
+
+def test_a_finished_run_is_left_alone(whole: Path) -> None:
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in whole.rglob("*") if path.is_file()}
+    with go(whole, whole) as process:
+        _, said = process.communicate()
+    assert process.returncode == 0
+    assert "is finished: nothing is left to do" in said
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in whole.rglob("*") if path.is_file()}
+    assert before.keys() == after.keys()
+    changed = [path.name for path in before if before[path] != after[path] and path.name != ".lock"]
+    assert changed == []

@@ -1,0 +1,272 @@
+"""Two processes do what one with the doubled batch does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from torch.multiprocessing.spawn import spawn
+
+from archir.base.errors import ArchError, Interrupted, fail
+from archir.language.elaboration.elaborate import elaborate
+from archir.search.recipes.training import Augment, Optimizer
+from archir_torch.data import Split
+from archir_torch.lowering.module import lower
+from archir_torch.training import distributed, norms
+from archir_torch.training.checkpoints.state import State
+from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.learner import Learner
+from archir_torch.training.loop import Nowhere, Row, run
+from archir_torch.training.sharding import ShardKeeper, shard
+
+NET = """
+net both() {
+    input x: f32[3, 6, 6]
+    y = x |> conv(8, kernel=3, bias=false) |> batch_norm |> relu
+    z = y |> conv(8, kernel=3, stride=2) |> batch_norm(affine=false)
+    t = z |> to_tokens |> linear(12) |> batch_norm |> relu
+    output logits = t |> global_avg_pool |> linear(16) |> batch_norm |> relu |> linear(4)
+}
+"""
+DROPS = """
+net drops() {
+    input x: f32[2]
+    output paths = x |> drop_path(0.5)
+    output numbers = x |> dropout(0.5)
+}
+"""
+EPOCHS = 2
+PROCESSES = 2
+
+
+class Both:
+    """Weights and architecture parameters, trained alternately; `batch` images a process."""
+
+    def __init__(self, batch: int, seed: int, sharded: bool = False) -> None:
+        generator = torch.Generator().manual_seed(1)
+        labels = torch.randint(0, 4, (45,), generator=generator)
+        images = torch.randn(45, 3, 6, 6, generator=generator) + labels[:, None, None, None]
+        rank, world = distributed.world()
+        self.feed = Feed(
+            Split(images, labels), batch, seed=0, augment=Augment(shift=1, mixup=0.3), rank=rank, world=world
+        )
+        self.module = lower(elaborate(NET, "both.arch"), generator=torch.Generator().manual_seed(seed)).train()
+        self.images, self.labels = images, labels
+        norms.synchronise(self.module)
+        if sharded:
+            shard(self.module, large=64)
+        self.alpha = nn.Parameter(torch.randn(3, generator=torch.Generator().manual_seed(seed)))
+        steps = self.feed.steps
+        self.weights = Learner(
+            self.module, Optimizer(lr=0.05, clip=1.0, weight_decay=1e-3), epochs=EPOCHS, steps=steps, ema=0.9
+        )
+        self.architecture = Learner(
+            {"alpha": self.alpha}, Optimizer(kind="adam", lr=0.01, weight_decay=1e-3), epochs=EPOCHS, steps=steps
+        )
+
+    def loss(self, batch: Batch) -> Tensor:
+        found = self.module(batch.images) * self.alpha.softmax(0).square().sum()
+        return F.cross_entropy(found, batch.targets)
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        batch = self.feed.batch(index)
+        self.architecture.update(self.loss, index, batch)
+        found = self.weights.update(self.loss, index, batch)
+        return {"loss": found.loss, "norm": found.norm}
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        with self.weights.evaluating():
+            return {"held_out": float(F.cross_entropy(self.module(self.images), self.labels))}
+
+    def state(self) -> State:
+        return State.joined(weights=self.weights.state(), architecture=self.architecture.state())
+
+    def restore(self, state: State) -> None:
+        self.weights.restore(state.part("weights"))
+        self.architecture.restore(state.part("architecture"))
+
+    def finished(self) -> str | None:
+        return None
+
+
+class Stopped(Both):
+    """The second process is told to stop."""
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        if index == 1 and distributed.world().rank == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super().step(index)
+
+
+class Dropping(Both):
+    """Drops paths and numbers of ones."""
+
+    def __init__(self, batch: int, seed: int) -> None:
+        super().__init__(batch, seed)
+        self.drop = lower(elaborate(DROPS, "drops.arch")).train()
+        self.seen: list[list[float]] = []
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        self.seen += [found.flatten().tolist() for found in self.drop(torch.ones(16, 2)).values()]
+        return super().step(index)
+
+
+def train(trainee: Both, keeper: Any = None, epochs: int = EPOCHS) -> list[Row]:
+    return run(trainee, epochs=epochs, steps=trainee.feed.steps, keeper=keeper)
+
+
+def left(folder: Path, name: str, state: State, rows: list[Row]) -> None:
+    rank = distributed.world().rank
+    tensors = {key: tensor.contiguous().clone() for key, tensor in state.whole().tensors.items()}
+    save_file(tensors, folder / f"{name}-{rank}.safetensors")
+    (folder / f"{name}-{rank}.json").write_text(json.dumps(rows))
+
+
+def worker(rank: int, folder: Path, port: int) -> None:
+    torch.set_num_threads(1)
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    assert distributed.start("cpu") == "cpu"
+    assert distributed.world() == (rank, PROCESSES)
+
+    trainee = Both(8, seed=rank)
+    rows = train(trainee)
+    left(folder, "averaged", trainee.state(), rows)
+
+    with torch.no_grad():
+        trainee.alpha += rank
+    said = []
+    try:
+        distributed.check_same({"alpha": trainee.alpha, "other": torch.ones(3)})
+    except ArchError as error:
+        said.append(str(error))
+    try:
+        train(Stopped(8, seed=0))
+    except Interrupted as stop:
+        said.append(str(stop))
+    assert distributed.told(f"größe {rank}") == "größe 0"
+    assert distributed.gathered("größe " * rank) == ["größe " * one for one in range(PROCESSES)]
+    try:
+        with distributed.jointly("the work") as leads:
+            if not leads:
+                raise fail("A1808", "the folder is not empty")
+    except ArchError as error:
+        said.append(str(error))
+    (folder / f"said-{rank}.json").write_text(json.dumps(said))
+
+    dropping = Dropping(8, seed=0)
+    train(dropping, epochs=1)
+    (folder / f"dropped-{rank}.json").write_text(json.dumps(dropping.seen))
+
+    sharded = Both(8, seed=rank, sharded=True)
+    keeper = ShardKeeper(folder / "shards")
+    train(sharded, keeper, epochs=1)
+    again = Both(8, seed=5, sharded=True)
+    rows = train(again, keeper)
+    left(folder, "sharded", again.state(), rows)
+    distributed.stop()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left."""
+    path = tmp_path_factory.mktemp("distributed")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    spawn(worker, (path, port), nprocs=PROCESSES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def alone() -> tuple[Both, list[Row]]:
+    """One process with the doubled batch."""
+    trainee = Both(16, seed=0)
+    return trainee, train(trainee)
+
+
+@pytest.mark.parametrize("way", ["averaged", "sharded"])
+def test_two_processes_are_one_with_the_doubled_batch(way: str, folder: Path, alone: tuple[Both, list[Row]]) -> None:
+    trainee, rows = alone
+    first, second = (load_file(folder / f"{way}-{rank}.safetensors") for rank in range(2))
+    assert all(torch.equal(tensor, second[name]) for name, tensor in first.items())
+    wanted = trainee.state().tensors
+    assert first.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        torch.testing.assert_close(
+            first[name], tensor, rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+        )
+    for rank in range(2):
+        found = json.loads((folder / f"{way}-{rank}.json").read_text())
+        assert [row.keys() for row in found] == [row.keys() for row in rows]
+        for one, other in zip(found, rows, strict=True):
+            assert [one[k] for k in ("loss", "held_out")] == pytest.approx([other["loss"], other["held_out"]], abs=1e-5)
+
+
+def test_batch_norms_alone_would_differ(alone: tuple[Both, list[Row]]) -> None:
+    trainee = Both(8, seed=0)
+    rows = train(trainee)
+    assert abs(float(rows[0]["loss"]) - float(alone[1][0]["loss"])) > 1e-3
+
+
+def test_processes_that_differ_are_noticed_and_stop_together(folder: Path) -> None:
+    first, second = (json.loads((folder / f"said-{rank}.json").read_text()) for rank in range(2))
+    assert first[:2] == second[:2]
+    assert "A1703" in first[0]
+    assert "1 of 2 tensors differ between processes: `alpha`" in first[0]
+    assert first[1] == "training was stopped after epoch 1, step 3"
+    assert "A1705" in first[2]
+    assert "the work: another process failed" in first[2]
+    assert "A1808" in second[2]
+
+
+def test_each_process_drops_paths_and_numbers_of_its_own(folder: Path) -> None:
+    first, second = (json.loads((folder / f"dropped-{rank}.json").read_text()) for rank in range(2))
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    again = Dropping(8, seed=0)
+    train(again, epochs=1)
+    assert again.seen[: len(first)] == first  # the first process draws what a single one draws
+
+
+def test_one_process_reads_what_two_have_saved(folder: Path, alone: tuple[Both, list[Row]]) -> None:
+    state = ShardKeeper(folder / "shards").last()
+    assert state is not None
+    assert [row["epoch"] for row in state.facts["loop"]["rows"]] == [0, 1]
+    trainee = Both(16, seed=3)
+    trainee.restore(State(state.tensors, state.facts["trainee"]))
+    for name, tensor in alone[0].state().tensors.items():
+        torch.testing.assert_close(trainee.state().tensors[name], tensor, rtol=0, atol=1e-5)
+    (path,) = (folder / "shards").glob("shards-*")
+    assert {file.suffix for file in path.iterdir()} == {".safetensors"}
+    file = min(path.iterdir())
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ArchError, match=r"A1105.*its SHA-256 differs"):
+        ShardKeeper(folder / "shards").last()
+    assert ShardKeeper(folder / "none").last() is None
+
+
+def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(ArchError, match=r"A1702.*process 1 has no GPU: there are 1"):
+        distributed.start("cuda")
+
+
+def test_alone_nothing_is_shared() -> None:
+    assert distributed.start("cpu") == "cpu"
+    assert distributed.world() == (0, 1)
+    assert distributed.agreed(True, False) == (True, False)
+    assert Nowhere().last() is None

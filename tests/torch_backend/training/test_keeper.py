@@ -1,0 +1,66 @@
+"""States kept in a run: the same tensors come back, of all types and forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from archir.base.errors import ArchError
+from archir.search.runs import Run
+from archir_torch.training.checkpoints.phase import PhaseKeeper
+from archir_torch.training.checkpoints.state import State
+
+
+def tensors() -> dict[str, torch.Tensor]:
+    weight = torch.arange(12.0).reshape(3, 4).requires_grad_()
+    return {
+        "weight": weight,
+        "the same": weight,
+        "a view": weight[1:],
+        "turned": weight.T,
+        "half": torch.tensor([1.5, float("nan"), float("-inf")], dtype=torch.bfloat16),
+        "steps": torch.tensor(7),
+        "mask": torch.tensor([True, False]),
+        "nothing": torch.zeros(0, 3),
+        "nothing more": torch.zeros(0),
+        "größe/0.weight": torch.ones(1, dtype=torch.float64),
+    }
+
+
+def test_states_come_back(tmp_path: Path) -> None:
+    wanted, facts = tensors(), {"step": 3, "best": float("inf"), "rows": [{"loss": 0.1}]}
+    with Run.create(tmp_path, "digits", {}, {}) as run:
+        keeper = PhaseKeeper(run.phase("search"))
+        assert keeper.last() is None
+        keeper.save(State({}, {"step": 0}))
+        keeper.save(State(wanted, facts))
+        keeper.record({"epoch": 0, "loss": 0.1})
+    keeper = PhaseKeeper(Run.open(tmp_path).phase("search"))
+    found = keeper.last()
+    assert found is not None
+    assert found.facts == facts
+    assert found.tensors.keys() == wanted.keys()
+    for name, tensor in wanted.items():
+        assert found.tensors[name].dtype == tensor.dtype
+        torch.testing.assert_close(found.tensors[name], tensor.detach(), rtol=0, atol=0, equal_nan=True)
+    assert keeper.phase.rows() == [{"epoch": 0, "loss": 0.1}]
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "digits", {}, {}) as run:
+        PhaseKeeper(run.phase("search")).save(State(tensors(), {}))
+        path = tmp_path / "phases" / "search" / "checkpoint-1.safetensors"
+        data = bytearray(path.read_bytes())
+        data[-2] ^= 1
+        path.write_bytes(data)
+        with pytest.raises(ArchError, match=r"A1803.*its SHA-256 differs"):
+            PhaseKeeper(run.phase("search")).last()
+
+
+def test_what_is_no_state(tmp_path: Path) -> None:
+    with Run.create(tmp_path, "digits", {}, {}) as run:
+        run.phase("search").save({}, {"safetensors": b"hello"})
+        with pytest.raises(ArchError, match=r"A0905.*checkpoint 1 of phase `search`"):
+            PhaseKeeper(run.phase("search")).last()

@@ -26,7 +26,7 @@ from archir_torch import BACKEND as TORCH
 from archir_torch.export import package
 from archir_torch.export.package import Form
 from tests.conftest import EXAMPLES
-from tests.torch_backend.test_emit_examples import NETS
+from tests.torch_backend.export.test_emit_examples import NETS
 
 SMALL = """
 net small {

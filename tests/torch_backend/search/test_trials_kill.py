@@ -25,8 +25,8 @@ from archir.search.runs.folder import JOURNAL
 from archir.search.runs.lock import locked
 from archir.search.runs.manifest import NAME
 from tests.search.marked import gone, left
+from tests.torch_backend.search.test_search_kill import exact
 from tests.torch_backend.searches import command, surroundings
-from tests.torch_backend.test_search_kill import exact
 from tests.torch_backend.tried import SHORT, SLOW, recipe, trials_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")

@@ -23,7 +23,7 @@ from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, MAP, Case, graph_of, name_of
 from tests.test_spaces import SPACES, space_of
-from tests.torch_backend.test_lowering import inputs_of
+from tests.torch_backend.lowering.test_lowering import inputs_of
 
 MORE: list[Case] = [
     *((Attention(heads), ((4, 8), (n, 8), (n, d))) for heads in (1, 8) for n in (1, 5) for d in (8, 16)),

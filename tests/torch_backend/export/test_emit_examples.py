@@ -20,7 +20,7 @@ from archir_torch.export.source.emit import emit
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.examples import CELLS, NETS
-from tests.torch_backend.test_emit import imported
+from tests.torch_backend.export.test_emit import imported
 
 SOAK = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)]
 

@@ -22,7 +22,7 @@ from archir_torch.export.source.emit import emit_block
 from archir_torch.lowering.weights import read_weights
 from tests.conftest import EXAMPLES
 from tests.documents import snippets
-from tests.torch_backend.test_emit import imported
+from tests.torch_backend.export.test_emit import imported
 
 TWICE = """
 block unit(x, width) { return x |> conv(width) |> batch_norm |> relu }

@@ -20,7 +20,7 @@ from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
-from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import Trial, trial
 from tests.conftest import EXAMPLES
 from tests.test_spaces import SPACES, space_of

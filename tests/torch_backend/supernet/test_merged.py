@@ -19,8 +19,8 @@ from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
 from archir.passes.spaces.shared_norms import share
 from archir_torch.lowering.weights import load_weights, save_weights
-from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made
+from archir_torch.search.strategies.differentiable.relaxed import Relaxed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
 from tests.conftest import EXAMPLES

@@ -70,9 +70,9 @@ ADDITIONS = {
     ),
     "strategy that trains": Addition(
         {
-            "backends/archir_torch/search/strategies/softly.py": (
+            "backends/archir_torch/search/strategies/differentiable/softly.py": (
                 NEW,
-                "from archir_torch.search.differentiable.relaxed import Options, Relaxed\n"
+                "from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed\n"
                 "from archir_torch.search.job import strategy\n\n\n"
                 '@strategy("softly", Options)\nclass Softly(Relaxed):\n    pass\n',
             )
@@ -96,13 +96,13 @@ ADDITIONS = {
     ),
     "source of images": Addition(
         {
-            "archir/search/data/first.py": (
+            "archir/search/data/readers/first.py": (
                 NEW,
-                "from archir.search.data import digits\n\n\ndef read(name, size):\n    return digits.read()\n",
+                "from archir.search.data.readers import digits\n\n\ndef read(name, size):\n    return digits.read()\n",
             ),
             "archir/search/data/sources.py": (
                 "_FORMS: dict[str, Callable[[str, tuple[int, int, int]], Source]] = {\n",
-                '    "first": lambda *given: __import__("archir.search.data.first", fromlist=["read"]).read(*given),\n',
+                '    "first": lambda *given: __import__("archir.search.data.readers.first", fromlist=["read"]).read(*given),\n',
             ),
         },
         'assert archir.score(network, "naswot", data="first:some", batch=4)',

@@ -102,7 +102,8 @@ ADDITIONS = {
             ),
             "archir/search/data/sources.py": (
                 "_FORMS: dict[str, Callable[[str, tuple[int, int, int]], Source]] = {\n",
-                '    "first": lambda *given: __import__("archir.search.data.readers.first", fromlist=["read"]).read(*given),\n',
+                '    "first": lambda *given: '
+                '__import__("archir.search.data.readers.first", fromlist=["read"]).read(*given),\n',
             ),
         },
         'assert archir.score(network, "naswot", data="first:some", batch=4)',

@@ -78,8 +78,21 @@ def programs(seed: int, how_much: float) -> str | None:
     return written
 
 
-@given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3, 0.9]))
+PROGRAMS = given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3, 0.9]))
+
+
+@settings(max_examples=20)
+@PROGRAMS
 def test_programs_keep_their_meaning_and_their_comments(seed: int, how_much: float) -> None:
+    text = programs(seed, how_much)
+    if text is not None:
+        is_kept(text)
+
+
+@pytest.mark.soak
+@settings(max_examples=500)
+@PROGRAMS
+def test_many_programs_keep_their_meaning_and_their_comments(seed: int, how_much: float) -> None:
     text = programs(seed, how_much)
     if text is not None:
         is_kept(text)

@@ -21,8 +21,8 @@ from archir.costs.latencies.workloads import workloads
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
 from archir.search.spaces.space import Space
+from tests.latencies import SMALL, table_of
 from tests.portions import portion
-from tests.test_latency import SMALL, table_of
 from tests.test_spaces import SPACES, space_of
 
 LINE = Correction(scale=1.37, offset=-250.4, networks=9)

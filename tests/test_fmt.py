@@ -264,6 +264,6 @@ def test_the_whole_process_is_quick_and_imports_no_framework(tmp_path: Path) -> 
         "assert not {'torch', 'onnx', 'onnxruntime'} & set(sys.modules)\n"
     )
     paths = os.pathsep.join(str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar"))
-    begin = time.perf_counter()
+    before = os.times()
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": paths})
-    assert time.perf_counter() - begin < 5  # 0.3 s on an idle machine
+    assert os.times().children_user - before.children_user < 5  # processor time: 0.2 s on an idle machine

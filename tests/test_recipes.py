@@ -30,7 +30,7 @@ from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
 from archir_torch.search.preparation import begin
-from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 from tests.portions import portion

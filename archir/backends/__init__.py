@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Container
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from archir.base.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
 from archir.ir.structure import Input, Mix, Select
+
+if TYPE_CHECKING:
+    from archir_onnx import OnnxBackend  # noqa: TID251  (a type, never imported)
+    from archir_torch import TorchBackend  # noqa: TID251
 
 GROUP = "archir.backends"
 _BUNDLED = {"torch": "archir_torch", "onnx": "archir_onnx"}
@@ -62,6 +66,18 @@ def unlowered(
 def names() -> list[str]:
     """The names of all backends there are."""
     return sorted({*_BUNDLED, *(entry.name for entry in entry_points(group=GROUP))})
+
+
+@overload
+def get(name: Literal["torch"]) -> TorchBackend: ...
+
+
+@overload
+def get(name: Literal["onnx"]) -> OnnxBackend: ...
+
+
+@overload
+def get(name: str) -> Any: ...
 
 
 def get(name: str) -> Any:

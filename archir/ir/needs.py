@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Set
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
@@ -14,6 +14,8 @@ from archir.ir.structure import Select
 
 MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
+MOST_FOLLOWED = 20
+"""Outcomes on the ways to nodes that are followed for each node, where it is only to be told that it is needed."""
 SHARE = 1 / 2
 """Of the work that is left, what telling them may take."""
 
@@ -40,6 +42,35 @@ def needs(graph: Graph, patiently: bool = False) -> Needs:
     if before is None or before[0] != state or (patiently and before[1].loose):
         before = _known[graph] = state, _Needing(graph, patiently).result()
     return before[1]
+
+
+def surely_needed(graph: Graph) -> Set[NodeId] | None:
+    """The nodes that are needed for some outcomes, without telling for which; None where that cannot be found quickly.
+
+    Outcomes that lead from an output to each node are enough. Only one way there is tried.
+    """
+    ways: dict[NodeId, Mapping[str, int]] = {number: {} for number in graph.outputs.values()}
+    missed: set[NodeId] = set()
+    left = MOST_FOLLOWED * len(graph)
+    for number in reversed(list(graph)):
+        if number not in ways:
+            if number in missed:
+                return None
+            continue
+        op, way = graph[number].op, ways[number]
+        for position, operand in enumerate(graph.operands(number)):
+            if operand in ways or (isinstance(op, Select) and position not in op.cases):
+                continue
+            if not isinstance(op, Select) or (op.choice in way and op.cases[way[op.choice]] == position):
+                ways[operand] = way
+            elif op.choice in way:
+                missed.add(operand)
+            else:
+                left -= len(way)
+                if left < 0:
+                    return None
+                ways[operand] = {**way, op.choice: op.cases.index(position)}
+    return ways.keys()
 
 
 class _Needing:

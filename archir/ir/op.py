@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
@@ -137,8 +137,12 @@ class Op:
     @property
     def varied(self) -> dict[str, Value]:
         """The attributes that depend on choices."""
-        values = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return {name: value for name, value in values if varies(value)}
+        found = {}
+        for name in attribute_names(type(self)):
+            value = getattr(self, name)
+            if varies(value):
+                found[name] = value
+        return found
 
     def at(self, outcomes: Mapping[str, int]) -> Op:
         """The operation under outcomes of its choices."""
@@ -156,7 +160,7 @@ class Op:
 
     def attributes(self) -> dict[str, Value]:
         """Attribute values by name, in declaration order."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in attribute_names(type(self))}
 
 
 class Composite(Op, abstract=True):
@@ -196,6 +200,22 @@ class View(Free, abstract=True):
     def kernels(self, *operands: Any) -> int:
         """None."""
         return 0
+
+
+def attribute_names(op: type[Op]) -> tuple[str, ...]:
+    """The names of an operation's attributes, in declaration order."""
+    return _names(op.name)[0]
+
+
+def needed_attributes(op: type[Op]) -> tuple[str, ...]:
+    """The names of those that have no default."""
+    return _names(op.name)[1]
+
+
+@cache
+def _names(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    found = fields(OPS[name])
+    return tuple(f.name for f in found), tuple(f.name for f in found if f.default is MISSING)
 
 
 @cache

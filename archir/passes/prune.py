@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Set
 
 from archir.ir.choices.conditions import compatible
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.needs import needs
+from archir.ir.needs import needs, surely_needed
 from archir.ir.structure import Select
 from archir.ir.typing import hand_on, infer
 
@@ -16,7 +16,8 @@ def prune(graph: Graph) -> Graph:
 
     Inputs stay: what a network is called with does not depend on what it does with it.
     """
-    return _keeping(graph, needs(graph).keys() | set(graph.inputs.values()))
+    needed = surely_needed(graph)
+    return _keeping(graph, (needs(graph).keys() if needed is None else needed) | set(graph.inputs.values()))
 
 
 def prune_excluded(graph: Graph, suspects: Set[NodeId]) -> Graph:

@@ -35,7 +35,7 @@ from archir_torch.lowering.devices import device_of
 from archir_torch.lowering.module import Network
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
-from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
@@ -164,7 +164,7 @@ class TorchBackend:
         `executor` replaces those of phases that score candidates (see `archir.search.executors`). Raises ArchError
         (A11xx, A18xx, A22xx, and whatever is wrong with a space); `Interrupted` when it was stopped.
         """
-        from archir_torch.search import run
+        from archir_torch.search import run  # compiling needs none of it
 
         return run.execute(
             recipe, folder, resume=resume, fall_back=fall_back, overrides=overrides or {},

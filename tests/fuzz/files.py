@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from archir import api, backends
 from archir.cli import main
-from archir.cli.options import given_parameters
 from archir.cli.searches import train_folder as runs
+from archir.cli.subject import given_parameters
 from archir.costs.latencies.table import LatencyTable
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from archir.base.errors import ArchError
 from archir.ir.choices import cases, conditions, lifting
 from archir.ir.choices.cases import at, support
 from archir.ir.choices.conditions import hull
-from archir.ir.graph import Graph, NodeId
-from archir.ir.needs import needs
-from archir.ir.structure import Select
+from archir.ir.graph import Decision, Graph, Node, NodeId
+from archir.ir.needs import needs, surely_needed
+from archir.ir.structure import Input, Select
 from archir.ir.verify import verify
 from archir.language.elaboration.elaborate import elaborate
+from archir.ops.activation import Relu
+from archir.passes.prune import prune
 from archir.search.spaces.space import Space
+from tests.language.reference.grow import program
 
 ORDERED = """
 net ordered(n = %d) {
@@ -103,3 +107,39 @@ def test_a_hull_is_the_strongest_condition_on_what_is_kept() -> None:
             for choice in kept:
                 fixed = cases.fix(fixed, choice, outcomes[choice.path])
             assert at(weaker, outcomes) == (True in cases.leaves(fixed))
+
+
+@pytest.fixture
+def unpruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are elaborated with all that they make."""
+    monkeypatch.setattr("archir.language.elaboration.elaborate.prune", lambda graph: graph)
+
+
+@pytest.mark.usefixtures("unpruned")
+def test_what_is_surely_needed_is_all_that_is_needed() -> None:
+    found = dropped = 0
+    for text in [*map(program, range(60)), SKIPS % 3, ORDERED % 4]:
+        try:
+            graph = elaborate(text)
+        except ArchError:
+            continue
+        surely = surely_needed(graph)
+        if surely is not None:
+            found += 1
+            dropped += len(surely) < len(graph)
+            assert surely == needs(graph).keys()
+    assert found > 20
+    assert dropped > 5
+
+
+def test_what_no_outcome_needs_is_told_by_conditions() -> None:
+    choice = cases.Choice("c", (0, 1), 0)
+    graph = Graph()
+    graph.decisions["c"] = Decision(choice)
+    x = graph.add(Node(Input("x", (8,))))
+    dead = graph.add(Node(Relu()), x)
+    inner = graph.add(Node(Select("c", (0, 1))), dead, x)
+    graph.outputs = {"y": graph.add(Node(Select("c", (0, 1))), x, inner)}
+    assert surely_needed(graph) is None
+    assert dead not in needs(graph)
+    assert len(prune(graph)) == len(graph) - 1

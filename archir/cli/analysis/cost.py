@@ -17,13 +17,12 @@ from archir.cli.options import (
     json_option,
     names,
     net_options,
-    picked,
     proxy_options,
     refuse,
-    space_of,
     where_option,
 )
 from archir.cli.output import emit, table
+from archir.cli.subject import picked, space_of
 from archir.costs.scopes import prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits

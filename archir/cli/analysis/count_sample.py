@@ -14,18 +14,10 @@ from archir import api
 from archir.base.errors import fail
 from archir.base.files import write_atomic
 from archir.cli.kinds import DRAWS, Place, Real
-from archir.cli.options import (
-    file_argument,
-    json_option,
-    net_options,
-    proxy_options,
-    refuse,
-    seed_option,
-    space_of,
-    where_option,
-)
+from archir.cli.options import file_argument, json_option, net_options, proxy_options, refuse, seed_option, where_option
 from archir.cli.output import big, emit, say, table, write
 from archir.cli.progress import tracked
+from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:

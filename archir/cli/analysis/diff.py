@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir import api
-from archir.cli.options import OF_NETS, given_parameters, json_option, net_options, refuse, space_of
+from archir.cli.options import OF_NETS, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
+from archir.cli.subject import given_parameters, space_of
 from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:

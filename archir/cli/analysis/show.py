@@ -12,8 +12,9 @@ from archir import api, backends
 from archir.base.files import write_atomic
 from archir.base.visible import one_line, visible
 from archir.cli.kinds import Place
-from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, net_options, picked, refuse
+from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, net_options, refuse
 from archir.cli.output import say, write
+from archir.cli.subject import picked
 from archir.costs.means import means
 from archir.ir.text.serial import to_json
 from archir.language.elaboration.context import Limits

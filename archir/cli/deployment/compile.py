@@ -12,8 +12,9 @@ from archir import api, backends
 from archir.base.files import sha256, write_atomic
 from archir.cli.deployment import torch_files
 from archir.cli.kinds import Place
-from archir.cli.options import SEED, arch_options, file_argument, net_options, picked, refuse
+from archir.cli.options import SEED, arch_options, file_argument, net_options, refuse
 from archir.cli.output import big, say, write
+from archir.cli.subject import picked
 from archir.ir.text.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run

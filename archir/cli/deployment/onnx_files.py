@@ -113,5 +113,5 @@ def _real(graph: Any, images: Mapping[str, Any]) -> dict[str, Any] | None:
         found = backends.get("torch").images(images["source"], shape, training=1, seed=images["seed"])
     except ArchError:
         return None
-    batch = next(iter(found.held_out()), None)
+    batch = None if found.held_out is None else next(iter(found.held_out()), None)
     return None if batch is None else {name: np.asarray(batch[0][:_REAL])}

@@ -59,6 +59,8 @@ def quantize_command(
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
     )
     chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
+    if made.accuracy_before is None or made.accuracy_after is None:
+        return
     say(
         f"held-out accuracy {100 * made.accuracy_before:.2f}% -> {100 * made.accuracy_after:.2f}%, "
         f"of {made.held_out:,} images{chosen}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -81,7 +81,13 @@ def write_python(graph: Graph, output: Path, module: Any | None, block: str | No
 
 
 def package(
-    graph: Graph, output: Path, module: Any, form: str, metadata: Mapping[str, str], as_trained: bool = False
+    graph: Graph,
+    output: Path,
+    module: Any,
+    form: str,
+    metadata: Mapping[str, str],
+    as_trained: bool = False,
 ) -> Any:
     """Write a package of torch with its certificate; the report of its verification."""
-    return backends.get("torch").package(graph, output, module, form, metadata=metadata, deployed=not as_trained)
+    kind: Literal["exported", "aot"] = "aot" if form == "aot" else "exported"
+    return backends.get("torch").package(graph, output, module, kind, metadata=metadata, deployed=not as_trained)

@@ -12,9 +12,10 @@ from archir.backends.speed.subjects import ON
 from archir.base.files import require_writable
 from archir.cli.kinds import Place, Real
 from archir.cli.measurement.speed import show
-from archir.cli.options import OF_NETS, SEED, json_option, net_options, picked, refuse, space_of
+from archir.cli.options import OF_NETS, SEED, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
 from archir.cli.progress import tracked
+from archir.cli.subject import picked, space_of
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 

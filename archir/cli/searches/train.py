@@ -13,10 +13,11 @@ import click
 from archir import backends
 from archir.base.errors import ArchError
 from archir.cli.kinds import Place
-from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, picked
+from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
 from archir.cli.searches import train_folder
+from archir.cli.subject import picked
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
 

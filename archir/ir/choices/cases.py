@@ -120,6 +120,7 @@ def varies(value: Value) -> TypeGuard[Case]:
 
 THEMSELVES = {Case, int, str}
 """Types of values that are their own keys."""
+_YES, _NO = object(), object()
 
 
 def key(value: Value) -> Hashable:
@@ -127,6 +128,8 @@ def key(value: Value) -> Hashable:
     if type(value) in THEMSELVES:
         found: Hashable = value
         return found
+    if type(value) is bool:
+        return _YES if value else _NO
     if isinstance(value, tuple):
         spend(len(value) / 2)
         return (type(value), *map(key, value))
@@ -145,7 +148,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
     branches = tuple(branches)
     first = branches[0]
     for branch in branches:
-        if branch is not first and not same(first, branch):
+        if branch is not first and (type(branch) is not type(first) or not same(first, branch)):
             break
     else:
         return first
@@ -153,7 +156,7 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
     found = _interned.get(name)
     spend(len(branches))
     if found is None:
-        depth = 1 + max(branch.depth if type(branch) is Case else 0 for branch in branches)
+        depth = 1 + max([branch.depth if type(branch) is Case else 0 for branch in branches])
         if depth > MOST_CHOICES:
             raise EntangledError(f"more than {MOST_CHOICES}")
         found = _interned[name] = Case(choice, branches, depth)

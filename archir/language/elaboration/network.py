@@ -49,14 +49,18 @@ class Network(Context):
 
         Networks repeat themselves: what is known is not worked out again.
         """
-        question = (op, types, self.path)
+        plain = not (op.varied or any(x.varied for x in types))
+        question = (op, types, True if plain else self.path)  # what depends on no choice is the same everywhere
         if question not in self._inferred:
             try:
                 self._inferred[question] = infer_op(op, types, self.path), False
             except RuleError:
                 if not self.given:
                     raise
-                self._inferred[question] = infer_op(op, types, self.path, None, self.given), True
+                excused = infer_op(op, types, self.path, None, self.given), True
+                if plain:
+                    return excused
+                self._inferred[question] = excused
         return self._inferred[question]
 
     def too_many_nodes(self, span: Span) -> None:
@@ -88,11 +92,12 @@ class Network(Context):
                 raise RuleError(f"{what} must be a tensor, got {kind(leaf)}", not_applied(leaf), "A0404")
             return leaf
 
-        checked = self.lift(span, check, value)
-        if checked is POISON:
-            return None
+        if not all(type(leaf) is Tensor for leaf in leaves(value)):
+            value = self.lift(span, check, value)
+            if value is POISON:
+                return None
         try:
-            return self._select(checked, span)
+            return self._select(value, span)
         except RuleError as error:
             self.refuse(error, span)
             return None

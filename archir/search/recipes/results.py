@@ -11,11 +11,12 @@ from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.recipes.job import Outcome, Tensor
+from archir.search.recipes.outcomes import WEIGHTS
 from archir.search.recipes.recipe import Recipe
 from archir.search.runs import PhaseRows, Report, Run, Weighing
 from archir.search.runs.report.page import page
 
-BEST, SOURCE, WEIGHTS = "best.json", "best.arch", "weights.safetensors"
+BEST, SOURCE = "best.json", "best.arch"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SPLITS = "splits.json"
 SUMMARY, REPORT = "summary.json", "report.html"

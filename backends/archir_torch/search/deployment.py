@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save
 
@@ -25,11 +26,12 @@ class Deployment:
         """The network as ONNX, compared with torch."""
         assert outcome.network is not None
         torch, onnx, network = backends.get("torch"), backends.get("onnx"), _network(outcome)
+        form: dict[str, Any] = {} if opset is None else {"opset": opset}
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / MODEL
             report = onnx.write(
                 outcome.network, path, torch.arrays(network), reference=torch.runner(network), metadata=metadata,
-                certified=True, **({} if opset is None else {"opset": opset}),
+                certified=True, **form,
             )  # fmt: skip
             certificate = (Path(folder) / CERTIFICATE).read_bytes()
             return Exported(path.read_bytes(), certificate, report.absolute, report.relative)

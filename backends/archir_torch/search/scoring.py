@@ -27,7 +27,7 @@ from archir_torch.lowering.precision import autocast
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job
 from archir_torch.search.predictor import Predictor, fitted, require_enough
-from archir_torch.search.proxies.scores import PROXIES
+from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
 from archir_torch.search.strategies.train import Train, TrainOptions
 from archir_torch.search.task import Task

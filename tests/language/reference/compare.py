@@ -90,11 +90,13 @@ def _refused(error: ArchError, runs: list[Walk]) -> str | None:
 
 def _fits(note: str, walk: Walk) -> bool:
     """Whether the combination that a note names is among the choices of a run, as far as both name them."""
-    made = dict(walk.made)
+    made: dict[str, set[str]] = {}  # a block that calls itself makes a choice of one name several times
+    for name, label in walk.made:
+        made.setdefault(name, set()).add(label)
     for part in re.split(r", (?=[\w.\[\]]+ = )", note.removeprefix("when ")):
         path, _, label = part.rpartition(" = ")
         name = re.sub(r"^.*?([A-Za-z_]\w*(\[\d+\])*)$", r"\1", path)
-        if name not in made or (made[name] and made[name] != label):
+        if name not in made or not made[name] & {label, ""}:
             return False
     return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Container, Hashable, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.base.errors import Note, RuleError, Span, require, suggest
@@ -12,7 +12,7 @@ from archir.base.work import WorkError
 from archir.ir.choices.cases import Choice, Value, leaves, same, varies
 from archir.ir.choices.conditions import both, either, hull
 from archir.ir.choices.lifting import lift
-from archir.ir.op import Op, attribute_types
+from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
 from archir.ir.typing import MOST_ELEMENTS
 from archir.language.elaboration.bounds import Bounds
 from archir.language.elaboration.cell_cache import Recording, copyable, likeness, replay, tensors
@@ -250,7 +250,7 @@ class Caller(Evaluator):
             return self._each_case(first.value, one, span)
         operands: list[tuple[Value, Span]] = []
         attributes: dict[str, Value] = {}
-        names = [f.name for f in fields(op)]
+        names = attribute_names(op)
         positional = iter(names)
         for argument in given:
             if (
@@ -282,9 +282,9 @@ class Caller(Evaluator):
         if missing and not (variadic and nodes):
             wanted = missing[0].lstrip("*")
             return self.error("A0207", f"`{op.name}` needs a tensor `{wanted}`", span)
-        for f in fields(op):
-            if f.name not in attributes and f.default is MISSING:
-                return self.error("A0207", f"`{op.name}` needs `{f.name}`", span)
+        for name in needed_attributes(op):
+            if name not in attributes:
+                return self.error("A0207", f"`{op.name}` needs `{name}`", span)
         if None in nodes or any(value is POISON for value in attributes.values()):
             return POISON
         return self.add(

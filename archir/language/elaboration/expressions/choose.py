@@ -217,6 +217,8 @@ class Chooser(Caller):
         values = [self.settled(value, {choice}, span) for value in values]
         usual = self.only([value for value in values if value is not UNBOUND])
         values = [usual if value is UNBOUND else value for value in values]
+        if not any(varies(value) for value in values):
+            return case(choice, values)
         return lift(lambda outcome: values[outcome], case(choice, range(choice.outcomes)))
 
     # deciding

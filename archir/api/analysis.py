@@ -1,0 +1,69 @@
+"""What is known of spaces and networks without running them: costs, warnings, differences, canonical forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archir.api.loading import proved, source
+from archir.base.errors import Diagnostic
+from archir.ir.graph import Graph
+from archir.ir.text.printer import print_graph
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.files import Loader, split
+from archir.passes.cost import Cost, cost
+from archir.passes.equivalence.canonical import canonical_hash
+
+if TYPE_CHECKING:
+    from archir.search.lint.subject import Purpose
+    from archir.search.spaces.architecture import Architecture, Written
+    from archir.search.spaces.diff import Difference
+    from archir.search.spaces.space import Space
+
+__all__ = ["Cost", "canonical_hash", "cost", "diff", "lint", "linted", "print_graph"]
+
+
+def lint(
+    path: str | Path,
+    *,
+    purpose: Purpose | None = None,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Diagnostic]:
+    """Warnings of what wrecks searches of a file's nets (see docs/lint.md); `purpose` is that of `linted`."""
+    return linted(path, purpose=purpose, root=root, limits=limits, parameters=parameters)[1]
+
+
+def linted(
+    path: str | Path,
+    *,
+    purpose: Purpose | None = None,
+    root: Path | None = None,
+    limits: Limits | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> tuple[list[Graph], list[Diagnostic]]:
+    """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
+
+    `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
+    """
+    from archir.search.lint.lint import lint
+
+    file, net = split(str(path))
+    text, folder = source(file)
+    found = proved(text, folder, file, net, root, limits, parameters)
+    module = Loader(root if root is not None else folder).load(text, file, folder)
+    return found, lint(module, found, purpose)
+
+
+def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
+    """What differs between two spaces, or between two architectures: nothing, if they are the same."""
+    from archir.search.spaces.diff import diff_architectures, diff_spaces
+    from archir.search.spaces.space import Space
+
+    if isinstance(one, Space) and isinstance(other, Space):
+        return diff_spaces(one, other)
+    if isinstance(one, Space) or isinstance(other, Space):
+        raise TypeError("a space and an architecture cannot be compared")
+    return diff_architectures(one, other)

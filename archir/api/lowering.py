@@ -1,0 +1,111 @@
+"""From networks to what runs: modules, ONNX models, int8 models."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+from archir import backends
+from archir.base.errors import fail
+from archir.base.files import require_writable
+from archir.ir.graph import Graph
+from archir.passes.block import block as part
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from archir_onnx.int8.quantize import Quantised  # noqa: TID251  (types, never imported)
+    from archir_onnx.verification.verify import Report  # noqa: TID251
+    from archir_torch.lowering.module import Network  # noqa: TID251
+
+
+@overload
+def compile(graph: Graph, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...
+
+
+@overload
+def compile(graph: Graph, to: str, *, seed: int | None = None) -> Any: ...
+
+
+def compile(graph: Graph, to: str = "torch", *, seed: int | None = None) -> Any:
+    """A graph without choices lowered by a backend: for `torch` an `nn.Module`, its weights drawn by the `seed` (0).
+
+    A module takes tensors [N, ...] and gives one, or a dictionary by name where the net has several outputs. `onnx`
+    needs weights: see `export`. Backends of others are told the seed if there is one. Raises ArchError (A0901, A0903,
+    A0904).
+    """
+    return backends.get(to).lower(graph, **({} if seed is None else {"seed": seed}))
+
+
+def block(graph: Graph, name: str) -> Graph:
+    """One block of a network as a network of its own: `"hoga"`, or `"hoga@scope"` where its calls differ.
+
+    Its inputs and outputs are what the block reads and gives. Raises ArchError (A0901, A0906).
+    """
+    return part(graph, name)
+
+
+def export(
+    graph: Graph,
+    path: str | Path,
+    module: Network,
+    *,
+    opset: int = 23,
+    precision: Literal["float32", "float16", "bfloat16"] = "float32",
+    dynamic: Sequence[Literal["batch", "height", "width"]] = ("batch",),
+    batch: int = 1,
+    pixels: tuple[Sequence[float], Sequence[float]] | None = None,
+    attention: Literal["auto", "decomposed", "standard", "fused"] = "auto",
+    deployed: bool = True,
+    certified: bool = False,
+    metadata: Mapping[str, str] | None = None,
+    real: Mapping[str, NDArray[np.float32]] | None = None,
+    tolerance: float | None = None,
+    providers: Sequence[str] | None = None,
+) -> Report:
+    """Write a network with a module's weights to an ONNX file, compared with the module; the comparison's report.
+
+    Weights are of a `precision`, inputs and outputs float32; `opset` is 17 to 26; `attention` says by which operators
+    it is computed (docs/deployment.md). `dynamic` names the axes whose sizes are open; a batch that is not open has
+    `batch` samples. With `pixels`, a mean and a deviation for each channel, the model takes images uint8 [N, H, W, C]
+    as they come. `deployed=False` keeps what acts in training alone; `metadata` is written into the model, as texts by
+    name; `certified` writes a certificate beside it. It is compared on random inputs and on `real` ones, arrays
+    [N, ...] by input, on `providers` of onnxruntime (by default all that are here), to a relative `tolerance` that
+    suits the precision. What was there before stays unless all of it holds. Raises ArchError (A0902 to A0931).
+    """
+    torch = backends.get("torch")
+    return backends.get("onnx").write(
+        graph, Path(path), torch.arrays(module), reference=torch.runner(module), real=real, metadata=metadata,
+        tolerance=tolerance, deployed=deployed, certified=certified, providers=providers, opset=opset,
+        precision=precision, dynamic=tuple(dynamic), batch=batch, pixels=pixels, attention=attention,
+    )  # fmt: skip
+
+
+def quantize(
+    path: str | Path,
+    output: str | Path,
+    *,
+    data: str = "digits",
+    calibration: int = 256,
+    seed: int = 0,
+    mode: Literal["auto", "static", "dynamic"] = "auto",
+    keep: Sequence[str] = (),
+    max_loss: float = 1.0,
+) -> Quantised:
+    """Write an ONNX model of float32 in int8, with a certificate and a report beside it; the report.
+
+    `calibration` images of the source `data`, on which the network was trained, drawn by the `seed`, give the ranges
+    of activations, those that are held out the accuracy. `mode` says when ranges are found: once (`static`), or for
+    each input (`dynamic`, for transformers). As many layers stay in float as it takes to lose at most `max_loss` points
+    on half of the held-out images, the others being what is reported, and those whose names match one of `keep`. Raises
+    ArchError (A0809, A0916, A11xx, A28xx).
+    """
+    if Path(path).resolve() == Path(output).resolve():
+        raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
+    require_writable(Path(output))
+    onnx = backends.get("onnx")
+    size = onnx.image_size(Path(path))
+    images = backends.get("torch").images(data, size, training=calibration, seed=seed)
+    return onnx.quantize(Path(path), Path(output), images, mode=mode, keep=keep, max_loss=max_loss)

@@ -1,0 +1,116 @@
+"""How long operations and whole networks take: latency tables, and networks side by side."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archir import backends
+from archir.base.errors import fail, suggest
+from archir.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from archir.backends.speed.figures import Speeds
+    from archir.costs.latencies.fill import Bench, Validation, Watch
+    from archir.costs.latencies.table import Device, LatencyTable
+    from archir.search.spaces.space import Space
+
+BENCHES = {
+    "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
+    "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),
+}  # fmt: skip
+"""The devices of latency tables: which backend has them, and how it calls them."""
+
+
+def bench(
+    space: Space | Graph,
+    path: str | Path,
+    *,
+    device: Device = "cpu",
+    batch: int = 1,
+    threads: int | None = None,
+    resume: bool = False,
+    watch: Watch | None = None,
+) -> LatencyTable:
+    """Time every operation of a space on a device, once; the table of them, which is written to `path`, too.
+
+    Each is timed on inputs of `batch` samples; `device` is one of `BENCHES`, `threads` those of the CPU, by default the
+    framework's own number. With `resume`, a table that is there is gone on with, with its number of threads if none is
+    given. `watch` is told what is timed. Figures are nanoseconds. Raises ArchError (A1501, A1503, A1505, A1506).
+    """
+    from archir.costs.latencies import fill as benches
+    from archir.costs.latencies.workloads import workloads
+
+    known = None
+    if Path(path).exists():
+        if not resume:
+            raise fail("A1506", f"{path} is there already", None, "go on with it: --resume; or name another file")
+        known = latency_table(path)
+        threads = threads or known.threads
+    todo = workloads(space if isinstance(space, Graph) else space.graph)
+    with _bench(device, batch, threads) as ready:
+        if known is not None:
+            benches.belongs(known, device, batch, ready)
+        table = known or benches.start(device, batch, ready)
+        benches.fill(table, todo, ready, save=lambda one: one.write(path), watch=watch or benches.unwatched)
+    return table
+
+
+def validate(
+    table: LatencyTable, space: Space, n: int = 20, *, seed: int = 0, watch: Watch | None = None
+) -> Validation:
+    """Measure `n` random architectures whole, on the table's device, against its sums.
+
+    They are drawn by the `seed`; `watch` is told which is measured. Raises ArchError.
+    """
+    from archir.costs.latencies import fill as benches
+
+    rng = random.Random(seed)
+    networks = [space.specialize(space.sample(rng)) for _ in range(n)]
+    with _bench(table.device, table.batch, table.threads) as ready:
+        return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
+
+
+def measure(
+    networks: Graph | str | Path | Mapping[str, Graph | Path],
+    *,
+    on: Sequence[str] = (),
+    batches: Sequence[int] = (1,),
+    threads: int | None = None,
+    seconds: float = 2.0,
+    watch: Watch | None = None,
+) -> Speeds:
+    """Measure whole networks, side by side: graphs without choices, and ONNX files; several have names.
+
+    `on` are `torch`, `torch-compile`, `onnxruntime-cpu`, `torch-cuda`, `torch-compile-cuda`, `onnxruntime-cuda` and
+    `tensorrt`; by default, all of them that are there. Each is measured for so many `seconds` at each size of
+    `batches`, with so many `threads` of the CPU (by default a thread per core); `watch` is told how far it is. Raises
+    ArchError (A1505, A1508, and what backends do).
+    """
+    from archir.backends.speed.subjects import speeds
+    from archir.costs.latencies.fill import unwatched
+
+    if isinstance(networks, Graph):
+        networks = {networks.name: networks}
+    elif isinstance(networks, str | Path):
+        networks = {str(networks): Path(networks)}
+    return speeds(networks, on, batches, threads, seconds, watch or unwatched)
+
+
+def latency_table(path: str | Path) -> LatencyTable:
+    """The latency table of a file. Raises ArchError (A1501)."""
+    from archir.costs.latencies.table import LatencyTable
+
+    return LatencyTable.read(path)
+
+
+def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:
+    if device not in BENCHES:
+        hint = suggest(device, BENCHES) or f"devices are {', '.join(BENCHES)}"
+        raise fail("A1505", f"there is no device `{device}`", None, hint)
+    backend, kind = BENCHES[device]
+    ready: AbstractContextManager[Bench] = backends.get(backend).bench(kind, batch, threads)
+    return ready

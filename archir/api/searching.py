@@ -1,0 +1,127 @@
+"""Training and searching: networks trained, recipes run, weights shared, candidates asked for and scored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from archir import backends
+from archir.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from archir.search.multi.candidate import MultiTrial
+    from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.space import Space
+    from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
+    from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
+    from archir_torch.training.classifier import Progress, Result  # noqa: TID251
+    from archir_torch.training.loop import Watch  # noqa: TID251
+
+
+def train(
+    graph: Graph,
+    *,
+    data: str = "digits",
+    settings: Mapping[str, Any] | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    device: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Network, Result]:
+    """Train a network without choices on labelled images: the module, and what was measured.
+
+    `data` is a source of images (docs/data.md), which are resized to the net's input [C, H, W]; `settings` are the
+    options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
+    checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
+    there is one; `progress` is told of steps and epochs. Raises ArchError (A11xx).
+    """
+    torch, kept = backends.get("torch"), None if folder is None else Path(folder)
+    return torch.train(
+        graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress
+    )
+
+
+def run(
+    recipe: str | Path,
+    folder: str | Path,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    device: str | None = None,
+    executor: str | None = None,
+    watch: Watch | None = None,
+) -> Mapping[str, Any]:
+    """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
+
+    `overrides` replace settings: `{"search.training.epochs": "2"}`; `device` is by default a GPU where there is one;
+    `executor` is who scores candidates, such as `processes:4` (docs/executors.md); `watch` is told of phases, steps
+    and epochs. Raises ArchError; `Interrupted` when it was stopped.
+    """
+    return backends.get("torch").search(
+        Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, watch=watch
+    )
+
+
+def resume(
+    folder: str | Path,
+    *,
+    fall_back: bool = False,
+    device: str | None = None,
+    executor: str | None = None,
+    watch: Watch | None = None,
+) -> Mapping[str, Any]:
+    """Go on with a search that was stopped, exactly where it was; a summary of what it came to.
+
+    With `fall_back`, a damaged checkpoint is left for the one before it. `device`, `executor` and `watch` are those of
+    `run`, and may be others than before. Raises ArchError; `Interrupted` when it was stopped again.
+    """
+    return backends.get("torch").search(
+        None, Path(folder), resume=True, fall_back=fall_back, device=device, executor=executor, watch=watch
+    )
+
+
+def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:
+    """A space as one module with shared weights: `model(x, architecture)`, x being [N, ...].
+
+    The `seed` draws the weights. A smaller attention has the first channels of each head, or with `sharing="leading"`
+    the first channels of all. Raises ArchError (A0904).
+    """
+    return backends.get("torch").supernet(space.graph, seed=seed, sharing=sharing)
+
+
+def extract(model: SuperNetwork, architecture: Architecture) -> Network:
+    """An architecture's own module with copies of the weights that it has in a supernet."""
+    return backends.get("torch").extract(model, architecture)
+
+
+def score(
+    graph: Graph, proxy: str, *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
+) -> float:
+    """The score of an untrained network by a zero-cost proxy, such as `naswot` or `synflow`; more is better.
+
+    The `seed` draws weights and a minibatch of `batch` images of the source `data`, which is scored on `device`.
+    `scorer` is for many networks. Raises ArchError (A1110, A1111).
+    """
+    return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(graph)[proxy]
+
+
+def scorer(
+    proxies: Sequence[str], *, seed: int = 0, data: str = "digits", batch: int = 64, device: str = "cpu"
+) -> Callable[[Graph], dict[str, float]]:
+    """A function from a network to its scores by name, on the same minibatch for all networks of one input size.
+
+    `seed`, `data`, `batch` and `device` are those of `score`. Raises ArchError (A1110).
+    """
+    return backends.get("torch").scorer(proxies, seed=seed, data=data, batch=batch, device=device)
+
+
+def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
+    """A strategy that tries many architectures, by name: `random`, `evolution`, `nsga2`... (docs/multi.md).
+
+    `ask()` gives candidates, `tell(...)` takes their scores. `options` are the strategy's, such as `{"trials": 100}`;
+    the `seed` decides what is drawn. Raises ArchError (A2504) for a name that there is not, and (A1109) for options
+    that cannot be.
+    """
+    from archir.search.multi.registry import create
+
+    return create(name, space, options, seed)

@@ -1,0 +1,66 @@
+"""What the readers of sources give, and what they check."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.base.errors import ArchError, fail
+from archir.search.data.readers.encoded import Raw
+
+MOST = 100_000
+"""Classes that data may have."""
+LARGEST = 1 << 34
+"""Bytes that one array of a file may have."""
+PACKED = 20
+"""What a byte of a packed file may stand for where arrays are large: images pack to a fifth of their size."""
+SMALL = 1 << 26
+"""Bytes up to which all arrays of a file together may be packed as densely as they like."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Raw images, and labels [n] int64."""
+
+    pixels: Raw
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """The images to train on, those held out if the source says which, and the names of the classes."""
+
+    train: Part
+    held_out: Part | None
+    classes: tuple[str, ...]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts there are."""
+        return (self.train,) if self.held_out is None else (self.train, self.held_out)
+
+
+def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:
+    """Labels [n] as int64. Raises ArchError (A1102) unless they are integers from 0, below the number of classes."""
+    if not np.issubdtype(labels.dtype, np.integer) or labels.ndim != 1 or len(labels) == 0:
+        raise fail("A1102", f"{where} must hold integers from 0, got {labels.dtype} of shape {list(labels.shape)}")
+    low, high, most = int(labels.min()), int(labels.max()), MOST if classes is None else classes
+    if low < 0 or high >= most:
+        wrong = low if low < 0 else high
+        hint = "-1 often means that labels were left out: that part cannot be used" if low < 0 else None
+        raise fail("A1102", f"{where} must hold integers from 0 to {most - 1}, got {wrong}", None, hint)
+    return labels.astype(np.int64)
+
+
+def numbered(*parts: NDArray[np.int64]) -> tuple[str, ...]:
+    """Names for classes that have none: their numbers."""
+    return tuple(map(str, range(max(int(labels.max()) for labels in parts) + 1)))
+
+
+def unreadable(path: Path | str, error: object) -> ArchError:
+    """The diagnostic for a source that cannot be read."""
+    return fail("A1101", f"cannot read {path}: {error}")

@@ -1,0 +1,37 @@
+"""The best of an earlier phase, scored again, with more care: trained one by one, say, as GLiT does with five."""
+
+from __future__ import annotations
+
+from archir.base.errors import fail
+from archir.base.settings import Count
+from archir.search.multi.listed import Listed
+from archir.search.multi.objectives import objective
+from archir_torch.search.job import Job, strategy
+from archir_torch.search.scoring import Scorer
+from archir_torch.search.strategies.multi_trial.trials import TrialOptions, Trials
+
+
+class FinalistsOptions(TrialOptions):
+    """How many, and by what."""
+
+    scorer: Scorer = Scorer(kind="training")
+    count: Count = 5
+    objective: str = "accuracy:max"
+    """By which the earlier phase's trials are ranked, and the finalists."""
+
+
+@strategy("finalists", FinalistsOptions)
+class Finalists(Trials):
+    """One batch: the best of `start.trials`."""
+
+    def __init__(self, job: Job, options: FinalistsOptions) -> None:
+        aim = objective(options.objective)
+        done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
+        if not done:
+            hint = 'start.trials = "..." names a phase that tried candidates'
+            raise fail("A2213", f"phase `{job.phase.name}` has no trials with `{aim.name}` to choose from", None, hint)
+        best = sorted(done, key=lambda one: float(one.scores[aim.name] or 0.0), reverse=aim.most)[: options.count]
+        chosen = [job.space.architecture(one.architecture) for one in best]
+        super().__init__(
+            job, options, lambda space, seed: Listed(space, options.objective, list(map(self.restricted, chosen)), seed)
+        )

@@ -1,0 +1,272 @@
+"""Strategies that try candidates, one after the other or many at once: those of `archir.search.multi`, in phases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict
+from types import TracebackType
+from typing import Any
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from archir.base.errors import Interrupted, fail
+from archir.base.settings import MOST_THREADS, Amount, Positive, Settings
+from archir.ir.text.serial import to_json
+from archir.search.executors import Done, Executor, device_of, executor
+from archir.search.executors import Outcome as Found
+from archir.search.fronts.listing import rows
+from archir.search.fronts.scatter import scatter
+from archir.search.multi.candidate import Candidate, Scores
+from archir.search.multi.registry import Kind, strategies
+from archir.search.multi.search import Search
+from archir.search.recipes.open_choices import settle
+from archir.search.runs import Trial
+from archir.search.seeds import mixed
+from archir.search.signals import interruptions
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
+from archir_torch.search.job import Job, Outcome, Strategy, strategy
+from archir_torch.search.predictor import agreement
+from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
+from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
+from archir_torch.training import distributed
+from archir_torch.training.checkpoints.state import State
+
+
+class TrialOptions(Settings):
+    """What all strategies that try candidates can be told, beside their own options."""
+
+    scorer: Scorer = Scorer()
+    where: str = ""
+    """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
+    executor: str = "local"
+    """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
+    limit: Positive | None = None
+    """Seconds that the scoring of a candidate may take."""
+    retries: Amount = 2
+    """How often a candidate is tried again whose worker died."""
+    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
+    """Cores of each worker, which are its threads."""
+    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
+    """GPUs of each worker, on Ray; it may be a part of one."""
+
+    def workers(self, instead: str | None = None) -> Executor:
+        """Who scores, not at work yet; `instead` of who is named. Raises ArchError (A2601, A2602, A2603)."""
+        return executor(
+            instead or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
+        )
+
+
+class Trials:
+    """A trainee whose steps are batches of candidates. What was tried is in the journal: a search that goes on asks the
+    same again, and scores only what is not there."""
+
+    steps = 1
+
+    def __init__(self, job: Job, options: TrialOptions, make: Callable[[Space, int], Any]) -> None:
+        """`make` makes the search, of a space and with a seed."""
+        self.job, self.options = job, options
+        self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
+        space = self.opened.space.where(options.where) if options.where else self.opened.space
+        search = make(space, mixed(job.seed, "trials"))
+        assert isinstance(search, Search)
+        self.search = search
+        self.epochs = self.search.batches
+        self.batches = 0
+        self.tried: dict[int, Scores | None] = {}
+        """What was told, by id."""
+        self._who = job.executor or options.executor
+        self._shared = self._who == "local" and distributed.world().size > 1
+        """Whether each of several processes scores in itself."""
+        self._workers: Executor | None = None
+        self._work = self._scoring()
+        self._over = False
+
+    def restricted(self, architecture: Architecture) -> Architecture:
+        """An architecture of the whole space as one of what is open."""
+        return self.opened.restricted(architecture)
+
+    def _scoring(self) -> Scoring:
+        job, threads = self.job, torch.get_num_threads()
+        who = self._who
+        device = device_of(who, job.device, self.options.gpus)
+        weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
+        return Scoring(
+            self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
+            threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+        )  # fmt: skip
+
+    def __enter__(self) -> Trials:
+        self._work.check()
+        with distributed.jointly(f"phase `{self.job.phase.name}`") as leads:
+            if leads or self._shared:
+                self._workers = self.options.workers(self.job.executor).__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._workers is not None:
+            self._workers.__exit__(kind, error, trace)
+            self._workers = None
+
+    # a batch
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """The next batch of candidates: asked, scored, told."""
+        while self.batches <= index:
+            batch = self.search.ask()
+            found = self._scored(batch)
+            self.search.tell([(candidate, found[candidate.id]) for candidate in batch])
+            self.tried |= found
+            self.batches += 1
+            self._over = not self.search.ask()
+        return {"failed": float(sum(scores is None for scores in found.values()))}
+
+    def _scored(self, batch: Sequence[Candidate]) -> dict[int, Scores | None]:
+        """The scores of a batch; None for what failed. What is not in the journal is scored, and written there.
+
+        Of several processes each scores one candidate at a time, unless workers of the first one score all of them.
+        Raises Interrupted, in all of them.
+        """
+        known = self.job.trials.known
+        left = [one for one in batch if one.id not in known or known[one.id].hash != one.hash]
+        rank, size = distributed.world()
+        if self._shared:
+            for begin in range(0, len(left), size):
+                self._round(left[begin + rank : begin + rank + 1])
+        else:
+            self._round(left if rank == 0 else [])
+        return {one.id: self._result(one) for one in batch}
+
+    def _round(self, own: Sequence[Candidate]) -> None:
+        """Score candidates, in each process its own; then all know the trials of all. Raises Interrupted in all."""
+        what, trials = f"phase `{self.job.phase.name}`", self.job.trials
+        found: list[Trial] = []
+        with distributed.jointly(what) as leads:
+            stopped = self._try(own, found)
+        together = distributed.gathered(_texts(found))
+        with distributed.jointly(what):
+            for text in together[1:] if leads else together:  # what the first process found is in its journal
+                for one in json.loads(text):
+                    trials.put(Trial(**one))
+        if distributed.agreed(stopped)[0]:
+            raise Interrupted(f"{self.job.phase.name} was stopped after {len(trials.known)} trials")
+
+    def _result(self, candidate: Candidate) -> Scores | None:
+        trial = self.job.trials.known.get(candidate.id)
+        if trial is None or trial.status != "done":
+            return None
+        return {name: value for name, value in trial.scores.items() if value is not None}
+
+    def _try(self, own: Sequence[Candidate], tried: list[Trial]) -> bool:
+        """Score candidates, in the first process into the journal one by one; whether somebody stopped it."""
+        if not own:
+            return False
+        assert self._workers is not None
+        leads = distributed.world().rank == 0
+        left = {str(candidate.id): candidate for candidate in own}
+        whole = {key: self.opened.completed(candidate.architecture) for key, candidate in left.items()}
+        tasks = [(key, Request(whole[key].codes, candidate.budget)) for key, candidate in left.items()]
+        with (
+            distributed.alone(),
+            interruptions() as interrupted,
+            closing(self._workers.run(self._work, tasks)) as found,
+        ):
+            try:
+                for one in found:
+                    tried.append(_trial(left[one.key], whole[one.key], one))
+                    if leads:
+                        self.job.trials.put(tried[-1])
+                    if interrupted():
+                        return True
+            except Interrupted:  # in the midst of a candidate
+                return True
+        return False
+
+    # an epoch
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """The best scores until now, and how many were tried."""
+        failed = sum(scores is None for scores in self.tried.values())
+        found: dict[str, float] = {"trials": len(self.tried), "failed": failed}
+        best = self.search.best()
+        if best is not None:
+            scores = self.tried[best.id] or {}
+            found |= {f"{self.options.scorer.prefix}{name}": value for name, value in scores.items()}
+        if self.options.scorer.kind == "predictor" and epoch == 0:
+            scorer = self.options.scorer
+            rank = agreement(self.job.space, self.job.earlier, scorer.score, self.job.seed)
+            found |= {"predictor_rank": rank} if rank is not None else {}
+        return found
+
+    def finished(self) -> str | None:
+        """When nothing is asked any more."""
+        return "all candidates were tried" if self._over else None
+
+    def state(self) -> State:
+        """How many batches were tried."""
+        return State({}, {"batches": self.batches})
+
+    def restore(self, state: State) -> None:
+        """Ask and tell as often as before."""
+        if state.facts["batches"]:
+            self.step(int(state.facts["batches"]) - 1)
+
+    def outcome(self) -> Outcome:
+        """The best architecture, and the front. Raises ArchError (A2212) if nothing could be scored."""
+        best = self.search.best()
+        if best is None:
+            errors = [trial.error for trial in self.job.trials.known.values() if trial.error]
+            hint = f"the first one: {errors[0]}" if errors else None
+            raise fail("A2212", f"phase `{self.job.phase.name}`: all {len(errors)} candidates failed", None, hint)
+        return Outcome(architecture=self.opened.completed(best.architecture), files=self._front())
+
+    def _front(self) -> dict[str, str]:
+        """The architectures that are not dominated, as a table, a picture, and files; of one objective, nothing."""
+        objectives = self.search.objectives.each
+        if len(objectives) < 2:
+            return {}
+        front = [(self._whole(one), scores) for one, scores in self.search.front()]
+        everything = [(one.candidate, one.scores) for one in self.search.finished()]
+        picture = scatter(everything, {one.id for one, _ in front}, objectives, self.job.phase.name)
+        table = {"objectives": [str(one) for one in objectives], "front": rows(front)}
+        files = {f"front/{one.id}.json": one.architecture.to_json() for one, _ in front}
+        return {"front.json": json.dumps(table, indent=1) + "\n", "front.svg": picture, **files}
+
+    def _whole(self, candidate: Candidate) -> Candidate:
+        architecture: Architecture = self.opened.completed(candidate.architecture)
+        return Candidate(candidate.id, architecture, candidate.hash, candidate.budget)
+
+
+def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
+    """What came of a candidate, as the journal has it."""
+    done = isinstance(found, Done)
+    return Trial(
+        id=candidate.id, hash=candidate.hash, architecture=dict(whole), status="done" if done else "failed",
+        scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
+        error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
+    )  # fmt: skip
+
+
+def _texts(trials: Sequence[Trial]) -> str:
+    """Trials for other processes to read."""
+    return json.dumps([asdict(trial) for trial in trials])
+
+
+def _register(name: str, kind: Kind) -> None:
+    options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
+
+    @strategy(name, options)
+    def make(job: Job, given: TrialOptions) -> Strategy:
+        if name == "random" and not given.model_fields_set:
+            return Drawn(job)
+        return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
+
+
+for _name, _kind in strategies().items():
+    _register(_name, _kind)

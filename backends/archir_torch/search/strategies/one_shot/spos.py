@@ -1,0 +1,35 @@
+"""Single path one-shot: each step trains one architecture, drawn uniformly (Guo et al. 2020)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Literal
+
+from archir.base.settings import Count
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.paths import single
+from archir_torch.search.job import Job, strategy
+from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
+
+
+class SposOptions(SupernetOptions):
+    """What `spos` can be told, too."""
+
+    uniform: Literal["choices", "architectures"] = "choices"
+    """What is uniform: each choice, from the first to the last, or all architectures together."""
+    drawn: Count = 1
+    """Paths of a step, whose gradients are added up."""
+
+
+@strategy("spos", SposOptions)
+class Spos(Supernet):
+    """One path a step."""
+
+    def __init__(self, job: Job, options: SposOptions) -> None:
+        super().__init__(job, options)
+        self.options = options
+
+    def paths(self, rng: random.Random) -> Sequence[Architecture]:
+        """One or some, uniform."""
+        return single(self.space, rng, self.options.uniform, self.options.drawn)

@@ -1,0 +1,31 @@
+"""Spaces of a hundred thousand nodes are checked in seconds: published ones, larger than those that examples have."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HNAS = Path(__file__).parent / "spaces" / "hnas.arch"
+MOST_SECONDS = 60
+"""Of processor time: about six times what an idle machine takes, that has other things to do besides."""
+MOST_BYTES = 2**30
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_BYTES, MOST_BYTES))
+
+
+@pytest.mark.soak
+def test_a_hierarchical_space_is_checked() -> None:
+    command = [sys.executable, "-m", "archir", "check", "--limit", "1000000", str(HNAS)]
+    done = subprocess.run(command, capture_output=True, text=True, preexec_fn=limited)
+    assert done.returncode == 0, done.stderr
+    nodes, choices = (int(number.replace(",", "")) for number in re.findall(r"[\d,]+(?= nodes| choices)", done.stdout))
+    assert choices == 28_329
+    assert nodes > 120_000

@@ -45,7 +45,7 @@ SLOW_PROGRAMS = {"docs/index.md", "docs/data.md", "docs/mixtures.md", "docs/sear
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commands are about few spaces."""
-    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
+    monkeypatch.setattr("archir.api.loading.elaborate", elaborate_once)
 
 
 def named(value: object) -> str:

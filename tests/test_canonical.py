@@ -224,9 +224,23 @@ def some_network(graph: Graph, rng: random.Random) -> Graph:
     return specialize(graph, rng.choice(list(assignments(graph))))
 
 
-@settings(max_examples=200, deadline=None)
-@given(graphs(most_nodes=25, most_choices=2), st.randoms(use_true_random=False))
+REWRITTEN = given(graphs(most_nodes=25, most_choices=2), st.randoms(use_true_random=False))
+
+
+@settings(max_examples=50, deadline=None)
+@REWRITTEN
 def test_other_words_do_not_change_the_hash(graph: Graph, rng: random.Random) -> None:
+    keeps_its_hash(graph, rng)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@REWRITTEN
+def test_other_words_do_not_change_many_hashes(graph: Graph, rng: random.Random) -> None:
+    keeps_its_hash(graph, rng)
+
+
+def keeps_its_hash(graph: Graph, rng: random.Random) -> None:
     network = some_network(graph, rng)
     assert canonical_hash(rewritten(network, rng)) == canonical_hash(network)
 

@@ -27,6 +27,7 @@ from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
+from tests.portions import portion
 
 SLOW = {
     "archir count examples/nas_bench_201/nas_bench_201.arch --unique",
@@ -44,7 +45,7 @@ SLOW_PROGRAMS = {"docs/index.md", "docs/data.md", "docs/mixtures.md", "docs/sear
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many commands are about few spaces."""
-    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
+    monkeypatch.setattr("archir.api.loading.elaborate", elaborate_once)
 
 
 def named(value: object) -> str:
@@ -70,7 +71,7 @@ def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
 PAGES = [path for path in DOCUMENTS if snippets(path, "console")]
 
 
-@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["quick", "slow"])
+@pytest.mark.parametrize("slow", portion([False, True], [False]), ids=["quick", "slow"])
 @pytest.mark.parametrize("path", PAGES, ids=named)
 def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack(path, tmp_path)
@@ -89,7 +90,7 @@ PROGRAMMED = [path for path in DOCUMENTS if snippets(path, "python")]
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=[pytest.mark.soak] * (named(path) in SLOW_PROGRAMS)) for path in PROGRAMMED],
+    portion(PROGRAMMED, [path for path in PROGRAMMED if named(path) not in SLOW_PROGRAMS]),
     ids=named,
 )
 def test_python(path: Path, tmp_path: Path) -> None:
@@ -101,9 +102,7 @@ OF_ALL_SPACES = {"README.md", "docs/examples.md"}
 """Pages with a table of the sizes of all published spaces, which `tests/test_spaces.py` looks at."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.soak] * (name in OF_ALL_SPACES)) for name in generate.PAGES]
-)
+@pytest.mark.parametrize("name", portion(generate.PAGES, generate.PAGES.keys() - OF_ALL_SPACES))
 def test_generated_pages_are_up_to_date(name: str) -> None:
     found = (ROOT / name).read_text("utf-8")
     assert found == generate.updated(name), "run python docs/generate.py"

@@ -119,6 +119,7 @@ def test_bounds_hold_where_it_cannot_be_told_what_is_needed() -> None:
     assert 0 <= low <= high <= space.satisfying
 
 
+@pytest.mark.soak
 def test_what_is_not_exact_is_said(tmp_path: Path) -> None:
     path = tmp_path / "ordered.arch"
     path.write_text(ORDERED % 7)

@@ -103,5 +103,6 @@ def test_tags_open_one_level() -> None:
     assert [sum(tag in found for found in tags) for tag in ("high", "low")] == [12, 48]
 
 
+@pytest.mark.soak
 def test_glit_tiny_of_full_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert_works(tiny(), tmp_path, monkeypatch)

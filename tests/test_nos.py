@@ -82,6 +82,7 @@ def test_what_an_operation_adds(operation: str, normal: int, second_tier_of_redu
     assert params("nos", second).params - base == second_tier_of_reductions
 
 
+@pytest.mark.soak
 def test_random_cells_of_the_published_size_cost_what_is_published() -> None:
     """Cells of the caption's operations, two gates in the first and two kernels in the second tier of the normal cell,
     that make 2.6 M parameters on CIFAR: on ImageNet they average the published 4.0 M and 440 M."""

@@ -37,7 +37,7 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
         "archir_torch/lowering/local_attention.py",
-        "archir/search/data/digits/digits.npz",
+        "archir/search/data/readers/digits/digits.npz",
         "archir_torch/py.typed",
         "archir_onnx/lowering/operations/attention.py",
         "archir_onnx/py.typed",
@@ -61,7 +61,7 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     wanted = {
         "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
         "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/language/std/attention.arch",
-        "grammar/archir_grammar/arch.lark", "archir/search/data/digits/digits.npz",
+        "grammar/archir_grammar/arch.lark", "archir/search/data/readers/digits/digits.npz",
         "backends/archir_onnx/lowering/model.py",
         "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
     }  # fmt: skip

@@ -14,9 +14,11 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
+from tests.portions import portion
 
 WIDTHS = (16, 32, 48)
 PER_WIDTH = 67
+PARTS = 16
 SIZE = 16
 
 
@@ -46,10 +48,10 @@ def counted_macs(module: torch.nn.Module, x: torch.Tensor) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 4))])
+@pytest.mark.parametrize("part", portion(range(PARTS), [0]))
 def test_full_attention(width: int, part: int, tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch", channels=width, size=SIZE)
-    architectures = [space.sample(seed) for seed in range(PER_WIDTH)][part::4]
+    architectures = [space.sample(seed) for seed in range(PER_WIDTH)][part::PARTS]
     x = torch.randn(1, 3, SIZE, SIZE)
     for architecture in architectures:
         graph = space.specialize(architecture)

@@ -30,22 +30,20 @@ from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
 from archir_torch.search.preparation import begin
-from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
+from tests.portions import portion
 
 PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])
 DIGITS = sorted(EXAMPLES.glob("*/digits.toml"))
+FEW_PAPERS = [EXAMPLES / "darts" / "paper.toml", EXAMPLES / "trionet" / "small.toml"]
+FEW_DIGITS = [EXAMPLES / "darts" / "digits.toml", EXAMPLES / "autoformer" / "digits.toml"]
 SYSTEMS = ["autoformer", "autola", "darts", "full_attention", "glit", "mobilenet_v3_ofa", "nos", "trionet"]
 
 
 def system(path: Path) -> str:
     return path.parent.name if path.stem != "small" else f"{path.parent.name}-small"
-
-
-def portion(paths: list[Path], *few: str) -> list[Any]:
-    """All of the recipes, of which the suite takes those of a few systems, and the soak the others."""
-    return [path if system(path) in few else pytest.param(path, marks=pytest.mark.soak) for path in paths]
 
 
 def test_every_system_has_both_recipes() -> None:
@@ -79,7 +77,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", portion(PAPERS, "darts", "trionet-small"), ids=system)
+@pytest.mark.parametrize("path", portion(PAPERS, FEW_PAPERS), ids=system)
 def test_a_published_recipe_can_begin(path: Path, images: Path, tmp_path: Path) -> None:
     recipe = read(path).recipe
     sources = {f"{phase.name}.data.source": phase.data for phase in recipe.phase if phase.data is not None}
@@ -204,7 +202,7 @@ def assert_complete(folder: Path, recipe: Path, summary: Mapping[str, Any]) -> N
     assert b"</html>" in run.content("report.html")
 
 
-@pytest.mark.parametrize("path", portion(DIGITS, "darts", "autoformer"), ids=system)
+@pytest.mark.parametrize("path", portion(DIGITS, FEW_DIGITS), ids=system)
 def test_a_small_recipe_runs(path: Path, tmp_path: Path) -> None:
     """All phases, of an epoch each, or of a few candidates, on a part of the digits."""
     phases = read(path).recipe.phase

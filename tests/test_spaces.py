@@ -12,6 +12,7 @@ import pytest
 import archir
 from tests.architectures import assert_works
 from tests.examples import elaborated
+from tests.portions import portion
 
 FEW = ("nas_bench_201", "mobilenet_v3_ofa")
 """Spaces of which the suite tries a network of full size; the soak tries one of each."""
@@ -57,9 +58,7 @@ def test_size(name: str) -> None:
     assert space_of(name).size == SPACES[name].size
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.soak) for name in SPACES]
-)
+@pytest.mark.parametrize("name", portion(SPACES, FEW))
 def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name)
     assert_works(space.specialize(space.sample(0)), tmp_path, monkeypatch)

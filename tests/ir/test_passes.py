@@ -29,9 +29,23 @@ def same_meaning(one: Graph, other: Graph) -> Iterator[bool]:
         yield before.keys() == after.keys() and all(np.array_equal(before[name], after[name]) for name in before)
 
 
-@settings(max_examples=150, deadline=None)
-@given(graphs(most_nodes=25, most_choices=3), st.lists(st.sampled_from(sorted(PASSES)), min_size=1, max_size=4))
+SOME = given(graphs(most_nodes=25, most_choices=3), st.lists(st.sampled_from(sorted(PASSES)), min_size=1, max_size=4))
+
+
+@settings(max_examples=50, deadline=None)
+@SOME
 def test_passes_keep_the_meaning(graph: Graph, names: list[str]) -> None:
+    keeps_its_meaning(graph, names)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@SOME
+def test_passes_keep_the_meaning_of_many_graphs(graph: Graph, names: list[str]) -> None:
+    keeps_its_meaning(graph, names)
+
+
+def keeps_its_meaning(graph: Graph, names: list[str]) -> None:
     result = run(graph, names, verify=True)
     assert all(same_meaning(graph, result))
     assert len(result) <= len(graph)

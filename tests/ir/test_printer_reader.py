@@ -88,18 +88,40 @@ def test_types_are_given_inferred_or_left_out() -> None:
     assert "%6 = conv(%99, channels=16)\n" in print_graph(graph)  # broken graphs are printed, too
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(annotated())
 def test_round_trips(graph: Graph) -> None:
+    comes_back(graph)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@given(annotated())
+def test_round_trips_for_long(graph: Graph) -> None:
+    comes_back(graph)
+
+
+def comes_back(graph: Graph) -> None:
     text, data = print_graph(graph), to_json(graph)
     verify(graph)
     assert to_json(parse_graph(text)) == data
     assert print_graph(parse_graph(text)) == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(annotated(odd=False))
 def test_round_trips_as_json(graph: Graph) -> None:
+    comes_back_as_json(graph)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@given(annotated(odd=False))
+def test_round_trips_as_json_for_long(graph: Graph) -> None:
+    comes_back_as_json(graph)
+
+
+def comes_back_as_json(graph: Graph) -> None:
     assert print_graph(from_json(json.loads(json.dumps(to_json(graph))))) == print_graph(graph)
 
 

@@ -19,6 +19,7 @@ from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed
 from tests.examples import elaborated
+from tests.portions import portion
 
 SPACES = {
     "full_attention": ("full_attention/full_attention.arch", {}),
@@ -78,10 +79,7 @@ def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) ->
         assert archir.canonical_hash(specialize(frozen, outcomes)) == archir.canonical_hash(whole)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in FEW else pytest.param(name, marks=pytest.mark.soak) for name in SPACES if name not in ELASTIC],
-)
+@pytest.mark.parametrize("name", portion([name for name in SPACES if name not in ELASTIC], FEW))
 def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
     """What a mixture is at its corners, run whole and run lazily, is the network of that architecture."""
     space = space_of(name)

@@ -24,6 +24,7 @@ from archir.pictures import picture
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
+from tests.portions import portion
 
 SMALL = 60_000
 """Of the usual budget, a thirtieth: the suite runs every bomb, and none gets far."""
@@ -127,9 +128,7 @@ print(said, resource.getrusage(resource.RUSAGE_SELF).ru_utime - begin)
 """
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.soak) for name in BOMBS]
-)
+@pytest.mark.parametrize("name", portion(BOMBS, FEW))
 def test_bombs_with_little_memory(name: str) -> None:
     """A diagnostic in under 2 s of processor time and 1 GiB; what is large but right may take longer."""
     environment = {"PYTHONPATH": ":".join(str(ROOT / part) for part in ("", "backends", "grammar"))}

@@ -19,14 +19,14 @@ from archir.cli import main
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv
 from tests.conftest import EXAMPLES, GOLDEN
+from tests.portions import portion
 
 LINT = Path(__file__).parent / "lint"
 PROGRAMS = sorted(LINT.glob("*.arch"))
 NAMES = [str(path.relative_to(EXAMPLES).with_suffix("")) for path in sorted(EXAMPLES.rglob("*.arch"))]
-MARKS = dict.fromkeys(
-    ["autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos"],
-    pytest.mark.soak,
-)
+LONG = {
+    "autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos",
+}  # fmt: skip
 """The examples that take more than a second."""
 CODES = [code for code in codes() if code.startswith("A14")]
 
@@ -58,7 +58,7 @@ def test_the_examples_of_a_page_are_right(code: str, tmp_path: Path) -> None:
         assert [warning.code for warning in archir.lint(file)] == wanted
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in NAMES])
+@pytest.mark.parametrize("name", portion(NAMES, {*NAMES} - LONG))
 def test_the_examples(name: str, golden: Callable[[str, str], None]) -> None:
     """What is said of the published spaces is known and true."""
     golden(f"lint/examples/{name.replace('/', '.')}.txt", said(EXAMPLES / f"{name}.arch"))

@@ -77,7 +77,7 @@ def corruptions(whole: Path, folder: Path, count: int, seed: int) -> int:
 
 
 def test_some_corruptions(whole: Path, tmp_path: Path) -> None:
-    assert corruptions(whole, tmp_path / "run", 300, seed=0) == 300
+    assert corruptions(whole, tmp_path / "run", 60, seed=0) == 60
 
 
 @pytest.mark.soak
@@ -126,7 +126,7 @@ def killed_corruptions(killed: Path, folder: Path, count: int, seed: int) -> int
 
 def test_some_corruptions_of_a_killed_run(killed: Path, tmp_path: Path) -> None:
     assert len(Run.open(killed).phase("search").rows()) == 7
-    assert killed_corruptions(killed, tmp_path / "run", 200, seed=2) > 100
+    assert killed_corruptions(killed, tmp_path / "run", 60, seed=2) > 30
 
 
 @pytest.mark.soak

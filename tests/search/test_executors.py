@@ -24,6 +24,8 @@ from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
 WITH_WORKERS = ["processes:2", "ray"]
+RAY_FOR_LONG = ["processes:2", pytest.param("ray", marks=pytest.mark.soak)]
+"""Where Ray's workers, which start slowly, do what they do in another test of the suite."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,7 +52,7 @@ def ran(workers: Executor, work: Work, tasks: Sequence[Any]) -> dict[str, Outcom
     return {outcome.key: outcome for outcome in found}
 
 
-@pytest.mark.parametrize("name", ["local", *WITH_WORKERS])
+@pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
 def test_scores_are_plain_numbers(name: str, work: Obedient) -> None:
     with executor(name) as workers:
         found = ran(workers, work, [("value", number) for number in range(50)])
@@ -105,7 +107,7 @@ def test_a_task_whose_worker_died_is_tried_again(name: str, work: Obedient) -> N
         assert len(work.noted(what)) in ((2, 3) if name == "ray" else (2,))
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_workers_killed_from_outside_lose_nothing(name: str, work: Obedient) -> None:
     over = threading.Event()
 
@@ -131,7 +133,7 @@ def test_workers_killed_from_outside_lose_nothing(name: str, work: Obedient) -> 
     assert len(work.noted("prepared")) > 2
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_time_limit(name: str, work: Obedient) -> None:
     tasks = [("busy", 60.0, 0.0), *[("busy", 0.05, 1.0)] * 10]
     with executor(name, limit=2.0) as workers:
@@ -147,7 +149,11 @@ def test_time_limit(name: str, work: Obedient) -> None:
         assert all(isinstance(outcome, Done) for outcome in [first, *begin])
 
 
-@pytest.mark.parametrize("wrong", [("killed", "always", 99), ("busy", 60.0, 0.0)])
+@pytest.mark.parametrize(
+    "wrong",
+    [("killed", "always", 99), pytest.param(("busy", 60.0, 0.0), marks=pytest.mark.soak)],
+    ids=str,
+)
 def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], work: Obedient) -> None:
     """Short tasks go to Ray's workers in portions."""
     tasks: list[tuple[Any, ...]] = [("value", 1.0)] * 200
@@ -158,7 +164,7 @@ def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], 
     assert failed == {"100": "died" if wrong[0] == "killed" else "time"}
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_workers_prepare_once(name: str, work: Obedient, tmp_path: Path) -> None:
     with executor(name) as workers:
         for _ in range(3):
@@ -176,7 +182,7 @@ def test_local_prepares_once(work: Obedient) -> None:
     assert work.noted("prepared") == [os.getpid()]
 
 
-@pytest.mark.parametrize("name", ["local", *WITH_WORKERS])
+@pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
 def test_work_that_cannot_be_prepared_is_no_candidates_fault(name: str, tmp_path: Path) -> None:
     with (
         executor(name) as workers,
@@ -185,13 +191,13 @@ def test_work_that_cannot_be_prepared_is_no_candidates_fault(name: str, tmp_path
         ran(workers, Unprepared(tmp_path, "raises"), [("value", 1.0)] * 3)
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_workers_that_die_of_their_work(name: str, tmp_path: Path) -> None:
     with executor(name, retries=1) as workers, pytest.raises(ArchError, match=r"A2604.*die before they are prepared"):
         ran(workers, Unprepared(tmp_path, "dies"), [("value", 1.0)] * 3)
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_what_cannot_be_pickled(name: str, work: Obedient, tmp_path: Path) -> None:
     with executor(name) as workers:
         found = ran(workers, work, [("value", threading.Lock()), ("value", Poison()), ("value", 1.0)])
@@ -207,7 +213,7 @@ def test_what_cannot_be_pickled(name: str, work: Obedient, tmp_path: Path) -> No
             ran(workers, Obedient(Poison()), [("value", 1.0)])  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", ["local", *WITH_WORKERS])
+@pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
 def test_who_stops_early_can_go_on(name: str, work: Obedient) -> None:
     with executor(name) as workers:
         for outcome in workers.run(work, [(str(number), ("busy", 0.05, number)) for number in range(20)]):

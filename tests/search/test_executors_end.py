@@ -20,6 +20,7 @@ from tests.search.marked import gone, left
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
 NAMES = ["processes:2", "ray"]
+RAY_FOR_LONG = ["processes:2", pytest.param("ray", marks=pytest.mark.soak)]
 PATHS = os.pathsep.join(str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar"))
 
 
@@ -67,7 +68,7 @@ def program(name: str, folder: Path, seconds: float) -> Iterator[Program]:
         it.process.communicate()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_closed(name: str, tmp_path: Path) -> None:
     with program(name, tmp_path, 0.0) as it:
         said, errors = it.ended()
@@ -104,7 +105,7 @@ def test_interrupted_while_workers_start(tmp_path: Path) -> None:
         it.process.communicate()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_terminated(name: str, tmp_path: Path) -> None:
     with program(name, tmp_path, 60.0) as it:
         it.process.terminate()

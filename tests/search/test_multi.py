@@ -83,9 +83,22 @@ def test_the_strategies_are_registered() -> None:
 
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 @pytest.mark.parametrize("name", OPTIONS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=st.integers(0, 2**63), failing=st.sampled_from([0.0, 0.3, 1.0]))
 def test_laws_of_what_is_asked(name: str, space: Space, seed: int, failing: float) -> None:
+    keeps_the_laws(name, space, seed, failing)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
+@pytest.mark.parametrize("name", OPTIONS)
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 2**63), failing=st.sampled_from([0.0, 0.3, 1.0]))
+def test_laws_of_what_is_asked_for_long(name: str, space: Space, seed: int, failing: float) -> None:
+    keeps_the_laws(name, space, seed, failing)
+
+
+def keeps_the_laws(name: str, space: Space, seed: int, failing: float) -> None:
     history = run(create(name, space, OPTIONS[name], seed), seed, failing)
     candidates = asked(history)
     assert [one.id for one in candidates] == list(range(len(candidates)))

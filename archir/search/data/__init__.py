@@ -1,4 +1,4 @@
-"""Labelled images from many sources, as arrays: a file per format reads raw pixels and labels.
+"""Labelled images from many sources, as arrays: raw pixels and labels, a reader per format.
 
 `read` finds the format by a source's name; `selection` says which images are used, and for what, `splits` which ones
 that came to. What networks see of them (float32, normalised, on a device) is made by whoever trains.

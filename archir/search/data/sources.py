@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from archir.base.errors import fail
-from archir.search.data import digits, folder, hub, idx, npz, parquet
-from archir.search.data.source import Source
+from archir.search.data.readers import digits, folder, hub, idx, npz, parquet
+from archir.search.data.readers.source import Source
 
 
 def read(source: str, size: tuple[int, int, int]) -> Source:

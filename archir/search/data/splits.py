@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from archir.base.errors import fail
-from archir.search.data.encoded import Raw
+from archir.search.data.readers.encoded import Raw
 from archir.search.data.selection import Numbers, held_out, limited, some_classes
 from archir.search.data.sources import read
 from archir.search.seeds import permutations

@@ -9,7 +9,7 @@ import torch
 from archir.base.errors import fail
 from archir.search.data import Rows, selected
 from archir.search.data import minibatch as drawn_from
-from archir.search.data.encoded import Encoded, Raw
+from archir.search.data.readers.encoded import Encoded, Raw
 from archir_torch.data.pixels import Pixels, normalised, settled, statistics
 from archir_torch.data.split import Data, Split
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.search.data.encoded import Encoded, Raw
+from archir.search.data.readers.encoded import Encoded, Raw
 
 Device = torch.device | str
 

@@ -25,7 +25,7 @@ from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import strategies
 from archir_torch.search.job import kind_of, whole
-from archir_torch.search.strategies.trials import TrialOptions
+from archir_torch.search.strategies.multi_trial.trials import TrialOptions
 
 strategies.load()  # recipes name them
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from archir.base.errors import ArchError
-from archir.search.data import extras
-from archir.search.data.extras import needed
+from archir.search.data.readers import extras
+from archir.search.data.readers.extras import needed
 from archir_torch.data import load
 
 RNG = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from PIL import Image
 from torch import Tensor
 
 from archir.base.errors import ArchError
-from archir.search.data import digits, encoded
+from archir.search.data.readers import digits, encoded
 from archir.search.data.selection import stratified
 from archir.search.seeds import permutations
 from archir_torch.data import load, pixels, record, verify

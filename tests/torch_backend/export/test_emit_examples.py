@@ -20,8 +20,11 @@ from archir_torch.export.source.emit import emit
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.examples import CELLS, NETS
+from tests.portions import portion
 from tests.torch_backend.export.test_emit import imported
 
+FEW = list({net.split("/")[0]: net for net in NETS}.values())
+"""A net of every folder."""
 SOAK = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)]
 
 
@@ -50,7 +53,7 @@ def test_all_nets_are_here() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *SOAK])
-@pytest.mark.parametrize("net", NETS)
+@pytest.mark.parametrize("net", portion(NETS, FEW))
 def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path) -> None:
     space = archir.load(EXAMPLES / net, **NETS[net])
     if seed and not space.choices:

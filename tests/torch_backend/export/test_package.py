@@ -73,6 +73,7 @@ def test_a_graph_of_torch_export(tmp_path: Path) -> None:
         assert {name: tuple(one.shape) for name, one in found.items()} == {"logits": (7, 3), "nonlocal": (7, 4, 8, 8)}
 
 
+@pytest.mark.soak
 def test_a_package_of_aotinductor(tmp_path: Path) -> None:
     """One network through the compiler, which takes its time; where there is none, that is what is said."""
     path = tmp_path / "small.pt2"

@@ -30,10 +30,10 @@ from archir_torch.data.pixels import Chosen, Device, Normalised
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.operations.conv import conv
 from archir_torch.lowering.precision import chosen_precision, exact
-from archir_torch.search.differentiable.alphas import Alphas, Drawn
-from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made
-from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.strategies.differentiable.alphas import Alphas, Drawn
+from archir_torch.search.strategies.differentiable.relaxed import Relaxed
+from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.search.task import Task
 from archir_torch.supernet.mixture import MixedNetwork, Shares, lower_mixed
 from archir_torch.training import distributed

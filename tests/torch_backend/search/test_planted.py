@@ -85,6 +85,7 @@ def test_darts_finds_what_can_fit(tmp_path: Path) -> None:
     assert planted(tmp_path, "darts", 4) >= 3
 
 
+@pytest.mark.soak
 def test_gdas_finds_what_can_fit(tmp_path: Path) -> None:
     assert planted(tmp_path, "gdas", 1) == 1
 

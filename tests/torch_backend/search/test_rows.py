@@ -22,10 +22,10 @@ from archir.search.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import preparation, run, scoring
-from archir_torch.search.differentiable import relaxed
 from archir_torch.search.job import whole
 from archir_torch.search.run import execute
-from archir_torch.search.strategies import inherit, supernet
+from archir_torch.search.strategies.differentiable import relaxed
+from archir_torch.search.strategies.one_shot import inherit, supernet
 from archir_torch.search.task import Task
 from archir_torch.training.learner import Learner
 

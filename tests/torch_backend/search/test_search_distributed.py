@@ -182,6 +182,7 @@ def test_archir_train_under_torchrun(tmp_path: Path) -> None:
         torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-4, msg=lambda text, n=name: f"{n}: {text}")
 
 
+@pytest.mark.soak
 def test_a_search_under_torchrun_is_interrupted_and_goes_on(whole: Path, tmp_path: Path) -> None:
     """It comes to what one comes to that nobody stopped."""
     folder = tmp_path / "run"

@@ -22,11 +22,11 @@ from archir.search.recipes.recipe import Derive, SkipLimit
 from archir.search.recipes.training import Optimizer, Training
 from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
-from archir_torch.search.differentiable.alphas import Alphas, Sampling
-from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
-from archir_torch.search.differentiable.expected_cost import Expected
-from archir_torch.search.differentiable.relaxed import Relaxed
-from archir_torch.search.differentiable.unrolled import unrolled_gradient
+from archir_torch.search.strategies.differentiable.alphas import Alphas, Sampling
+from archir_torch.search.strategies.differentiable.curvature import dominant_eigenvalue, rising
+from archir_torch.search.strategies.differentiable.expected_cost import Expected
+from archir_torch.search.strategies.differentiable.relaxed import Relaxed
+from archir_torch.search.strategies.differentiable.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import lower_mixed
 from archir_torch.training.loop import run
 from tests.torch_backend.searches import images, strategy, tiny

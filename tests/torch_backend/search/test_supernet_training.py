@@ -21,8 +21,8 @@ from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import made
-from archir_torch.search.strategies.supernet import Supernet
-from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.strategies.one_shot.supernet import Supernet
 from archir_torch.supernet.network import extract
 from archir_torch.training.loop import run
 from archir_torch.training.recalibration import recalibrate

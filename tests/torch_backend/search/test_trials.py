@@ -32,7 +32,7 @@ from archir.search.spaces.space import Space
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
-from archir_torch.search.strategies.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 from archir_torch.training.feed import Feed

@@ -24,6 +24,7 @@ from archir.search.runs import Run, Trial, summaries
 from archir.search.runs.folder import JOURNAL
 from archir.search.runs.lock import locked
 from archir.search.runs.manifest import NAME
+from tests.portions import portion
 from tests.search.marked import gone, left
 from tests.torch_backend.search.test_search_kill import exact
 from tests.torch_backend.searches import command, surroundings
@@ -119,7 +120,7 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
 
 @pytest.mark.timeout(300)
 def test_killed_at_random_moments(whole: Path, tmp_path: Path) -> None:
-    assert kills(whole, tmp_path / "run", 3, seed=0) >= 1
+    assert kills(whole, tmp_path / "run", 2, seed=0) >= 1
 
 
 @pytest.mark.soak
@@ -184,7 +185,7 @@ def disturbed(name: str, whole: Path, folder: Path, worker: int, driver: int) ->
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["processes:2", "ray"])
+@pytest.mark.parametrize("name", portion(["processes:2", "ray"], ["processes:2"]))
 def test_a_worker_is_killed_and_then_the_driver(name: str, whole: Path, tmp_path: Path) -> None:
     disturbed(name, whole, tmp_path / "run", 3, 12)
 

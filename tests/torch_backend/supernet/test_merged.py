@@ -19,11 +19,12 @@ from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
 from archir.passes.spaces.shared_norms import share
 from archir_torch.lowering.weights import load_weights, save_weights
-from archir_torch.search.differentiable.relaxed import Relaxed
 from archir_torch.search.job import made
+from archir_torch.search.strategies.differentiable.relaxed import Relaxed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
-from tests.conftest import EXAMPLES
+from tests.examples import elaborated
+from tests.portions import portion
 from tests.torch_backend.searches import job
 
 SPACES = {
@@ -38,9 +39,9 @@ PLANS = [Plan(), Plan(channels_last=True), Plan(depthwise=True), Plan(batch=True
 
 def relaxed(name: str) -> Graph:
     path, parameters = SPACES[name]
-    space = archir.load(EXAMPLES / path)
+    space = elaborated(path)
     known = {key: value for key, value in parameters.items() if key in space.graph.parameters}
-    return relax(archir.load(EXAMPLES / path, **known).graph)
+    return relax(elaborated(path, **known).graph)
 
 
 Results = tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]
@@ -73,9 +74,7 @@ def same(one: Results, other: Results) -> None:
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-8, atol=1e-10 * size, msg=name)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.soak] if n in ("nos", "autola, order 4") else []) for n in SPACES]
-)
+@pytest.mark.parametrize("name", portion(SPACES, ["darts", "nas_bench_201"]))
 def test_every_plan_computes_the_same(name: str) -> None:
     graph = relaxed(name)
     plain = lower_mixed(graph)

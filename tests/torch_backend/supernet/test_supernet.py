@@ -16,6 +16,7 @@ from archir.search.spaces.space import Space
 from archir_torch.lowering.module import Network
 from archir_torch.supernet.network import SuperNetwork, extract
 from tests.architectures import image_of
+from tests.portions import portion
 from tests.test_spaces import SPACES, space_of
 
 MANY, FEW = 100, 10
@@ -37,12 +38,16 @@ def architectures(space: Space, count: int) -> list[Architecture]:
     return [space.sample(seed, policy="choices" if seed % 2 else "architectures") for seed in range(count)]
 
 
+KINDS = ["darts", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
+"""Spaces of the suite: cells of pairs and of plain choices, elastic convolutions, elastic attention."""
+
+
 def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:
     return list(found.values()) if isinstance(found, dict) else [found]
 
 
 @pytest.mark.parametrize("count", [FEW, SOAK])
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", portion(SPACES, KINDS))
 def test_it_computes_what_extracted_networks_do(name: str, count: int) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space)
@@ -62,7 +67,7 @@ def test_a_supernet_without_parameters() -> None:
         assert torch.equal(extract(model, architecture)(image), model(image, architecture))
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", portion(SPACES, KINDS))
 def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
     space = space_of(name, **SPACES[name].small)
     model = supernet_of(space).train()
@@ -108,7 +113,8 @@ def network_name(network: Network, name: str) -> str:
     return {wanted: actual for actual, wanted in network._renamed.items()}.get(name, name)
 
 
-@pytest.mark.parametrize(("name", "count"), [(name, 2) for name in SPACES])
+@pytest.mark.parametrize("count", [2])
+@pytest.mark.parametrize("name", portion(SPACES, KINDS))
 def test_onnx_models_agree(name: str, count: int, tmp_path: Path) -> None:
     onnx_models_agree(name, range(count), tmp_path)
 

@@ -1,10 +1,10 @@
-"""Strategies that train, one a file, and those that try candidates."""
+"""Strategies, one a file, in a folder for each family of them."""
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 
 def load() -> None:
-    """Register all of them: a module of this folder is a strategy, or several."""
-    for module in iter_modules(__path__):
-        import_module(f"{__name__}.{module.name}")
+    """Register all of them: every module below this folder is read."""
+    for module in walk_packages(__path__, f"{__name__}."):
+        import_module(module.name)

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from archir.base.errors import ArchError, fail, listed, suggest
-from archir.search.data.encoded import Encoded
-from archir.search.data.extras import needed
-from archir.search.data.source import MOST, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.encoded import Encoded
+from archir.search.data.readers.extras import needed
+from archir.search.data.readers.source import MOST, Part, Source, labelled, numbered, unreadable
 
 _TESTS = ("test", "val")
 

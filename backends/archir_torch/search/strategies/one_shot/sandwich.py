@@ -17,7 +17,7 @@ from archir.search.recipes.open_choices import opened
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import sandwich
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
+from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
 
 class SandwichOptions(SupernetOptions):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import fair
 from archir_torch.search.job import strategy
-from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
+from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
 
 @strategy("fair", SupernetOptions)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from archir.base.errors import fail, listed
-from archir.search.data.encoded import Encoded
-from archir.search.data.extras import needed
-from archir.search.data.parquet import label_column
-from archir.search.data.source import MOST, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.encoded import Encoded
+from archir.search.data.readers.extras import needed
+from archir.search.data.readers.parquet import label_column
+from archir.search.data.readers.source import MOST, Part, Source, labelled, numbered, unreadable
 
 _TESTS = ("test", "validation", "valid", "val")
 _ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError)

@@ -24,12 +24,12 @@ from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
-from archir_torch.search.differentiable.alphas import Alphas, Drawn, Init, Sampling
-from archir_torch.search.differentiable.curvature import dominant_eigenvalue, rising
-from archir_torch.search.differentiable.expected_cost import Expected
-from archir_torch.search.differentiable.unrolled import unrolled_gradient
 from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
+from archir_torch.search.strategies.differentiable.alphas import Alphas, Drawn, Init, Sampling
+from archir_torch.search.strategies.differentiable.curvature import dominant_eigenvalue, rising
+from archir_torch.search.strategies.differentiable.expected_cost import Expected
+from archir_torch.search.strategies.differentiable.unrolled import unrolled_gradient
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.tuning import Plan, planned, tuned

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, fail
-from archir.search.data.encoded import Raw
+from archir.search.data.readers.encoded import Raw
 
 MOST = 100_000
 """Classes that data may have."""

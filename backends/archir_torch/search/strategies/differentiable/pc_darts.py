@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archir.base.settings import Count, NonNegative
 from archir.passes.spaces.relax import Edges
-from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy
+from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
 
 
 class PartialOptions(Options):

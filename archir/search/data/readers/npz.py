@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.files import reading
-from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 MOST_ARRAYS = 1000
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)

@@ -10,7 +10,7 @@ from archir.base.settings import Count
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import single
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.strategies.supernet import Supernet, SupernetOptions
+from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
 
 class SposOptions(SupernetOptions):

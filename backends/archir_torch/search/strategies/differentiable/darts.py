@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy
+from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
 
 
 @strategy("darts", Options)

@@ -32,7 +32,7 @@ from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
-from archir_torch.search.strategies.random_baseline import Drawn
+from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 

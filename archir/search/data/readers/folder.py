@@ -8,8 +8,8 @@ import numpy as np
 
 from archir.base.errors import fail
 from archir.base.files import read_bytes
-from archir.search.data.encoded import Encoded
-from archir.search.data.source import MOST, Part, Source, labelled, unreadable
+from archir.search.data.readers.encoded import Encoded
+from archir.search.data.readers.source import MOST, Part, Source, labelled, unreadable
 
 MOST_BYTES = 1 << 28
 """Bytes of one image's file."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.files import reading
-from archir.search.data.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
 
 _PARTS = ("train", "t10k")
 _PIECE = 1 << 20

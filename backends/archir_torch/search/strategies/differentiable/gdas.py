@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from archir.base.settings import Many, Positive
-from archir_torch.search.differentiable.alphas import Sampling
-from archir_torch.search.differentiable.relaxed import Options, Relaxed
 from archir_torch.search.job import strategy
+from archir_torch.search.strategies.differentiable.alphas import Sampling
+from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
 
 
 class GdasOptions(Options):

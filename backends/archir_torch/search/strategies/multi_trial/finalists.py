@@ -8,7 +8,7 @@ from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.scoring import Scorer
-from archir_torch.search.strategies.trials import TrialOptions, Trials
+from archir_torch.search.strategies.multi_trial.trials import TrialOptions, Trials
 
 
 class FinalistsOptions(TrialOptions):

@@ -1,0 +1,1 @@
+"""Readers of sources, a format a file: raw images and labels as arrays."""

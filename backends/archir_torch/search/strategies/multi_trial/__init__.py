@@ -1,0 +1,1 @@
+"""Strategies that try architectures one by one, or many at once."""

@@ -1,0 +1,149 @@
+"""`archir bench --table`, and what the documentation says of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner, Result
+
+import archir
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir.costs.latencies.table import Entry
+from archir.costs.latencies.timing import USUAL
+from archir.costs.latencies.workloads import workloads
+from tests.conftest import ROOT
+from tests.latencies import SMALL, table_of, validation
+from tests.test_layers import run_alone
+from tests.test_spaces import space_of
+
+# the documentation
+
+
+def test_the_figures_of_the_documentation() -> None:
+    text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
+    space = space_of("full_attention")
+    assert f"the {space.size / 1e12:.1f} trillion architectures" in text
+    assert f"made of {len(workloads(space.graph))} operations" in text
+    lasting = f"a sample lasts {USUAL.sample / 1e6} ms, and samples are taken until the median is known to"
+    assert f"{lasting} {USUAL.precision:.0%}" in text
+    assert f"{USUAL.least} to {USUAL.most} of them, for a second at most" in text
+    assert USUAL.limit == 1e9
+
+
+@pytest.mark.soak
+def test_the_program_of_the_documentation(tmp_path: Path) -> None:
+    (program,) = re.findall(r"```python part\n(.*?)```", (ROOT / "docs" / "latency.md").read_text(), re.DOTALL)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run_alone(f"import archir\n{program}\n", tmp_path)
+    archir.latency_table(tmp_path / "cpu.json").covers(space_of("full_attention", channels=16).graph)
+
+
+# the command
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["bench", *arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "tiny.arch").write_text(SMALL["depth"])
+    return str(tmp_path / "tiny.arch")
+
+
+@pytest.mark.parametrize("device", ["cpu", "onnxruntime-cpu"])
+def test_a_table_is_made_validated_and_calibrated(device: str, file: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "t.json")
+    data = json.loads(run("--table", path, file, "--device", device, "--threads", "1", "--json").stdout)
+    space = archir.load(file)
+    table = archir.latency_table(path)
+    assert data["operations"] == len(table.entries) == len(workloads(space.graph))
+    assert (table.device, table.batch, table.threads) == (device, 1, 1)
+    assert any(entry.median > 0 for entry in table.entries.values())
+    assert "A1506" in run("--table", path, file, "--device", device, code=1).stderr
+    again = run("--table", path, file, "--device", device, "--resume")
+    assert f"{len(table.entries)} operations on {device}, 1 thread, batch 1" in again.stdout
+    assert archir.latency_table(path) == table
+    text = run("--validate", path, file, "-n", "4").stdout
+    assert "rank correlation (Spearman)" in text
+    data = json.loads(run("--validate", path, file, "-n", "6", "--seed", "3", "--json").stdout)
+    assert len(data["networks"]) == 6
+    assert all(one["measured"] > 0 and one["predicted"] >= table.overhead.median for one in data["networks"])
+    assert data["error"] >= 0
+    assert archir.latency_table(path) == table
+
+
+def test_calibration_is_written(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = validation([(x, 3 * x + 10) for x in (10.0, 20, 40)])
+    monkeypatch.setattr("archir.api.validate", lambda *_, **__: found)
+    path = tmp_path / "t.json"
+    table_of([]).write(path)
+    assert "latency is 3.000 x sum +0.0 us" in run("--validate", str(path), file, "--calibrate").stdout
+    assert archir.latency_table(path).correction == found.correction()
+    monkeypatch.setattr("archir.api.validate", lambda *_, **__: validation([(1, 1), (1, 2)]))
+    assert "A1504" in run("--validate", str(path), file, "--calibrate", code=1).stderr
+
+
+def test_an_interrupted_command_says_how_to_go_on(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import archir.costs.latencies.fill as benches
+
+    counted = count()
+
+    def entry(*_: Any) -> Entry:
+        if next(counted) == 2:
+            raise KeyboardInterrupt
+        return Entry(median=1, spread=0, samples=3)
+
+    path = tmp_path / "t.json"
+    with monkeypatch.context() as patched:
+        patched.setattr(benches, "_entry", entry)
+        result = run("--table", str(path), file, "--threads", "1", code=1)
+    assert "go on with --resume" in result.stderr
+    assert len(archir.latency_table(path).entries) == 2
+    run("--table", str(path), file, "--resume")
+    assert archir.latency_table(path).entries.keys() == workloads(archir.load(file).graph).keys()
+
+
+def test_wrong_usage(file: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "t.json")
+    assert "give one of --table and --validate" in run("--table", path, "--validate", path, file, code=2).stderr
+    assert "--batch is no option of --validate" in run("--validate", path, "--batch", "2", file, code=2).stderr
+    assert "-n is no option of --table" in run("--table", path, "-n", "2", file, code=2).stderr
+    assert "--device is no option of measuring" in run("--device", "cpu", file, code=2).stderr
+    assert "--on is no option of --table" in run("--table", path, "--on", "torch", file, code=2).stderr
+    assert "--table takes one FILE" in run("--table", path, file, file, code=2).stderr
+    assert "one --batch" in run("--table", path, file, "--batch", "1", "--batch", "2", code=2).stderr
+    assert "A1501" in run("--validate", path, file, code=1).stderr
+
+
+def test_devices_that_are_not_there(file: str, tmp_path: Path) -> None:
+    with pytest.raises(ArchError, match=r"A1505(.|\n)*did you mean `cuda`"):
+        archir.bench(archir.load(file), tmp_path / "t.json", device="cudaa")  # type: ignore[arg-type]
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    assert "A1505" in run("--table", str(tmp_path / "t.json"), file, "--device", "cuda", code=1).stderr
+    assert "A0914" in run("--table", str(tmp_path / "t.json"), file, "--device", "onnxruntime-cuda", code=1).stderr
+    assert not (tmp_path / "t.json").exists()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("device", ["cuda", "onnxruntime-cuda"])
+def test_a_table_of_a_gpu(device: Any, file: str, tmp_path: Path) -> None:
+    table = archir.bench(archir.load(file), tmp_path / "t.json", device=device)
+    assert "gpu" in table.machine
+    assert archir.validate(table, archir.load(file), 4).error >= 0
+
+
+def test_reading_a_table_loads_no_framework(tmp_path: Path) -> None:
+    table_of(["relu(f32[3])"]).write(tmp_path / "t.json")
+    assert run_alone("import archir\nassert archir.latency_table('t.json').entries\n", tmp_path) == "[]"

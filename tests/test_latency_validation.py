@@ -1,0 +1,69 @@
+"""How well the sums of tables predict what networks take, and the line that corrects them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import archir
+from archir.base.errors import ArchError
+from archir.costs.latencies.fill import fit, spearman, validate
+from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
+
+
+def test_rank_correlation() -> None:
+    x = np.array([1.0, 2, 3, 4, 5])
+    assert spearman(x, x**3) == pytest.approx(1)
+    assert spearman(x, -x) == pytest.approx(-1)
+    assert spearman(x, np.array([1.0, 3, 2, 4, 5])) == pytest.approx(0.9)  # 1 - 6 * 2 / (5 * 24)
+    assert spearman(np.array([1.0, 2, 2, 3]), np.array([1.0, 3, 2, 4])) == pytest.approx(0.9486832980505138)
+    assert spearman(x, np.ones(5)) is None
+    assert spearman(x[:1], x[:1]) is None
+
+
+def test_lines() -> None:
+    x = np.array([1.0, 2.0, 4.0])
+    assert fit(x, 3 * x + 5) == pytest.approx((3, 5))
+    assert fit(x, np.array([1.0, 3.0, 2.0])) == pytest.approx((3 / 14, 1.5))
+    assert fit(np.ones(3), x) is None
+
+
+def test_errors_before_and_after_the_correction() -> None:
+    exact = validation([(x, 2 * x + 30) for x in (10.0, 20, 40)])
+    assert exact.error == pytest.approx((40 / 50 + 50 / 70 + 70 / 110) / 3)
+    assert exact.corrected_error == pytest.approx(0, abs=1e-12)
+    assert exact.rank_correlation == pytest.approx(1)
+    line = exact.correction()
+    assert (line.scale, line.offset, line.networks) == (pytest.approx(2), pytest.approx(30), 3)
+
+
+def test_the_corrected_error_leaves_one_out() -> None:
+    found = validation([(1, 1), (2, 2), (3, 6)])
+    assert found.corrected_error == pytest.approx((abs(-2 - 1) / 1 + abs(3.5 - 2) / 2 + abs(3 - 6) / 6) / 3)
+
+
+@pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 1), (1, 2)], [(1, 3), (2, 2), (3, 1)], []])
+def test_without_a_rising_line_there_is_no_calibration(pairs: list[tuple[float, float]]) -> None:
+    with pytest.raises(ArchError, match="A1504"):
+        validation(pairs).correction()
+
+
+def test_two_networks_cannot_be_corrected_by_leaving_one_out() -> None:
+    assert validation([(1, 1), (2, 2)]).corrected_error is None
+
+
+def test_networks_are_measured_against_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = archir.loads(SMALL["depth"])
+    table = filled(FakeBench(), space)
+    networks = [space.specialize(architecture) for architecture in space.enumerate()]
+    found = validate(table, networks, FakeBench(), effort=QUICK)
+    assert all(one.predicted == one.measured.median for one in found.networks)
+    assert found.error == 0
+    assert found.rank_correlation == pytest.approx(1)
+    monkeypatch.setattr("archir.costs.latencies.fill.TURNS", 3)
+    assert validate(table, networks, FakeBench(), effort=QUICK) == found
+    with pytest.raises(ArchError, match="A1503"):
+        validate(table.model_copy(update={"threads": 2}), networks, FakeBench(), effort=QUICK)
+    del table.entries["gelu(f32[4, 6, 6], approximate=false)"]
+    with pytest.raises(ArchError, match=r"A1502.*gelu"):
+        validate(table, networks, FakeBench(), effort=QUICK)

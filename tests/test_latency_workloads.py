@@ -1,0 +1,97 @@
+"""What is timed of a space: everything that any of its architectures runs, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+import archir
+from archir.costs.latencies.workloads import Workload, chain, parts, steps, workloads
+from archir.ir.graph import Graph
+from archir.ir.types import TensorType
+from archir.ir.typing import infer
+from archir.ir.verify import verify
+from archir.ops.activation import Relu, Scale
+from archir.ops.calibration import Calibrate
+from archir.ops.conv import Conv
+from archir.search.spaces.space import Space
+from archir_onnx import BACKEND as ONNX
+from archir_torch import BACKEND as TORCH
+from tests.ir.random_graphs import graphs
+from tests.ir.reference import assignments
+from tests.latencies import SMALL, net
+from tests.test_spaces import space_of
+
+
+def union(space: Space) -> set[str]:
+    """What the networks of all architectures run."""
+    return {one.key for architecture in space.enumerate() for one in steps(space.specialize(architecture))}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_space_runs_what_its_architectures_run(name: str) -> None:
+    space = archir.loads(SMALL[name])
+    assert space.size > 1
+    assert set(workloads(space.graph)) == union(space)
+
+
+def test_a_published_space_runs_what_random_architectures_run() -> None:
+    space = space_of("nas_bench_201", channels=4, cells=1, size=8)
+    drawn = [space.specialize(space.sample(seed)) for seed in range(300)]
+    assert set(workloads(space.graph)) == {one.key for graph in drawn for one in steps(graph)}
+
+
+@settings(max_examples=80, deadline=None)
+@given(graphs(most_nodes=15, most_choices=3))
+def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
+    from archir.passes.spaces.specialize import specialize
+
+    found: set[str] = set()
+    for outcomes in assignments(graph):
+        found |= {one.key for one in steps(specialize(graph, outcomes))}
+    assert found == set(workloads(graph))
+
+
+def test_requirements_do_not_narrow_what_is_timed() -> None:
+    body = "k = choose k(1, 3)\nREQUIRE\noutput y = image |> conv(4, k)"
+    narrow, wide = (archir.loads(net(body.replace("REQUIRE", line))) for line in ("require k < 3", ""))
+    assert workloads(narrow.graph).keys() == workloads(wide.graph).keys()
+    assert union(narrow) < set(workloads(narrow.graph))
+
+
+def test_keys_hold_what_matters_and_nothing_else() -> None:
+    x = TensorType((4, 6, 6))
+    assert Workload(Relu(), (x,)).key == "relu(f32[4, 6, 6])"
+    key = Workload(Conv(8, stride=2), (x,)).key
+    assert key.startswith('conv(f32[4, 6, 6], channels=8, kernel=3, stride=2, padding="same"')
+    assert Workload(Scale(1), (x,)).key != Workload(Scale(1.0), (x,)).key
+    space = archir.loads(net("output y = image |> relu |> relu |> conv(4) |> conv(4)"))
+    assert len(workloads(space.graph)) == 2
+
+
+def test_composite_operations_are_what_they_are_written_out_as() -> None:
+    x, gate = TensorType((4, 6, 6)), TensorType((4, 1, 1), kind="gate")
+    kernel = TensorType((4, 3, 3), kind="kernel")
+    names = [one.op.name for one in parts(Calibrate(), [x, gate, kernel])]
+    assert names == ["mul", "add", "dynamic_conv", "add"]
+    assert parts(Calibrate(), [x]) == []
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_each_workload_is_a_network(name: str) -> None:
+    for one in workloads(archir.loads(SMALL[name]).graph).values():
+        graph = one.graph()
+        verify(graph)
+        assert infer(graph)[graph.outputs["result"]] is not None
+        with TORCH.bench("cpu", 2) as bench:
+            assert bench.timed(graph)(1) > 0
+        with ONNX.bench("cpu", 2, 1) as session:
+            assert session.timed(graph)(1) >= 0
+
+
+def test_nothing_is_left_of_a_copy_in_a_model() -> None:
+    x = TensorType((4, 6, 6))
+    with ONNX.bench("cpu", 1, 1) as bench:
+        assert bench.free(Workload(archir.ir.op.OPS["identity"](), (x,)).graph())
+        assert not bench.free(Workload(Relu(), (x,)).graph())
+        assert not bench.free(chain(1))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import click
 import pytest
+from pydantic import BaseModel
 
 from archir import api
 from archir.base.errors import ArchError
@@ -25,9 +28,10 @@ from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
 from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.parse import MOST_BYTES
 from archir.search.recipes.reading import parse
+from archir.search.recipes.recipe import Recipe
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import strategies
-from archir_torch.search.job import kind_of
+from archir_torch.search.job import STRATEGIES, kind_of
 from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
@@ -150,6 +154,43 @@ def test_every_block_of_the_library_is_described() -> None:
     assert not silent, "no comment stands above them"
 
 
+def settings(kind: type[BaseModel]) -> Iterator[str]:
+    """The names of settings, and of those that they hold."""
+    for name, field in kind.model_fields.items():
+        yield name
+        for one in (field.annotation, *get_args(field.annotation)):
+            if isinstance(one, type) and issubclass(one, BaseModel):
+                yield from settings(one)
+
+
+@pytest.mark.parametrize("name", ["recipe", *STRATEGIES])
+def test_every_setting_of_a_recipe_is_explained(name: str) -> None:
+    text = "".join((ROOT / "docs" / f"{page}.md").read_text("utf-8") for page in ("search", "multi", "supernets"))
+    kind = Recipe if name == "recipe" else STRATEGIES[name].options
+    assert {one for one in settings(kind) if f"`{one}`" not in text} <= {"phase"}
+
+
+def test_every_strategy_is_listed() -> None:
+    table = (ROOT / "docs" / "search.md").read_text("utf-8").partition("\n## Strategies\n")[2].partition("\n## ")[0]
+    assert [name for name in STRATEGIES if f"`{name}`" not in table] == []
+
+
+def test_the_doors_lead_to_something_that_runs() -> None:
+    first = (ROOT / "docs" / "index.md").read_text("utf-8")
+    doors = re.findall(r"\*\*\[.*\]\((.*)\)\*\*", first)
+    assert len(doors) == 3
+    assert all(list(commands(ROOT / "docs" / door)) for door in doors)
+
+
+def test_the_first_picture_is_of_the_first_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = ROOT / "docs" / "index.md"
+    unpack(index, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (drawn,) = ((command, shown) for command, shown in commands(index) if command.startswith("archir show"))
+    execute(*drawn)
+    assert (tmp_path / "layer.svg").read_bytes() == (ROOT / "docs" / "pictures" / "choice.svg").read_bytes()
+
+
 def test_every_code_and_every_command_is_listed() -> None:
     listed, readme = generate.diagnostics(), (ROOT / "README.md").read_text("utf-8")
     assert [code for code in codes() if f"{code}.md" not in listed] == []
@@ -192,6 +233,8 @@ def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
     sphinx("html", tmp_path)
     page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
     assert 'id="conv"' in page
+    first = (tmp_path / "html" / "docs" / "index.html").read_text("utf-8")
+    assert '<span class="caption-text">tiny.arch</span>' in first
     assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
 
 

@@ -389,3 +389,12 @@ def test_what_a_model_says_can_be_written(places: dict[str, str], options: list[
     assert wanted in shown
     assert "wrote" in run("show", places["net.onnx"], *options, "-o", places["out"]).stdout
     assert Path(places["out"]).read_text() == shown
+
+
+def test_one_is_not_many(tmp_path: Path) -> None:
+    path = tmp_path / "one.arch"
+    path.write_text("net n {\n input x: f32[4]\n a = choose a(1)\n output y = x\n}\n")
+    for command, said in (("check", "1 node, 1 choice:"), ("count", "1 architecture, 1 choice")):
+        result = CliRunner().invoke(main, [command, str(path)])
+        assert result.exit_code == 0, result.output
+        assert said in result.output

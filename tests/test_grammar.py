@@ -12,11 +12,13 @@ from itertools import product
 import pytest
 from lark import Lark
 
+import archir_grammar
 from archir.base.errors import ArchError
 from archir.language.syntax.format import canonical
 from archir.language.syntax.layout import Layout
 from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables
+from tests.conftest import EXAMPLES
 
 TERMINALS = {
     f"{name}:{terminal.name}": terminal.pattern.to_regexp()
@@ -131,3 +133,18 @@ def _once(work: Callable[[str], object], text: str) -> float:
     begin = time.process_time()
     work(text)
     return time.process_time() - begin
+
+
+def test_rules_of_one_part_hand_it_on_as_it_is() -> None:
+    """Trees are those that lark makes by itself, with the same positions."""
+    plain = Lark(grammar(), postlex=Layout(), **archir_grammar._OPTIONS)
+    quick = parser(Layout())
+    for path in sorted(EXAMPLES.rglob("*.arch"))[:8]:
+        one, other = (made.parse(path.read_text()) for made in (plain, quick))
+        assert one == other
+        for tree, same in zip(one.iter_subtrees(), other.iter_subtrees(), strict=True):
+            assert tree.meta.empty == same.meta.empty
+            assert tree.meta.empty or (tree.meta.start_pos, tree.meta.end_pos) == (
+                same.meta.start_pos,
+                same.meta.end_pos,
+            )

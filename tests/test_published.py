@@ -13,7 +13,7 @@ SLOW = {"autola", "nas_bench_101"}
 
 @pytest.fixture(autouse=True)
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.api.elaborate", elaborate_once)
+    monkeypatch.setattr("archir.api.loading.elaborate", elaborate_once)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.soak] * (name in SLOW)) for name in FOLDERS])

@@ -112,3 +112,8 @@ def big(number: int) -> str:
     return (
         f"{number:,}" if number < 10**12 else f"{number:,} (about {number:.2e})" if number < 10**300 else f"{number:,}"
     )
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, such as `1 choice` or `2 choices`."""
+    return f"{big(number)} {what}{'' if number == 1 else 's'}"

@@ -139,7 +139,30 @@ BOMBS = {
         "block b(x, a, b, c, d, e, f) {\n return x |> conv(a + b * 8 + c * 64 + d + e + f)\n}",
     ),
     "wirings": net("xs = [x, x |> relu]\n for i in 0..60 {\n xs = xs + [sum(choose ins 2 of xs)]\n }\n x = xs[61]"),
+    "sum of ranges": net("ws = [choose w(1..65) for i in 0..200]\n x = x |> conv(sum(ws))"),
+    "required sum of ranges": net("ws = [choose w(0..500) for i in 0..100]\n require sum(ws) == 20_000"),
+    "sorted ranges": net("ws = [choose w(1..100) for i in 0..8]\n b = sorted(ws)\n x = x |> conv(b[3])"),
+    "ends of a list of chosen length": net(
+        "l = [choose a(1..9)]\n for i in 0..40 {\n l = l + [choose c(1..9)] if choose k(true, false) else l\n }\n"
+        " x = x |> conv(l[0] * l[-1])"
+    ),
+    "filter of choices": net(
+        "cs = [choose c(true, false) for i in 0..200]\n l = [i for i, c in enumerate(cs) if c]\n"
+        " x = x |> conv(len(l) + 1)"
+    ),
+    "chosen concatenation": net(
+        "xs = [x |> conv(choose w(1..9)) for i in 0..40]\n x = concat(choose s 20 of xs[0:24])"
+    ),
+    "two bounds": net("for i in 0..100 {\n x = x |> conv(choose w(1..64))\n }\n require macs <= 5M and params >= 100K"),
     # blocks
+    "recursion": net(
+        "x = x |> b(17)", "block b(x, d) {\n return x |> relu if d == 0 else x |> b(d - 1) |> b(d - 1)\n}"
+    ),
+    "recursion of choices": net(
+        "x = x |> b(14)",
+        "block b(x, d) {\n return x |> relu if d == 0 else x |> choose op { a: relu, b: b(d - 1) } |> b(d - 1)\n}",
+    ),
+    "a parameter of many items": f"net n(p = [{'1, ' * 100_000}1]) {{\n input x: f32[4]\n output y = x\n}}\n",
     "doubling blocks": net("x = x |> b60", doubling("x |> relu", "return x |> b{0} |> b{0}")),
     "doubling without nodes": net("x = x |> b60", doubling("x", "return x |> b{0} |> b{0}")),
     "doubling in lists": net("x = x |> b60", doubling("x |> relu", "return sum([f(x) for f in [b{0}, b{0}]])")),

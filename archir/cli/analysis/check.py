@@ -10,7 +10,7 @@ import click
 from archir import api
 from archir.base.errors import ArchError, Diagnostic
 from archir.cli.options import file_argument, json_option, net_options
-from archir.cli.output import big, complain, emit, say
+from archir.cli.output import complain, counted, emit, say
 from archir.language.elaboration.context import Limits
 
 
@@ -44,7 +44,7 @@ def check_command(
         if warnings:
             complain(ArchError(*warnings))
         for graph in graphs:
-            size = f"{big(len(graph))} nodes, {len(graph.decisions)} choices"
+            size = f"{counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
             say(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
         if not graphs:
             say(f"{file}: no nets; its names are fine")

@@ -15,7 +15,7 @@ from archir.base.errors import fail
 from archir.base.files import write_atomic
 from archir.cli.kinds import DRAWS, Place, Real
 from archir.cli.options import file_argument, json_option, net_options, proxy_options, refuse, seed_option, where_option
-from archir.cli.output import big, emit, say, table, write
+from archir.cli.output import big, counted, emit, say, table, write
 from archir.cli.progress import tracked
 from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
@@ -60,7 +60,7 @@ def count_command(
             | ({"unique": different} if unique else {})
         )
         return
-    say(f"{space.name}: {big(space.size)} architectures, {len(space.choices)} choices")
+    say(f"{space.name}: {counted(space.size, 'architecture')}, {counted(len(space.choices), 'choice')}")
     if any(constraint.word == "require" and constraint.cost is None for constraint in space.graph.constraints):
         say(f"{big(space.satisfying)} of them satisfy the requirements on choices")
     if space.bounded:

@@ -37,7 +37,7 @@ def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits)
     problems: list[Diagnostic] = []
     for file in _files(paths, problems):
         try:
-            changed += _format(file, check, diff, 2 * limits.work)
+            changed += _format(file, check, diff, limits.work)
         except ArchError as error:
             problems += error.diagnostics
     if problems:

@@ -34,7 +34,7 @@ def extremes(space: Space, as_json: bool) -> None:
         return
     rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
     among = "" if satisfying == space.size else f" of {big(space.size)}"
-    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architectures"
+    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architecture{'' if space.size == 1 else 's'}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     every = [one for pair in found.values() for one in pair]
     if any(one.codes is not None and not one.exact for one in every):

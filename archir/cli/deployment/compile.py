@@ -13,7 +13,7 @@ from archir.base.files import sha256, write_atomic
 from archir.cli.deployment import torch_files
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, arch_options, file_argument, net_options, refuse
-from archir.cli.output import big, say, write
+from archir.cli.output import counted, say, write
 from archir.cli.subject import picked
 from archir.ir.text.serial import to_json
 from archir.language.elaboration.context import Limits
@@ -66,7 +66,9 @@ def compile_command(
         )
         graph = run(graph if block is None else api.block(graph, block), names)
         text = api.print_graph(graph) if target == "ir" else json.dumps(to_json(graph)) + "\n"
-        _write(text, output, f"net {graph.name}: {big(len(graph))} nodes, {len(graph.decisions)} choices")
+        _write(
+            text, output, f"net {graph.name}: {counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
+        )
         return
     if output is not None:
         torch_files.require_name(_FORMS.get(target, target), output)

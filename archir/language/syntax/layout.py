@@ -36,10 +36,14 @@ class Layout(PostLex):
 
     always_accept = ("_NL",)
 
+    def __init__(self) -> None:
+        self.kept: list[Token] | None = None
+        """Where the tokens are kept, if anywhere."""
+
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         """The tokens without the newlines that separate nothing."""
         brackets: list[str] = []
-        before = "LBRACE"
+        before, kept = "LBRACE", self.kept
         for number, token in enumerate(stream, 1):
             if number % _MANY == 0:
                 spend(_MANY * A_TOKEN)
@@ -54,4 +58,6 @@ class Layout(PostLex):
             elif token.type in _CLOSE and brackets and brackets[-1] == token.type:
                 brackets.pop()
             before = token.type
+            if kept is not None:
+                kept.append(token)
             yield token

@@ -63,14 +63,25 @@ def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
             gc.enable()
 
 
-def tokens(text: str) -> list[Token]:
-    """The tokens of a text that `parse` accepts; of newlines (`_NL`), those that separate."""
-    return _parser().parse_interactive(text).exhaust_lexer()
+def tokens(text: str, name: str = "<input>") -> list[Token]:
+    """The tokens of a text; of newlines (`_NL`), those that separate. Raises ArchError (A01xx) as `parse` does."""
+    layout = _layout()
+    found = layout.kept = []
+    try:
+        _parsed(Source(name, text), text, MOST_BYTES)
+    finally:
+        layout.kept = None
+    return found
 
 
 @cache
 def _parser() -> Lark:
-    return parser(Layout())
+    return parser(_layout())
+
+
+@cache
+def _layout() -> Layout:
+    return Layout()
 
 
 _VALUES = {"true", "false", "none"}

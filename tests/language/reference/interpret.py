@@ -524,6 +524,11 @@ class Machine:
         caller, definition = self.frame, block.definition
         if caller.depth > MOST_CALLS:
             raise Wrong("calls itself without end")
+        under: Frame | None = caller
+        while definition.word == "cell" and under is not None:
+            if under.definition is definition:
+                raise Wrong("a cell calls itself")
+            under = under.outer
         names = [param.name.text for param in definition.params]
         env: dict[str, Any] = {}
         for position, (name, value) in enumerate(given):

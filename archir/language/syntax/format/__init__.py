@@ -12,21 +12,20 @@ from archir.language.syntax.format.group import bracketed
 from archir.language.syntax.format.layout import file
 from archir.language.syntax.format.printer import render
 from archir.language.syntax.format.tokens import words
-from archir.language.syntax.parse import parse, tokens
+from archir.language.syntax.parse import tokens
 
 __all__ = ["canonical"]
 
 
-def canonical(text: str, name: str = "<input>", most: float = 2 * MOST_WORK) -> str:
+def canonical(text: str, name: str = "<input>", most: float = MOST_WORK) -> str:
     """The text in the canonical layout. Raises ArchError (A01xx).
 
     Lines end with a newline alone, whatever they ended with, and a mark of byte order is left out. It may take so many
-    units of work: by default, twice what reading a file may.
+    units of work.
     """
+    text = text.removeprefix("\ufeff")
     with bounded(most):
-        parse(text, name)
-        text = text.removeprefix("\ufeff")
-        found = tokens(text)
+        found = tokens(text, name)
     last = max((token.end_pos or 0 for token in found if token.type != "_NL"), default=0)
     lines = render(file(bracketed(words(found, text), text[last:]))).lstrip("\n")
     return lines + "\n" if lines else ""

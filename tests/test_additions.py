@@ -1,0 +1,195 @@
+"""What it takes to add something: the files that CONTRIBUTING.md says, and nothing else has to know of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.conftest import ROOT
+
+PLACES = ("archir", "backends", "grammar")
+
+
+class Addition(NamedTuple):
+    """What is written, by file: a new one, or into one that is there, behind a text; and a program that uses it."""
+
+    files: dict[str, tuple[str, str]]
+    use: str
+
+
+NEW, END = "a new file", "the end of a file"
+ADDITIONS = {
+    "operation": Addition(
+        {
+            "archir/ops/activation.py": (
+                END,
+                "@dataclass(frozen=True)\nclass Halved(Free):\n"
+                "    def infer(self, x: TensorType) -> TensorType:\n        return x\n",
+            ),
+            "backends/archir_torch/lowering/operations/activation.py": (
+                END,
+                "@lowers(ops.Halved)\ndef halved(x: Tensor) -> Tensor:\n    return x / 2\n",
+            ),
+            "backends/archir_onnx/lowering/operations/activation.py": (
+                END,
+                "@lowers(ops.Halved)\ndef halved(g, op, x):\n"
+                '    return g.node("Mul", x, g.constant(0.5, np.float32))\n',
+            ),
+        },
+        'halved = archir.loads("net n { input x: f32[4]\\n output y = x |> halved }").graph\n'
+        'archir.export(halved, "halved.onnx", archir.compile(halved))',
+    ),
+    "pass": Addition(
+        {
+            "archir/passes/same.py": (NEW, "def same(graph):\n    return graph\n"),
+            "archir/passes/__init__.py": (
+                "PASSES: dict[str, Pass] = {",
+                '"same": lambda graph: __import__("archir.passes.same", fromlist=["same"]).same(graph), ',
+            ),
+        },
+        'from archir.passes import run\nassert run(network, ["same"]) is network',
+    ),
+    "strategy that tries": Addition(
+        {
+            "archir/search/multi/again.py": (
+                NEW,
+                "from archir.search.multi.random import Random, RandomOptions\n"
+                "from archir.search.multi.registry import strategy\n\n\n"
+                '@strategy("again", RandomOptions)\nclass Again(Random):\n    pass\n',
+            )
+        },
+        'assert archir.strategy("again", space, {"trials": 2}).ask()',
+    ),
+    "strategy that trains": Addition(
+        {
+            "backends/archir_torch/search/strategies/differentiable/softly.py": (
+                NEW,
+                "from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed\n"
+                "from archir_torch.search.job import strategy\n\n\n"
+                '@strategy("softly", Options)\nclass Softly(Relaxed):\n    pass\n',
+            )
+        },
+        'archir.run("softly.toml", "softly", device="cpu")',
+    ),
+    "objective": Addition(
+        {
+            "backends/archir_torch/objectives/doubled.py": (
+                NEW,
+                "from archir_torch.objectives.classification import Classification\n\n\n"
+                "class Doubled(Classification):\n"
+                "    def loss(self, outputs, batch, seed):\n        return 2 * super().loss(outputs, batch, seed)\n",
+            ),
+            "backends/archir_torch/objectives/create.py": (
+                "OBJECTIVES: dict[str, type[Objective]] = {\n",
+                '    "doubled": importlib.import_module("archir_torch.objectives.doubled").Doubled,\n',
+            ),
+        },
+        'from archir_torch.objectives import create\nassert create("doubled", {})',
+    ),
+    "source of images": Addition(
+        {
+            "archir/search/data/readers/first.py": (
+                NEW,
+                "from archir.search.data.readers import digits\n\n\ndef read(name, size):\n    return digits.read()\n",
+            ),
+            "archir/search/data/sources.py": (
+                "_FORMS: dict[str, Callable[[str, tuple[int, int, int]], Source]] = {\n",
+                '    "first": lambda *given: '
+                '__import__("archir.search.data.readers.first", fromlist=["read"]).read(*given),\n',
+            ),
+        },
+        'assert archir.score(network, "naswot", data="first:some", batch=4)',
+    ),
+    "proxy": Addition(
+        {
+            "backends/archir_torch/search/proxies/size.py": (
+                NEW,
+                "from archir_torch.search.proxies.registry import proxy\n\n\n"
+                "@proxy\ndef size(trial):\n    return float(len(trial.graph))\n",
+            )
+        },
+        'assert archir.score(network, "size", batch=4) == len(network)',
+    ),
+    "command": Addition(
+        {
+            "archir/cli/analysis/greet.py": (
+                NEW,
+                "import click\n\nfrom archir.cli.output import say\n\n\n"
+                '@click.command("greet")\ndef greet_command():\n    """Greet."""\n    say("hello")\n',
+            ),
+            "archir/cli/main.py": ("_COMMANDS = {\n", '    "greet": ("analysis.greet", "Greet."),\n'),
+        },
+        "from click.testing import CliRunner\nfrom archir.cli import main\n"
+        'assert CliRunner().invoke(main, ["greet"]).output == "hello\\n"',
+    ),
+}
+SPACE = "net n { input x: f32[1, 8, 8]\n output y = x |> conv(choose w(4, 8)) |> relu |> flatten |> linear(10) }\n"
+RECIPE = """
+space = "n.arch"
+[data]
+source = "digits"
+limit = 64
+[[phase]]
+name = "search"
+strategy = "softly"
+training = { epochs = 1, batch = 16 }
+"""
+PROGRAM = """
+import archir
+space = archir.load("n.arch")
+network = space.specialize(space.sample(0))
+"""
+
+
+def touched() -> dict[str, list[str]]:
+    """The files that CONTRIBUTING.md says are touched, by what is added."""
+    rows = re.findall(r"^\| an? ([\w ]+?) \| ((?:`[^`|]+`(?:, )?)+) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    return {name: re.findall(r"`([^`]+)`", files) for name, files in rows}
+
+
+def test_contributing_names_what_is_there() -> None:
+    named = re.findall(
+        r"`((?:archir|backends|grammar|docs|tests|tools)/[\w/.]+)`", (ROOT / "CONTRIBUTING.md").read_text()
+    )
+    there = [one for one in named if not re.search(r"[A-Z]{3,}", one)]
+    assert len(there) > 30
+    assert not [one for one in there if not (ROOT / one).exists()]
+
+
+@pytest.mark.parametrize("name", ADDITIONS)
+def test_additions_touch_what_is_said(name: str) -> None:
+    said, done = touched()[name], [*ADDITIONS[name].files]
+    assert len(said) == len(done)
+    assert all(any(fnmatchcase(file, re.sub(r"[A-Z]{3,}", "*", one)) for one in said) for file in done)
+
+
+def test_additions_work(tmp_path: Path) -> None:
+    for place in PLACES:
+        shutil.copytree(ROOT / place, tmp_path / place, ignore=shutil.ignore_patterns("__pycache__"))
+    for addition in ADDITIONS.values():
+        for name, (behind, text) in addition.files.items():
+            file = tmp_path / name
+            assert file.exists() == (behind != NEW)
+            before = "" if behind == NEW else file.read_text()
+            if behind in (NEW, END):
+                file.write_text(f"{before}\n\n{text}" if before else text)
+            else:
+                assert before.count(behind) == 1, f"{name} has no place for it"
+                file.write_text(before.replace(behind, behind + text))
+    (tmp_path / "n.arch").write_text(SPACE)
+    (tmp_path / "softly.toml").write_text(RECIPE)
+    program = "\n".join([PROGRAM, *(addition.use for addition in ADDITIONS.values())])
+    paths = os.pathsep.join(str(tmp_path / place) for place in ("", "backends", "grammar"))
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr

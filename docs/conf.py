@@ -6,6 +6,7 @@ the pages of diagnostics and examples are there without copies.
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -35,10 +36,27 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = f"archir {release}"
 html_extra_path = ["root"]
+html_static_path = ["static"]
+html_css_files = ["archir.css"]
 html_copy_source = False
 html_show_sourcelink = False
+
+FILE = re.compile(r"^```(\w+) (\S+\.\w+)( wrong)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""A snippet that is a file, as `tests/documents.py` reads it, too: the file's name stands behind the language."""
 
 
 def setup(app: Sphinx) -> None:
     """Add what Sphinx does not know."""
     app.add_lexer("arch", ArchLexer)
+    app.connect("source-read", _name_files)
+
+
+def _name_files(app: Sphinx, document: str, source: list[str]) -> None:
+    """Files' names are captions: on the forge, what stands behind a snippet's language is not shown."""
+    source[0] = FILE.sub(_captioned, source[0])
+
+
+def _captioned(snippet: re.Match[str]) -> str:
+    language, name, wrong, text = snippet.groups()
+    caption = f"{name} (with a mistake)" if wrong else name
+    return f"```{{code-block}} {language}\n:caption: {caption}\n\n{text}```"

@@ -1,9 +1,9 @@
 """Documents in Markdown: their fenced snippets, and how these are run.
 
 The words after a snippet's language say what it is: a file's name, under which it is written beside the others; `wrong`
-for a program that must be refused; `part` for Python that is not run. Commands are those of `console` snippets, after
-`$ `; what stands between them is what they print. A snippet of `text` right behind one of `python` is what that prints.
-`...` stands for anything.
+for a program that must be refused; `part` for Python that is not run, and for a part of a recipe. Commands are those of
+`console` snippets, after `$ `; what stands between them is what they print. A snippet of `text` right behind one of
+`python` is what that prints. `...` stands for anything.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def unpack(path: Path, folder: Path) -> None:
     for snippet in snippets(path):
         if snippet.file is not None:
             (folder / snippet.file).write_text(snippet.text, "utf-8")
-    projects = [snippet for snippet in snippets(path, "toml") if snippet.file is None]
+    projects = [snippet for snippet in snippets(path, "toml") if snippet.file is None and "part" not in snippet.words]
     for position, snippet in enumerate(projects):
         _install(tomllib.loads(snippet.text)["project"]["entry-points"], folder / f"document_{position}-1.0.dist-info")
 

@@ -14,6 +14,7 @@ import pytest
 from archir import api
 from archir.base.errors import ArchError
 from archir.base.explain import codes
+from archir.base.settings import parsed
 from archir.base.work import MOST_WORK
 from archir.cli import main
 from archir.ir.choices.cases import MOST_OUTCOMES
@@ -23,6 +24,10 @@ from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
 from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
 from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.parse import MOST_BYTES
+from archir.search.recipes.reading import parse
+from archir_torch.objectives.create import check as check_objective
+from archir_torch.search import strategies
+from archir_torch.search.job import kind_of
 from docs import generate
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
@@ -38,7 +43,16 @@ SLOW = {
     "archir search shrinking.toml -o runs/shrinking",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
-SLOW_PROGRAMS = {"docs/index.md", "docs/data.md", "docs/mixtures.md", "docs/search.md", "docs/supernets.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md"}
+"""Pages whose commands train again and again: the soak runs them."""
+SLOW_PROGRAMS = {
+    "docs/model.md",
+    "docs/index.md",
+    "docs/data.md",
+    "docs/mixtures.md",
+    "docs/search.md",
+    "docs/supernets.md",
+}
 """Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""
 
 
@@ -51,6 +65,8 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
 def named(value: object) -> str:
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else ""
 
+
+strategies.load()  # recipes name them
 
 PROGRAMS = [(path, program) for path in DOCUMENTS for program in snippets(path, "arch")]
 
@@ -68,11 +84,32 @@ def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
         assert api.format(program.text) == program.text
 
 
+PARTS = [(path, part) for path in DOCUMENTS for part in snippets(path, "toml") if "part" in part.words]
+
+
+@pytest.mark.parametrize(("path", "part"), PARTS, ids=named)
+def test_parts_of_recipes(path: Path, part: Snippet) -> None:
+    """They are part of a recipe that is right: its settings are, and those of its strategies and objectives."""
+    only = "" if "[[phase]]" in part.text else '[[phase]]\nname = "only"\nstrategy = "train"\n'
+    space = "" if re.search("^space =", part.text) else 'space = "tiny.arch"\n'
+    for phase in parse(space + part.text + only).recipe.phase:
+        parsed(kind_of(phase).options, phase.options)
+        for objective in (phase.objective, *phase.also):
+            check_objective(objective, "", lambda _: None)
+
+
 PAGES = [path for path in DOCUMENTS if snippets(path, "console")]
 
 
-@pytest.mark.parametrize("slow", portion([False, True], [False]), ids=["quick", "slow"])
-@pytest.mark.parametrize("path", PAGES, ids=named)
+RUNS = [
+    pytest.param(path, slow, marks=[pytest.mark.soak] * slow, id=f"{named(path)}-{'slow' if slow else 'quick'}")
+    for path in PAGES
+    for slow in (False, True)
+    if slow or named(path) not in SLOW_PAGES
+]
+
+
+@pytest.mark.parametrize(("path", "slow"), RUNS)
 def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     unpack(path, tmp_path)
     monkeypatch.chdir(tmp_path)

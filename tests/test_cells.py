@@ -9,6 +9,7 @@ import pytest
 import archir
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.ops.conv import Conv
 from tests.architectures import assert_works
 
 PNAS = """
@@ -59,3 +60,24 @@ def test_the_cell_of_pnas_has_ten_operations() -> None:
     pools = [node for node in first if node.op.name == "max_pool"]
     depthwise = [node for node in first if node.op.name == "conv" and node.op.attributes()["groups"] != 1]
     assert (len(pools), len(depthwise)) == (3, 2 * 6)
+
+
+def test_a_default_that_chooses_does_so_once() -> None:
+    text = """
+cell c(x, w = choose w(4, 8)) {
+    return x |> conv(w) |> choose op { a: relu, b: gelu } |> conv(4)
+}
+net n {
+    input x: f32[4, 8, 8]
+    for i in 0..2 {
+        x = x |> c |> c(w=6)
+    }
+    output y = x |> c
+}
+"""
+    space = archir.loads(text)
+    assert [choice.path for choice in space.choices] == ["c.w", "c.op"]
+    assert space.size == 4
+    network = space.specialize(space.architecture({"c.w": 8, "c.op": "a"}))
+    widths = [network[number].op.channels for number in network if isinstance(network[number].op, Conv)]
+    assert widths == [8, 4, 6, 4, 8, 4, 6, 4, 8, 4]

@@ -20,6 +20,7 @@ from archir.costs import account
 from archir.costs.counting import distribution
 from archir.costs.counting.joint import Limit, Rooms
 from archir.search.spaces.space import Space
+from tests.conftest import EXAMPLES
 from tests.portions import portion
 from tests.test_spaces import SPACES, space_of
 
@@ -353,7 +354,7 @@ def test_a_bound_on_kernels() -> None:
 
 
 def test_the_command_line() -> None:
-    path = str(archir.api.Path("examples/nas_bench_201/nas_bench_201.arch"))
+    path = str(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
 
     def run(*arguments: str) -> str:
         result = CliRunner().invoke(main, list(arguments))

@@ -123,6 +123,7 @@ def test_the_hash_tells_apart_what_a_count_by_hand_does(step: int) -> None:
     assert len(pairs) == len({name for name, _ in pairs}) == len({value for _, value in pairs})
 
 
+@pytest.mark.soak
 def test_a_count_by_hand() -> None:
     _, architectures = small()
     assert len({canonical_terms(terms(cell(one))) for one in architectures}) == 5_485

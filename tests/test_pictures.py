@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir import api
+from archir.base.errors import ArchError
 from archir.cli import main
 from archir.ir.choices.cases import Choice, case
 from archir.ir.graph import Decision, Graph, Node
@@ -156,7 +157,7 @@ def test_blocks_by_scope_and_by_name(space: Graph) -> None:
     assert outline(space, "stage[4].layer[2].op").subtitle.startswith("block of full_attention")
     inner = outline(space, "stage[0].layer[0].op.nonlocal")
     assert inner.subtitle == "block of full_attention · 9 operations · 512 params · 17.3M MACs"
-    with pytest.raises(api.ArchError, match=r"A1301.*there is no block `layr`"):
+    with pytest.raises(ArchError, match=r"A1301.*there is no block `layr`"):
         outline(space, "layr")
 
 

@@ -73,7 +73,7 @@ def test_a_searched_module_trains_in_a_network_written_by_hand(tmp_path: Path, m
     assert len(moved) > 0.99 * len(before)
 
 
-@pytest.mark.parametrize(("stage", "channels"), [(0, 64), (3, 512)])
+@pytest.mark.parametrize(("stage", "channels"), [pytest.param(0, 64, marks=pytest.mark.soak), (3, 512)])
 def test_the_file_of_a_block_computes_what_the_block_computes(stage: int, channels: int, tmp_path: Path) -> None:
     scope = f"resnet.residual_stages.inside_bottleneck[{stage}][1].bottleneck.hoga"
     module = archir.compile(archir.block(autola(), f"hoga@{scope}")).eval()

@@ -75,7 +75,9 @@ def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path
     assert all(torch.equal(wanted[name], found[name]) for name in wanted)
 
 
-@pytest.mark.parametrize("net", ["glit.arch", "search.arch:high", "search.arch:low", "search.arch:levels"])
+@pytest.mark.parametrize(
+    "net", portion(["glit.arch", "search.arch:high", "search.arch:low", "search.arch:levels"], ["glit.arch"])
+)
 def test_a_glit_of_twelve_blocks_is_short(net: str) -> None:
     space = archir.load(EXAMPLES / "glit" / net)
     assert space.graph.parameters.get("depth", 12) == 12

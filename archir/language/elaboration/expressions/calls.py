@@ -322,11 +322,12 @@ class Caller(Evaluator):
             self.refuse(WorkError(), span)
         cell = block.definition.word == "cell"
         scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
-        if not self.bind_params(frame, self.scope if cell else scope, block, given, span):
+        made = Scope(scope.path, block.name) if cell else scope
+        if not self.bind_params(frame, made, block, given, span):
             return POISON
         self.graph.blocks[scope.path] = block.name
         if cell:
-            return self._in_cell(block, frame, Scope(scope.path, block.name), span)
+            return self._in_cell(block, frame, made, span)
         return self._in_frame(frame, scope, block.definition)
 
     def _entered(self, block: Block, span: Span) -> Frame:
@@ -374,10 +375,25 @@ class Caller(Evaluator):
                         self.frame = caller
                         self.error("A0207", f"`{block.name}` needs `{param.name}`", span, None, note)
                         return False
-                    frame.env[param.name.text] = self.eval(param.default)
+                    name, default = f"{block.name}.{param.name}", param.default
+                    whole = block.definition.word == "cell"
+                    frame.env[param.name.text] = self._once(name, default, span) if whole else self.eval(default)
         finally:
             self.frame, self.scope = caller, outer
         return not any(value is POISON for value in frame.env.values())
+
+    def _once(self, name: str, default: ast.Expr, span: Span) -> Value:
+        """A default of a cell, which makes its choices once, as cells do, for all calls that have it."""
+        cell = self.cells.setdefault(name, Cell(span))
+        outer, self.cell = self.cell, cell
+        cell.met = {}
+        try:
+            value = self.eval(default)
+        finally:
+            self.cell = outer
+        if value is not POISON or not cell.complete:
+            self._compare_cell(name, cell, span)
+        return value
 
     def _in_cell(self, block: Block, frame: Frame, scope: Scope, span: Span) -> Value:
         cell = self.cells.setdefault(block.name, Cell(span))
@@ -394,13 +410,13 @@ class Caller(Evaluator):
         finally:
             self.cell = outer
         if result is not POISON or not cell.complete:
-            self._compare_cell(block, cell, span)
+            self._compare_cell(block.name, cell, span)
         if question is not None and copyable(result) and len(self.problems) == problems:
             blocks = [(path[len(scope.path) :], name) for path, name in list(self.graph.blocks.items())[called:]]
             cell.calls[question] = Recording(start, len(self.graph), scope.path, arguments, tuple(blocks), result)
         return result
 
-    def _compare_cell(self, block: Block, cell: Cell, span: Span) -> None:
+    def _compare_cell(self, name: str, cell: Cell, span: Span) -> None:
         if not cell.complete:
             cell.complete, cell.path = True, self.path
             cell.known = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
@@ -409,7 +425,7 @@ class Caller(Evaluator):
         for path in [*cell.known, *cell.met]:
             known, met = cell.known.get(path), cell.met.get(path)
             if known is None or met is None or not _agree((cell.path, known[1]), (self.path, met), own):
-                self.cell_differs(block.name, path, cell, span)
+                self.cell_differs(name, path, cell, span)
                 return
 
     def cell_differs(self, name: str, path: str, cell: Cell, span: Span) -> Value:

@@ -21,7 +21,7 @@ from arch_lexer import ArchLexer  # noqa: E402  (it stands beside this file)
 project = "archir"
 author = "the authors of archir"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
@@ -40,6 +40,11 @@ html_static_path = ["static"]
 html_css_files = ["archir.css"]
 html_copy_source = False
 html_show_sourcelink = False
+copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"
+"""Output and diagnostics are read, not copied."""
+copybutton_prompt_text = "$ "
+copybutton_only_copy_prompt_lines = True
+copybutton_copy_empty_lines = False
 
 FILE = re.compile(r"^```(\w+) (\S+\.\w+)( wrong)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A snippet that is a file, as `tests/documents.py` reads it, too: the file's name stands behind the language."""

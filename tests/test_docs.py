@@ -33,6 +33,7 @@ from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import strategies
 from archir_torch.search.job import STRATEGIES, kind_of
 from docs import generate
+from tests.chromium import PROGRAM, Chromium
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
@@ -228,14 +229,43 @@ def test_sphinx_reads_all_pages_without_warnings(tmp_path: Path) -> None:
     sphinx("dummy", tmp_path)
 
 
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the documentation as it is built, without warnings."""
+    folder = tmp_path_factory.mktemp("site")
+    sphinx("html", folder)
+    return folder / "html"
+
+
 @pytest.mark.soak
-def test_sphinx_builds_without_warnings(tmp_path: Path) -> None:
-    sphinx("html", tmp_path)
-    page = (tmp_path / "html" / "docs" / "operations.html").read_text("utf-8")
-    assert 'id="conv"' in page
-    first = (tmp_path / "html" / "docs" / "index.html").read_text("utf-8")
-    assert '<span class="caption-text">tiny.arch</span>' in first
-    assert (tmp_path / "html" / "archir" / "base" / "codes" / "A0401.html").exists()
+def test_the_site_has_places_and_names_of_files(site: Path) -> None:
+    assert 'id="conv"' in (site / "docs" / "operations.html").read_text("utf-8")
+    assert (site / "archir" / "base" / "codes" / "A0401.html").exists()
+    assert '<span class="caption-text">tiny.arch</span>' in (site / "docs" / "index.html").read_text("utf-8")
+
+
+COPIED = """(() => {
+    const copied = [];
+    document.execCommand = () => copied.push(document.activeElement.value);
+    for (const button of document.querySelectorAll("button.copybtn")) button.click();
+    return copied;
+})()"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
+def test_commands_are_copied_without_what_they_print(site: Path, tmp_path: Path) -> None:
+    browser = Chromium(tmp_path)
+    try:
+        browser.open(site / "docs" / "index.html")
+        browser.until("document.querySelector('button.copybtn') !== null")
+        program, typed, python = browser.run(COPIED)
+    finally:
+        browser.close()
+    index = ROOT / "docs" / "index.md"
+    assert program == snippets(index, "arch")[0].text.strip()
+    assert typed.splitlines() == [command for command, _ in commands(index)]
+    assert python == snippets(index, "python")[0].text.strip()
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=named)

@@ -136,3 +136,11 @@ def test_check_names_the_smallest_contradiction(body: str, tmp_path: Path) -> No
     assert problem.span is not None
     said = {problem.span.text, *(note.span.text for note in problem.notes if note.span is not None)}
     assert said == EMPTY[body]
+
+
+def test_what_runs_after_a_conditional_return_may_never_run() -> None:
+    block = "block b(x) {\nif choose c(true, false) {\nreturn x |> relu\n}\nrequire 1 == 2\nreturn concat([])\n}"
+    found = space("output y = image |> b", block)
+    assert (found.size, found.satisfying) == (2, 1)
+    with pytest.raises(ArchError, match="A0510"):
+        space("output y = image |> b", block.replace("choose c(true, false)", "choose c(1, 2) > 2"))

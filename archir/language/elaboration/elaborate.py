@@ -57,6 +57,11 @@ class Elaborator(Chooser):
                     self._run(statement)
                 except RuleError as error:
                     self.refuse(error, statement.span)
+                except Excluded:
+                    if self.path is path:
+                        raise
+                    self.frame.returned.append((self.path, UNBOUND))  # what the requirements leave has returned before
+                    return
         finally:
             self.path = path
 

@@ -286,6 +286,8 @@ def test_gpus_are_asked_of_the_driver_where_nothing_lists_them(tmp_path: Path, m
     machine._told.cache_clear()
     try:
         assert machine._told() == ["NVIDIA GeForce RTX 4090"]
+        monkeypatch.setattr(machine, "_listed", lambda folder: [])
+        assert machine.gpu() == "NVIDIA GeForce RTX 4090"
         program.write_text("#!/bin/sh\nexit 9\n")
         machine._told.cache_clear()
         assert machine._told() == []

@@ -11,7 +11,7 @@ from archir.base.errors import Note, RuleError, Span, require, suggest
 from archir.base.work import WorkError
 from archir.ir.choices.cases import Choice, Value, leaves, same, varies
 from archir.ir.choices.conditions import both, either, hull
-from archir.ir.choices.lifting import lift
+from archir.ir.choices.lifting import Excluded, lift
 from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
 from archir.ir.typing import MOST_ELEMENTS
 from archir.language.elaboration.bounds import Bounds
@@ -457,9 +457,12 @@ class Caller(Evaluator):
         for condition, one in reversed(frame.returned):
             if one is POISON:
                 return POISON
-            value = one if value is UNBOUND else self.merged(condition, one, value, definition.name.span)
+            if one is not UNBOUND:
+                value = one if value is UNBOUND else self.merged(condition, one, value, definition.name.span)
             returns = either(returns, condition)
         missing = self.lift(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
+        if value is UNBOUND:
+            raise Excluded
         return POISON if missing is POISON else value
 
 

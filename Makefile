@@ -25,7 +25,7 @@ demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
 	$(BIN)/python examples/demo.py
 
 test: lint types layers ## Lint, types, import layers and all tests.
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" --durations 10 --ignore tests/test_layers.py tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" --durations 10 --ignore tests/project/test_layers.py tests
 
 lint: $(STAMP) ## Rules and layout: ruff, archir fmt.
 	$(BIN)/ruff check .
@@ -36,7 +36,7 @@ types: $(STAMP) ## mypy --strict.
 	$(BIN)/mypy
 
 layers: $(STAMP) ## Imports point downwards only; torch and onnx stay in their backends.
-	$(BIN)/python -m pytest -q tests/test_layers.py
+	$(BIN)/python -m pytest -q tests/project/test_layers.py
 
 fmt: $(STAMP) ## Lay out the code, Python and .arch.
 	$(BIN)/ruff format .

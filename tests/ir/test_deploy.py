@@ -19,7 +19,7 @@ from archir_torch.lowering.module import Network
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 BRANCHED = """
 net branched() {

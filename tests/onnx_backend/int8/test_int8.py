@@ -33,7 +33,7 @@ from archir_onnx.int8.sensitivity import fewest, relative
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.onnx_backend.quantised import assert_quantises, noise
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 NET = """
 block unit(x, channels, stride = 1) {

@@ -22,7 +22,7 @@ from archir_torch.lowering.module import Network, lower
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, MAP, Case, graph_of, name_of
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 from tests.torch_backend.lowering.test_lowering import inputs_of
 
 MORE: list[Case] = [

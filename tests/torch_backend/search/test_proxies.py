@@ -23,7 +23,7 @@ from archir_torch.data import Split, load, minibatch
 from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import Trial, trial
 from tests.conftest import EXAMPLES
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 NAMES = ["fisher", "grad_norm", "grasp", "jacob_cov", "naswot", "snip", "synflow"]
 

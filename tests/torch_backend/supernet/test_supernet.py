@@ -17,7 +17,7 @@ from archir_torch.lowering.module import Network
 from archir_torch.supernet.network import SuperNetwork, extract
 from tests.architectures import image_of
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 MANY, FEW = 100, 10
 SOAK = pytest.param(MANY, marks=pytest.mark.soak)

@@ -22,9 +22,10 @@ from archir.ir.graph import Decision
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.cost import SUMMED, cost
 from archir.search.spaces.space import Space
+from tests.conftest import ROOT
 from tests.ir.test_needs import ORDERED
 
-SPACES = Path(__file__).parent / "spaces"
+SPACES = ROOT / "tests" / "spaces"
 CHOICES = [Choice(f"c{i}", (0, 1, 2), i) for i in range(4)]
 DECISIONS = [Decision(choice) for choice in CHOICES]
 

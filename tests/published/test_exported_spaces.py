@@ -10,7 +10,7 @@ import archir
 from archir_onnx.lowering.form import OPSETS
 from archir_torch import BACKEND as TORCH
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 MANY = 20
 PARTS = [range(1), pytest.param(range(1, MANY), marks=pytest.mark.soak)]

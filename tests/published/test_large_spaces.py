@@ -6,11 +6,12 @@ import re
 import resource
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-HNAS = Path(__file__).parent / "spaces" / "hnas.arch"
+from tests.conftest import ROOT
+
+HNAS = ROOT / "tests" / "spaces" / "hnas.arch"
 MOST_SECONDS = 60
 """Of processor time: about six times what an idle machine takes, that has other things to do besides."""
 MOST_BYTES = 2**30

@@ -14,7 +14,7 @@ from archir.search.lint.subject import Subject
 from archir.search.lint.unbalanced import _totals
 from tests.language.test_lint import LINT
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 TIMES = [1, pytest.param(4, marks=pytest.mark.soak)]
 """Of how many architectures each claim is tried on."""

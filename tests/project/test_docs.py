@@ -141,7 +141,7 @@ def test_python(path: Path, tmp_path: Path) -> None:
 
 
 OF_ALL_SPACES = {"README.md", "docs/examples.md"}
-"""Pages with a table of the sizes of all published spaces, which `tests/test_spaces.py` looks at."""
+"""Pages with a table of the sizes of all published spaces, which `tests/published/test_spaces.py` looks at."""
 
 
 @pytest.mark.parametrize("name", portion(generate.PAGES, generate.PAGES.keys() - OF_ALL_SPACES))

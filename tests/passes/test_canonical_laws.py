@@ -18,7 +18,7 @@ from archir.ops import activation, arithmetic, norm, pool, shape
 from archir.ops import random as randoms
 from archir.passes.equivalence.canonical import canonical_hash
 from archir_torch.lowering.module import lower
-from tests.test_canonical import MAP, X
+from tests.passes.test_canonical import MAP, X
 
 TOKENS = '%0 = input "x" f32[6, 4]\n'
 

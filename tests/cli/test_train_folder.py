@@ -16,7 +16,7 @@ from archir.base.errors import ArchError
 from archir.cli.searches import train_folder as runs
 from archir.search.runs import hashes
 from archir_torch.training.checkpoints import folder as checkpoint
-from tests.test_cli import run
+from tests.cli.test_cli import run
 
 NET = "net net(classes = 10) {\n    input x: f32[1, 8, 8]\n    output y = x |> flatten |> linear(classes)\n}\n"
 OF_THE_NETWORK = ("network.json", "architecture.json", "weights.safetensors", "training.json", "hashes.json")

@@ -17,7 +17,7 @@ from archir.ir.typing import infer
 from archir.ops.activation import Relu
 from tests.latencies import SMALL, table_of
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 # estimates
 

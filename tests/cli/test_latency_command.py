@@ -20,8 +20,8 @@ from archir.costs.latencies.timing import USUAL
 from archir.costs.latencies.workloads import workloads
 from tests.conftest import ROOT
 from tests.latencies import SMALL, table_of, validation
-from tests.test_layers import run_alone
-from tests.test_spaces import space_of
+from tests.project.test_layers import run_alone
+from tests.published.test_spaces import space_of
 
 # the documentation
 

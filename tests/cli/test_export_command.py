@@ -12,7 +12,7 @@ import pytest
 
 from archir import backends
 from archir.search.runs import hashes
-from tests.test_cli import run
+from tests.cli.test_cli import run
 
 ONNX = backends.get("onnx")
 NET = """

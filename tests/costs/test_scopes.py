@@ -15,8 +15,8 @@ from archir.costs import scopes
 from archir.costs.means import means
 from archir.passes.cost import SUMMED, Cost, cost
 from tests.conftest import EXAMPLES
-from tests.test_costs import CUT, cut
-from tests.test_spaces import space_of
+from tests.costs.test_costs import CUT, cut
+from tests.published.test_spaces import space_of
 
 
 @pytest.mark.parametrize("depth", [1, 2])

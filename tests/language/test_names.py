@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -36,6 +35,7 @@ from archir_onnx.files.models import save
 from archir_onnx.lowering.model import build
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit, emit_block
+from tests.conftest import EXAMPLES
 
 NET = """
 block unit(x, width) {
@@ -179,7 +179,7 @@ def test_words_of_python_are_names_like_others(name: str) -> None:
 
 @pytest.mark.parametrize("example", ["resnet50.arch", "deit_tiny.arch", "mobilenet_v2.arch"])
 def test_examples_have_nothing_else(example: str) -> None:
-    path = next(Path(__file__).parents[1].joinpath("examples").rglob(example))
+    path = next(EXAMPLES.rglob(example))
     checked(emit(archir.load(path).graph), {"Path", "load"})
 
 

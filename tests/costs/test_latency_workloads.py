@@ -20,7 +20,7 @@ from archir_torch import BACKEND as TORCH
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments
 from tests.latencies import SMALL, net
-from tests.test_spaces import space_of
+from tests.published.test_spaces import space_of
 
 
 def union(space: Space) -> set[str]:

@@ -63,7 +63,7 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
         "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/language/std/attention.arch",
         "grammar/archir_grammar/arch.lark", "archir/search/data/readers/digits/digits.npz",
         "backends/archir_onnx/lowering/model.py",
-        "examples/full_attention/full_attention.arch", "tests/test_packaging.py",
+        "examples/full_attention/full_attention.arch", "tests/project/test_packaging.py",
     }  # fmt: skip
     assert wanted <= names
 

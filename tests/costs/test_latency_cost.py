@@ -23,7 +23,7 @@ from archir.ir.text.reader import parse_graph
 from archir.search.spaces.space import Space
 from tests.latencies import SMALL, table_of
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 LINE = Correction(scale=1.37, offset=-250.4, networks=9)
 COST = 'latency("t.json")'

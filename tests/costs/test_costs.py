@@ -22,7 +22,7 @@ from archir.costs.counting.joint import Limit, Rooms
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
-from tests.test_spaces import SPACES, space_of
+from tests.published.test_spaces import SPACES, space_of
 
 NINE = [name for name in SPACES if "level" not in name]
 FEW = {"full_attention", "autoformer", "nas_bench_201"}

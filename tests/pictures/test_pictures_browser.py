@@ -18,7 +18,7 @@ from archir.pictures.outline import Outline, outline
 from archir.pictures.place import place
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
-from tests.test_pictures import HOSTILE, hostile_graph
+from tests.pictures.test_pictures import HOSTILE, hostile_graph
 
 pytestmark = [
     pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH"),

@@ -241,6 +241,14 @@ def test_what_was_equal_stays_equal_however_deep() -> None:
             )
 
 
+def test_what_is_put_beside_itself_time_and_again() -> None:
+    """Sixteen million channels in a few nodes: what lies side by side is not listed."""
+    body = [f"concat(%{i}, %{i})" for i in range(24)]
+    doubled = canonical_hash(network(MAP, body))
+    assert doubled == canonical_hash(network(MAP, ["identity(%0)", *_later(body)]))
+    assert doubled != canonical_hash(network(MAP, body[:-1]))
+
+
 def _later(operations: list[str]) -> list[str]:
     """The same operations, each one node later."""
     return [re.sub(r"%(\d+)", lambda found: f"%{int(found[1]) + 1}", text) for text in operations]

@@ -23,6 +23,8 @@ POINTWISE = (
 
 _MOVING = (Reshape, Flatten, Transpose, Slice, ToTokens, ToMap, ChannelShuffle, Upsample)
 """Operations of one tensor whose result has its numbers in other places, or not all of them."""
+MOST_PARTS = 256
+"""How many tensors side by side are taken apart again: what is put beside itself time and again has no end of them."""
 
 
 class Written(Protocol):
@@ -143,10 +145,11 @@ def _strung(terms: Written, operand: NodeId, axis: int) -> Iterator[NodeId]:
     """What is side by side in an operand, along the axis."""
     node = terms[operand]
     if isinstance(node.op, Concat) and _axis(node.op, terms.types[operand]) == axis:
-        yield from terms.operands(operand)
+        parts = terms.operands(operand)
+        yield from parts if len(parts) <= MOST_PARTS else [operand]
     elif isinstance(node.op, POINTWISE) and terms.shallow(operand):
-        parts = [*_strung(terms, terms.operands(operand)[0], axis)]
-        yield from [operand] if len(parts) == 1 else [terms.put(node, part) for part in parts]
+        found = [*_strung(terms, terms.operands(operand)[0], axis)]
+        yield from [operand] if len(found) == 1 else [terms.put(node, part) for part in found]
     else:
         yield operand
 

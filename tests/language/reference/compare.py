@@ -15,7 +15,8 @@ from archir.ir.typing import infer
 from archir.language.syntax.parse import parse
 from archir.passes.equivalence.canonical import canonical_hash
 from archir.search.spaces.space import Space
-from tests.language.reference.interpret import TooMany, Walk, files_of, walks
+from tests.language.reference.interpret import Walk, files_of, walks
+from tests.language.reference.values import TooMany
 
 NAME = "<text>"
 BEYOND = {"A0312", "A0503", "A0504", "A0506", "A0507", "A0508", "A0601", "A0602", "A0603", "A0604", "A0605"}

@@ -28,6 +28,7 @@ from tests.language.reference.values import (
     List,
     Operation,
     Tensor,
+    TooMany,
     Wrong,
     arithmetic,
     compare,
@@ -69,10 +70,6 @@ class Walk:
 
 
 MOST_STEPS = 50_000
-
-
-class TooMany(Exception):  # noqa: N818
-    """There are too many architectures, or steps of one, to run all of them."""
 
 
 def files_of(text: str) -> tuple[str, str]:

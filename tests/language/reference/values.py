@@ -141,6 +141,14 @@ def compare(op: str, a: Any, b: Any) -> bool:
     return bool({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op])
 
 
+class TooMany(Exception):  # noqa: N818
+    """There are too many architectures, or steps of one, to run all of them; or a number is too long."""
+
+
+MOST_BITS = 100_000
+"""Of whole numbers that are multiplied; archir stops long before."""
+
+
 def arithmetic(op: str, a: Any, b: Any) -> Any:
     if op == "+" and isinstance(a, List) and isinstance(b, List):
         return List((*a, *b))
@@ -152,6 +160,8 @@ def arithmetic(op: str, a: Any, b: Any) -> Any:
         raise Wrong("division by zero")
     if op == "/" and isinstance(a, int) and isinstance(b, int):
         return simple(Fraction(a, b))
+    if op == "*" and any(isinstance(one, int) and one.bit_length() > MOST_BITS for one in (a, b)):
+        raise TooMany
     rules: dict[str, Callable[[], Any]] = {
         "+": lambda: a + b,
         "-": lambda: a - b,

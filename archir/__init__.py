@@ -54,13 +54,13 @@ __version__ = "0.1.0"
 
 moved(
     {
-        "archir.base.errors": "archir.base.errors",
-        "archir.ir.types": "archir.ir.types",
-        "archir.search.runs": "archir.search.runs",
-        "archir.passes.spaces.relax": "archir.passes.spaces.relax",
-        "archir.search.spaces.architecture": "archir.search.spaces.architecture",
-        "archir.search.fronts.listing": "archir.search.fronts.listing",
-        "archir.search.fronts.scatter": "archir.search.fronts.scatter",
+        "archir.errors": "archir.base.errors",
+        "archir.types": "archir.ir.types",
+        "archir.runs": "archir.search.runs",
+        "archir.passes.relax": "archir.passes.spaces.relax",
+        "archir.search.architecture": "archir.search.spaces.architecture",
+        "archir.search.multi.front": "archir.search.fronts.listing",
+        "archir.search.multi.scatter": "archir.search.fronts.scatter",
     }
 )
 

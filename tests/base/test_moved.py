@@ -11,6 +11,11 @@ import pytest
 @pytest.mark.parametrize(
     ("old", "new", "name"),
     [
+        ("archir.errors", "archir.base.errors", "ArchError"),
+        ("archir.types", "archir.ir.types", "TensorType"),
+        ("archir.runs", "archir.search.runs", "Run"),
+        ("archir.passes.relax", "archir.passes.spaces.relax", "relax"),
+        ("archir.search.multi.front", "archir.search.fronts.listing", "rows"),
         ("archir_onnx.rules", "archir_onnx.lowering.rules", "lowers"),
         ("archir_torch.engine.feed", "archir_torch.training.feed", "Feed"),
         ("archir_torch.proxies", "archir_torch.search.proxies", "proxy"),

@@ -14,9 +14,9 @@ from archir.search.recipes.training import Optimizer
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
-from archir_torch.training.divided import divided_like, is_divided, local, whole
 from archir_torch.training.feed import Batch
 from archir_torch.training.optimizer import build, factor
+from archir_torch.training.sharding.tensors import divided_like, is_divided, local, whole
 
 
 class Update(NamedTuple):

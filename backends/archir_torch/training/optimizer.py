@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archir.search.recipes.training import Optimizer
-from archir_torch.training.divided import is_divided
+from archir_torch.training.sharding.tensors import is_divided
 
 
 def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:

@@ -25,7 +25,7 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.loop import Nowhere, Row, run
-from archir_torch.training.sharding import ShardKeeper, shard
+from archir_torch.training.sharding.shards import ShardKeeper, shard
 from tests.torch_backend.forked import together
 
 NET = """

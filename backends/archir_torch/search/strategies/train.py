@@ -75,7 +75,7 @@ class Train:
         if any(parameter.requires_grad for parameter in self.task.objective.parameters()):
             text = f"phase `{self.job.phase.name}`: an objective with weights of its own cannot be divided"
             raise fail("A1109", text, None, 'training.sharding = "none"')
-        from archir_torch.training.sharding import shard  # what it imports takes seconds
+        from archir_torch.training.sharding.shards import shard  # what it imports takes seconds
 
         shard(self.network)
 

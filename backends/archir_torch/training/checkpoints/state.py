@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from archir_torch.training import divided
+from archir_torch.training.sharding.tensors import whole
 
 
 @dataclass(frozen=True)
@@ -32,5 +32,5 @@ class State:
 
     def whole(self) -> State:
         """The state with tensors that are divided between processes put together: all of them must ask."""
-        tensors = {name: divided.whole(t) for name, t in self.tensors.items()}
+        tensors = {name: whole(t) for name, t in self.tensors.items()}
         return State(tensors, self.facts)

@@ -106,7 +106,7 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["chek"], "there is no command 'chek'; did you mean `check`?"),
-        (["check"], "Missing argument 'FILE[:NET]'"),
+        (["check"], "Missing argument 'FILE[:NET]...'"),
         (["check", SPACE, "-p", "channels"], "a parameter is written name=value"),
         (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),
         (["cost", SPACE, "--arch", "a", "--seed", "1"], "--arch and --seed exclude each other"),

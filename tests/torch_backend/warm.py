@@ -1,0 +1,12 @@
+"""What processes of tests need and take seconds to import: read once, by the process that they are forked from."""
+
+import torch
+import torch._dynamo
+import torch.distributed.tensor
+
+import archir_onnx  # noqa: F401
+import archir_torch.training.sharding.shards  # noqa: F401
+from archir_torch.search import strategies
+
+torch.set_num_threads(1)
+strategies.load()

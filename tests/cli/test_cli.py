@@ -370,6 +370,10 @@ def test_an_option_has_an_effect_or_is_refused(places: dict[str, str], line: str
     assert not Path(places["out"]).exists()
 
 
+def test_ranges_without_an_end_are_not_shown() -> None:
+    assert "None" not in (ROOT / "docs" / "commands.md").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     "line",
     [

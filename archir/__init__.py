@@ -55,7 +55,7 @@ else:
         if find_spec(f"archir.{name}") is None:  # `from archir import backends` asks here before it imports the package
             for room in _rooms():
                 if name in room.__all__:
-                    return getattr(room, name)
+                    return globals().setdefault(name, getattr(room, name))  # asked for once
         raise AttributeError(f"module 'archir' has no attribute {name!r}")
 
     def __dir__() -> list[str]:

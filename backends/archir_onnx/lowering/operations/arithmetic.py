@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
+from archir.ir.op import Op
 from archir.ops import arithmetic as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 
-
-@lowers(ops.Add)
-def add(g: Builder, op: ops.Add, a: str, b: str) -> str:
-    return g.node("Add", *g.together(a, b))
-
-
-@lowers(ops.Sub)
-def sub(g: Builder, op: ops.Sub, a: str, b: str) -> str:
-    return g.node("Sub", *g.together(a, b))
-
-
-@lowers(ops.Mul)
-def mul(g: Builder, op: ops.Mul, a: str, b: str) -> str:
-    return g.node("Mul", *g.together(a, b))
+_SAME_NAME: dict[type[Op], str] = {
+    ops.Add: "Add",
+    ops.Sub: "Sub",
+    ops.Mul: "Mul",
+    ops.Div: "Div",
+    ops.Minimum: "Min",
+    ops.Maximum: "Max",
+}
 
 
-@lowers(ops.Div)
-def div(g: Builder, op: ops.Div, a: str, b: str) -> str:
-    return g.node("Div", *g.together(a, b))
-
-
-@lowers(ops.Minimum)
-def minimum(g: Builder, op: ops.Minimum, a: str, b: str) -> str:
-    return g.node("Min", *g.together(a, b))
-
-
-@lowers(ops.Maximum)
-def maximum(g: Builder, op: ops.Maximum, a: str, b: str) -> str:
-    return g.node("Max", *g.together(a, b))
+@lowers(*_SAME_NAME)
+def same_name(g: Builder, op: Op, a: str, b: str) -> str:
+    return g.node(_SAME_NAME[type(op)], *g.together(a, b))
 
 
 @lowers(ops.Concat)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from math import prod
 from weakref import WeakKeyDictionary
 
 from archir.base.errors import RuleError, Span
 from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import Choice, Value, case, keys, leaves, same, support, varies, when
-from archir.ir.choices.conditions import Restriction, both, outcomes, restrict
+from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, keys, leaves, same, support, varies, when
+from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
@@ -202,8 +202,13 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
     if not any(varies(branch) for branch in branches):
         usual = branches[reached.index(True)] if True in reached else branches[0]
         return case(choice, [b if ok else usual for b, ok in zip(branches, reached, strict=True)])
-    index = case(choice, range(choice.outcomes))
-    return lift(lambda i: branches[i], index)
+    return _switched(choice, tuple(branches))
+
+
+@lru_cache(MOST_KNOWN)
+def _switched(choice: Choice, sizes: tuple[Value, ...]) -> Value:
+    """What alternatives join to, of which there are many like each other."""
+    return switch(choice, sizes)
 
 
 def infer(graph: Graph) -> dict[NodeId, TensorType]:

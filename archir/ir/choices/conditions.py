@@ -198,6 +198,28 @@ def if_else(condition: Value, one: Value, other: Value) -> Value:
     return walk(condition, one, other)
 
 
+def switch(choice: Choice, values: Sequence[Value]) -> Value:
+    """For each outcome of the choice, its value, which may itself depend on any choices."""
+    memo: dict[Hashable, Value] = {}
+
+    def walk(values: tuple[Value, ...]) -> Value:
+        top = choice
+        for value in values:
+            if type(value) is Case and value.choice.order < top.order:
+                top = value.choice
+        if top is choice:
+            return case(choice, [branch_of(value, choice, i) for i, value in enumerate(values)])
+        name = keys(values)
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            spend(len(values) / 2)
+            memo[name] = case(top, map(walk, branches_of(values, top)))
+        return memo[name]
+
+    return walk(tuple(values))
+
+
 def compatible(*conditions: Value) -> bool:
     """Whether conditions hold together for some combination, or telling takes too long."""
     refuted: set[tuple[Value, ...]] = set()

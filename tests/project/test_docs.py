@@ -45,6 +45,13 @@ SLOW = {
     'archir count examples/trionet/trionet.arch --where "macs >= 1470M and macs <= 1530M"',
     'archir count examples/trionet/trionet.arch --where "macs >= 1960M and macs <= 2040M"',
     'archir count examples/trionet/trionet.arch --where "macs >= 2303M and macs <= 2397M"',
+    'archir count examples/trionet/trionet.arch --where "macs >= 980M and macs <= 1020M"',
+    "archir bench tiny.arch net.onnx --on torch --on onnxruntime-cpu --batch 1 --batch 8 --threads 1 --seconds 0.1",
+    "archir compile examples/autola/imagenet.arch --arch examples/autola/hoga_paper.json -p summary=groups "
+    "--block hoga --to torch -o hoga.py",
+    "archir cost examples/nas_bench_101/nas_bench_101.arch --arch examples/nas_bench_101/inception_like.json",
+    "archir cost examples/nas_bert/nas_bert.arch",
+    "archir cost examples/nas_fpn/nas_fpn.arch --arch examples/nas_fpn/found.json",
     "archir search shrinking.toml -o runs/shrinking",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -59,6 +62,24 @@ def _command(arguments: tuple[str, ...], said: Path, environment: Mapping[str, s
     os.dup2(out, 1)
     os.dup2(out, 2)
     main(arguments, prog_name="archir")
+
+
+def python(program: Path) -> tuple[int | None, str, str]:
+    """Run a program in its folder, with warnings as errors: its exit code, what it printed, and its errors."""
+    outputs = [program.with_suffix(f".{name}") for name in ("out", "errors")]
+    process = _CONTEXT.Process(target=_program, args=(program, *outputs))
+    process.start()
+    process.join()
+    return process.exitcode, *(path.read_text("utf-8") for path in outputs)
+
+
+def _program(program: Path, *outputs: Path) -> None:
+    for number, path in enumerate(outputs, 1):
+        os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), number)
+    os.chdir(program.parent)
+    sys.path.insert(0, str(program.parent))
+    warnings.simplefilter("error")
+    runpy.run_path(str(program), run_name="__main__")
 
 
 def together(count: int, work: Callable[..., None], *arguments: Any) -> None:

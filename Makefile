@@ -7,6 +7,9 @@ STAMP := .venv/installed
 LOCK ?= --require-hashes -r requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Tests start hundreds of processes, which would compile all modules again each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
 

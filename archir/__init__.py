@@ -7,48 +7,20 @@
     archir.export(network, "net.onnx", module)
 
 Importing archir imports none of torch, onnx and onnxruntime; what needs them loads them when it is called.
+
+What is public is listed once, in the `__all__` of the modules of `archir.api`: type checkers and editors read the star
+imports below, and at run time a name is looked up in the same modules when it is first asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from archir.base.moved import moved
-
-if TYPE_CHECKING:
-    from archir.api import (
-        bench,
-        block,
-        canonical_hash,
-        check,
-        compile,  # noqa: A004
-        cost,
-        diff,
-        export,
-        extract,
-        format,  # noqa: A004
-        latency_table,
-        lint,
-        load,
-        loads,
-        measure,
-        print_graph,
-        quantize,
-        resume,
-        run,
-        score,
-        scorer,
-        strategy,
-        supernet,
-        train,
-        validate,
-    )
-    from archir.base.errors import ArchError, Diagnostic
-    from archir.costs.latencies.table import LatencyTable
-    from archir.ir.graph import Graph
-    from archir.search.spaces.architecture import Architecture
-    from archir.search.spaces.space import Space
 
 __version__ = "0.1.0"
 
@@ -64,81 +36,27 @@ moved(
     }
 )
 
-_HOMES = {
-    "bench": "archir.api",
-    "block": "archir.api",
-    "canonical_hash": "archir.api",
-    "check": "archir.api",
-    "compile": "archir.api",
-    "cost": "archir.api",
-    "diff": "archir.api",
-    "export": "archir.api",
-    "extract": "archir.api",
-    "format": "archir.api",
-    "latency_table": "archir.api",
-    "lint": "archir.api",
-    "load": "archir.api",
-    "loads": "archir.api",
-    "measure": "archir.api",
-    "print_graph": "archir.api",
-    "quantize": "archir.api",
-    "resume": "archir.api",
-    "run": "archir.api",
-    "score": "archir.api",
-    "scorer": "archir.api",
-    "strategy": "archir.api",
-    "supernet": "archir.api",
-    "train": "archir.api",
-    "validate": "archir.api",
-    "ArchError": "archir.base.errors",
-    "Diagnostic": "archir.base.errors",
-    "Graph": "archir.ir.graph",
-    "LatencyTable": "archir.costs.latencies.table",
-    "Architecture": "archir.search.spaces.architecture",
-    "Space": "archir.search.spaces.space",
-}
+if TYPE_CHECKING:
+    from archir.api.analysis import *
+    from archir.api.classes import *
+    from archir.api.loading import *
+    from archir.api.lowering import *
+    from archir.api.measurement import *
+    from archir.api.searching import *
+else:
 
-__all__ = [
-    "ArchError",
-    "Architecture",
-    "Diagnostic",
-    "Graph",
-    "LatencyTable",
-    "Space",
-    "__version__",
-    "bench",
-    "block",
-    "canonical_hash",
-    "check",
-    "compile",
-    "cost",
-    "diff",
-    "export",
-    "extract",
-    "format",
-    "latency_table",
-    "lint",
-    "load",
-    "loads",
-    "measure",
-    "print_graph",
-    "quantize",
-    "resume",
-    "run",
-    "score",
-    "scorer",
-    "strategy",
-    "supernet",
-    "train",
-    "validate",
-]
+    def _rooms() -> Iterator[ModuleType]:
+        names = ("loading", "analysis", "searching", "lowering", "measurement", "classes")
+        return (import_module(f"archir.api.{name}") for name in names)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    def __getattr__(name: str) -> Any:
+        if name == "__all__":
+            return sorted(["__version__", *(one for room in _rooms() for one in room.__all__)])
+        if find_spec(f"archir.{name}") is None:  # `from archir import backends` asks here before it imports the package
+            for room in _rooms():
+                if name in room.__all__:
+                    return getattr(room, name)
         raise AttributeError(f"module 'archir' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
 
-
-def __dir__() -> list[str]:
-    return __all__
+    def __dir__() -> list[str]:
+        return __getattr__("__all__")

@@ -15,18 +15,19 @@ from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
+from pkgutil import iter_modules
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
 import click
 
 import archir
+from archir import ops
 from archir.base.explain import codes, title
 from archir.cli import main as commands
 from archir.ir.op import OPS, Free, Op, attribute_types
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
-from archir.ops import __all__ as FAMILIES
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
@@ -35,7 +36,7 @@ MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
 def operations() -> str:
     """Every operation: signature, operands, attributes, and what its rules say."""
     text = ""
-    for family in FAMILIES:
+    for _, family, _ in iter_modules(ops.__path__):
         module = import_module(f"archir.ops.{family}")
         found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
         text += f"\n## {family.capitalize()}\n\n{paragraphs(module.__doc__)}\n"

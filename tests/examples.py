@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import archir
+from archir.base.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import EXAMPLES
@@ -53,6 +55,12 @@ NETS: dict[str, dict[str, Any]] = {
 def elaborated(net: str, **parameters: Any) -> archir.Space:
     """The space of a net, elaborated once for all tests: nobody changes it."""
     return archir.load(EXAMPLES / net, **parameters)
+
+
+@cache
+def linted(path: Path) -> tuple[Diagnostic, ...]:
+    """What is said of a file of the examples, looked for once."""
+    return tuple(archir.lint(path))
 
 
 _KNOWN: dict[tuple[str, ...], Graph] = {}

@@ -1,41 +1,15 @@
-"""The Python side of every command, grouped by what people do: load, analyse, search, lower, measure."""
+"""The Python side of every command, grouped by what people do: load, analyse, search, lower, measure.
 
-from archir.api.analysis import Cost, canonical_hash, cost, diff, lint, linted, print_graph
-from archir.api.loading import architecture, check, format, graph, graphs, load, loads  # noqa: A004
-from archir.api.lowering import block, compile, export, quantize  # noqa: A004
-from archir.api.measurement import BENCHES, bench, latency_table, measure, validate
-from archir.api.searching import extract, resume, run, score, scorer, strategy, supernet, train
+What a module here lists in its `__all__` is public: `archir` offers it. The rest is for the command line.
+"""
 
-__all__ = [
-    "BENCHES",
-    "Cost",
-    "architecture",
-    "bench",
-    "block",
-    "canonical_hash",
-    "check",
-    "compile",
-    "cost",
-    "diff",
-    "export",
-    "extract",
-    "format",
-    "graph",
-    "graphs",
-    "latency_table",
-    "lint",
-    "linted",
-    "load",
-    "loads",
-    "measure",
-    "print_graph",
-    "quantize",
-    "resume",
-    "run",
-    "score",
-    "scorer",
-    "strategy",
-    "supernet",
-    "train",
-    "validate",
-]
+from archir.api.analysis import *
+from archir.api.analysis import linted as linted
+from archir.api.loading import *
+from archir.api.loading import architecture as architecture
+from archir.api.loading import graph as graph
+from archir.api.loading import graphs as graphs
+from archir.api.lowering import *
+from archir.api.measurement import *
+from archir.api.measurement import BENCHES as BENCHES
+from archir.api.searching import *

@@ -12,7 +12,7 @@ from archir.ir.graph import Graph
 from archir.ir.text.printer import print_graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import Loader, split
-from archir.passes.cost import Cost, cost
+from archir.passes.cost import cost
 from archir.passes.equivalence.canonical import canonical_hash
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from archir.search.spaces.diff import Difference
     from archir.search.spaces.space import Space
 
-__all__ = ["Cost", "canonical_hash", "cost", "diff", "lint", "linted", "print_graph"]
+__all__ = ["canonical_hash", "cost", "diff", "lint", "print_graph"]
 
 
 def lint(

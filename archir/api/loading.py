@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from archir.search.spaces.architecture import Written
     from archir.search.spaces.space import Space
 
+__all__ = ["check", "format", "load", "loads"]
+
 
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
     """The space of a net: `"space.arch"`, or `"spaces.arch:name"` where a file has several nets.

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from archir_onnx.verification.verify import Report  # noqa: TID251
     from archir_torch.lowering.module import Network  # noqa: TID251
 
+__all__ = ["block", "compile", "export", "quantize"]
+
 
 @overload
 def compile(graph: Graph, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from archir.costs.latencies.table import Device, LatencyTable
     from archir.search.spaces.space import Space
 
+__all__ = ["bench", "latency_table", "measure", "validate"]
+
 BENCHES = {
     "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
     "onnxruntime-cpu": ("onnx", "cpu"), "onnxruntime-cuda": ("onnx", "cuda"),

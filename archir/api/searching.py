@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from archir_torch.training.classifier import Progress, Result  # noqa: TID251
     from archir_torch.training.loop import Watch  # noqa: TID251
 
+__all__ = ["extract", "resume", "run", "score", "scorer", "strategy", "supernet", "train"]
+
 
 def train(
     graph: Graph,

@@ -1,5 +1,5 @@
-"""The operations, one family a file. Importing this package declares them all."""
+"""The operations, one family a file. Importing this package declares those of all its files."""
 
-from archir.ops import activation, arithmetic, attention, calibration, conv, norm, pool, random, shape
+from archir.base.modules import import_all
 
-__all__ = ["activation", "arithmetic", "attention", "calibration", "conv", "norm", "pool", "random", "shape"]
+import_all(__name__)

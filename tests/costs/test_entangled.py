@@ -24,6 +24,7 @@ from archir.passes.cost import SUMMED, cost
 from archir.search.spaces.space import Space
 from tests.conftest import ROOT
 from tests.ir.test_needs import ORDERED
+from tests.portions import portion
 
 SPACES = ROOT / "tests" / "spaces"
 CHOICES = [Choice(f"c{i}", (0, 1, 2), i) for i in range(4)]
@@ -103,8 +104,9 @@ def test_the_ends_are_exact(name: str) -> None:
         assert cost(space.specialize(space.decode(end.codes))).params == end.value
 
 
-def test_bounds_hold_where_it_cannot_be_told_what_is_needed() -> None:
-    space = Space(elaborate(ORDERED % 7))
+@pytest.mark.parametrize("layers", portion([6, 7], [6]))
+def test_bounds_hold_where_it_cannot_be_told_what_is_needed(layers: int) -> None:
+    space = Space(elaborate(ORDERED % layers))
     names = [*SUMMED, "peak_bytes"]
     codes = space.sample_codes(10, np.random.default_rng(0))
     costs = space.account.at(codes, names)

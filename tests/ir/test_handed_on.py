@@ -7,12 +7,13 @@ import pytest
 from archir.ir import typing
 from archir.ir.needs import needs
 from tests.examples import NETS, made_small
+from tests.portions import portion
 
 FEW = [net for net in NETS if not any(name in net for name in ("101", "fpn", "nos.arch", "search.arch", "imagenet"))]
 """Without those whose requirements let one type be written in several ways, and without what takes seconds."""
 
 
-@pytest.mark.parametrize("net", FEW)
+@pytest.mark.parametrize("net", portion(FEW, FEW[::3]))
 def test_types_of_examples(net: str) -> None:
     graph = made_small(net)
     assert len(typing._proved[graph]) == len(graph)

@@ -53,9 +53,23 @@ def keeps_its_meaning(graph: Graph, names: list[str]) -> None:
     assert list(result.outputs) == list(graph.outputs)
 
 
-@settings(max_examples=100, deadline=None)
-@given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "cse"]))
+ONCE = given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "cse"]))
+
+
+@settings(max_examples=40, deadline=None)
+@ONCE
 def test_passes_do_all_they_can_at_once(graph: Graph, name: str) -> None:
+    leaves_nothing_to_do(graph, name)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@ONCE
+def test_passes_do_all_they_can_at_once_for_many(graph: Graph, name: str) -> None:
+    leaves_nothing_to_do(graph, name)
+
+
+def leaves_nothing_to_do(graph: Graph, name: str) -> None:
     once = run(graph, [name])
     assert print_graph(run(once, [name])) == print_graph(once)
 

@@ -26,7 +26,7 @@ SPACES = {
     "darts": ("darts/darts.arch:darts", {"channels": 4, "cells": 3, "affine": False, "zero": True, "size": 8}),
     "nos": ("nos/nos.arch:nos", {"channels": 16, "cells": 3, "affine": False, "size": 8}),
     "autola": ("autola/autola.arch", {"zero": True, "affine": False, "size": 8, "depth": 8}),
-    "nas_bench_201": ("nas_bench_201/nas_bench_201.arch", {}),
+    "nas_bench_201": ("nas_bench_201/nas_bench_201.arch", {"channels": 4, "cells": 1, "size": 16}),
     "trionet": ("trionet/trionet.arch", {}),
     "glit": ("glit/glit.arch", {}),
     "mobilenet_v3_ofa": ("mobilenet_v3_ofa/mobilenet_v3_ofa.arch", {}),
@@ -40,12 +40,16 @@ FEW = {"darts", "nas_bench_201"}
 """Spaces whose mixtures the suite runs, of pairs and of plain choices; the soak runs those of all."""
 
 
+WAYS = portion(SPACES, {"darts", "nas_bench_201", "glit", "mobilenet_v3_ofa", "autoformer"})
+"""Cells of pairs and of plain choices, layers that may be skipped, elastic convolutions and attention."""
+
+
 def space_of(name: str) -> Space:
     path, parameters = SPACES[name]
     return elaborated(path, **parameters)
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", WAYS)
 def test_every_space_can_be_relaxed(name: str) -> None:
     relaxed = relax(space_of(name).graph)
     verify(relaxed)
@@ -53,7 +57,7 @@ def test_every_space_can_be_relaxed(name: str) -> None:
     assert any(isinstance(relaxed[n].op, Mix) for n in relaxed)
 
 
-@pytest.mark.parametrize("name", sorted(ELASTIC))
+@pytest.mark.parametrize("name", portion(sorted(ELASTIC), {"mobilenet_v3_ofa", "autoformer"}))
 def test_lifting_keeps_every_architecture(name: str) -> None:
     space = space_of(name)
     lifted = lift(space.graph)
@@ -65,7 +69,7 @@ def test_lifting_keeps_every_architecture(name: str) -> None:
         assert archir.canonical_hash(one) == archir.canonical_hash(other)
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", WAYS)
 def test_freezing_some_choices_and_then_the_others_is_choosing_all(name: str) -> None:
     space = space_of(name)
     rng = random.Random(2)

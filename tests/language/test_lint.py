@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -19,6 +18,7 @@ from archir.cli import main
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv
 from tests.conftest import EXAMPLES, GOLDEN
+from tests.examples import linted
 from tests.portions import portion
 
 LINT = Path(__file__).parent / "lint"
@@ -31,8 +31,8 @@ LONG = {
 CODES = [code for code in codes() if code.startswith("A14")]
 
 
-def said(path: Path, **options: Any) -> str:
-    return "".join(f"{warning}\n" for warning in archir.lint(path, **options)).replace(f"{path.parent}/", "")
+def said(path: Path) -> str:
+    return "".join(f"{warning}\n" for warning in linted(path)).replace(f"{path.parent}/", "")
 
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)

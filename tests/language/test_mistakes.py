@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-import archir
 from tests.conftest import EXAMPLES
+from tests.examples import linted
 from tests.language.mistakes import planted
 
 
@@ -30,4 +30,4 @@ def test_there_are_a_hundred_and_more() -> None:
 @pytest.mark.parametrize("file", sorted({m.by or m.file for m in planted("first")} - {"nos/nos.arch"}))
 def test_without_mistakes_nothing_is_found(file: str) -> None:
     """But that alternatives of some published spaces cost very different amounts, which is so."""
-    assert {warning.code for warning in archir.lint(EXAMPLES / file)} <= {"A1401"}
+    assert {warning.code for warning in linted(EXAMPLES / file)} <= {"A1401"}

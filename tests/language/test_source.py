@@ -9,10 +9,10 @@ import pytest
 import archir
 from archir.base.errors import RuleError
 from archir.language.source import to_source
-from tests.ir.test_relax import SPACES, space_of
+from tests.ir.test_relax import WAYS, space_of
 
 
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", WAYS)
 def test_an_architecture_written_as_a_net_is_the_same_network(name: str) -> None:
     space = space_of(name)
     rng = random.Random(0)

@@ -245,9 +245,23 @@ def keeps_its_hash(graph: Graph, rng: random.Random) -> None:
     assert canonical_hash(rewritten(network, rng)) == canonical_hash(network)
 
 
-@settings(max_examples=100, deadline=None)
-@given(graphs(most_nodes=25, most_choices=3), st.randoms(use_true_random=False))
+CHOSEN = given(graphs(most_nodes=25, most_choices=3), st.randoms(use_true_random=False))
+
+
+@settings(max_examples=40, deadline=None)
+@CHOSEN
 def test_a_space_hashes_as_its_networks_do(graph: Graph, rng: random.Random) -> None:
+    hashes_as_its_networks_do(graph, rng)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@CHOSEN
+def test_many_spaces_hash_as_their_networks_do(graph: Graph, rng: random.Random) -> None:
+    hashes_as_its_networks_do(graph, rng)
+
+
+def hashes_as_its_networks_do(graph: Graph, rng: random.Random) -> None:
     outcomes = rng.choice(list(assignments(graph)))
     assert Canonical(graph).hash(outcomes) == canonical_hash(specialize(graph, outcomes))
 
@@ -287,9 +301,22 @@ def same_function(one: Graph, other: Graph) -> bool:
     return False
 
 
-@settings(max_examples=200, deadline=None)
-@given(graphs(most_nodes=12, most_choices=1), st.randoms(use_true_random=False))
+EDITED = given(graphs(most_nodes=12, most_choices=1), st.randoms(use_true_random=False))
+
+
+@EDITED
 def test_equal_hashes_compute_the_same(graph: Graph, rng: random.Random) -> None:
+    computes_what_its_hash_says(graph, rng)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@EDITED
+def test_many_equal_hashes_compute_the_same(graph: Graph, rng: random.Random) -> None:
+    computes_what_its_hash_says(graph, rng)
+
+
+def computes_what_its_hash_says(graph: Graph, rng: random.Random) -> None:
     network = some_network(graph, rng)
     try:
         other = edited(network, rng)

@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 
-from archir import api
 from archir.cli.main import main
 from archir.costs.means import means
 from archir.costs.scopes import by_scope, whole
@@ -22,19 +21,24 @@ from archir.pictures.shading import Heat, step
 from archir.search.spaces.space import Space
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
+from tests.examples import elaborated
 
 SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
 PERCENT = re.compile(r"\(([\d.]+)%\)")
 
 
+def full_attention() -> Space:
+    return elaborated("full_attention/full_attention.arch")
+
+
 def heated(name: str, block: str | None = None) -> Outline:
-    graph = api.graph(SPACE)
-    return outline(graph, block, Heat(name, means(Space(graph).account, name), True))
+    space = full_attention()
+    return outline(space.graph, block, Heat(name, means(space.account, name), True))
 
 
 @pytest.mark.parametrize("name", ["params", "macs", "activation_bytes", "kernels"])
 def test_boxes_hold_the_means_of_their_parts(name: str) -> None:
-    account = Space(api.graph(SPACE)).account
+    account = full_attention().account
     of, total = heated(name), whole(account)[name].mean
     shares = {box.scope or box.title: box.warmth for box in of.root.parts}
     for scope, part in by_scope(account, 1).items():

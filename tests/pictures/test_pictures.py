@@ -35,6 +35,7 @@ from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.examples import NETS, made_small
 from tests.ir.random_graphs import graphs
+from tests.portions import portion
 
 SPACE = EXAMPLES / "full_attention" / "full_attention.arch"
 SMALL = """
@@ -251,21 +252,18 @@ def test_layouts_of_random_graphs(graph: Graph, depth: int) -> None:
     check_layout(outline(graph), depth)
 
 
-LARGE = {
-    "imagenet.arch:autola",
-    "search.arch:levels",
-    "nos.arch:nos",
-    "nos.arch:mobile",
-    "search.arch:low",
-    "search.arch:high",
-    "autola.arch:autola",
-    "full_attention/full_attention.arch",
-    "nas_fpn.arch",
-    "tied.arch",
-    "darts.arch:imagenet",
-}
-DRAWN = [pytest.param(net, marks=[pytest.mark.soak] if any(part in net for part in LARGE) else []) for net in NETS]
-"""What takes seconds is for the soak: there are smaller ones of the same make."""
+DRAWN = portion(
+    NETS,
+    {
+        "autoformer/autoformer.arch:autoformer_tiny",
+        "darts/darts.arch:darts",
+        "deit_tiny.arch:deit_tiny",
+        "mobilenet_v2.arch:mobilenet_v2",
+        "nas_bench_201/nas_bench_201.arch:nas_bench_201",
+        "nas_bert/nas_bert.arch:nas_bert",
+    },
+)
+"""Layers, blocks in blocks, cells, attention, and choices of each."""
 
 
 @pytest.mark.parametrize("net", DRAWN)

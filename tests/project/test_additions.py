@@ -19,29 +19,31 @@ PLACES = ("archir", "backends", "grammar")
 
 
 class Addition(NamedTuple):
-    """What is written, by file: a new one, or into one that is there, behind a text; and a program that uses it."""
+    """What is written, by file: a new one, or a line of a table, behind a text; and a program that uses it."""
 
     files: dict[str, tuple[str, str]]
     use: str
 
 
-NEW, END = "a new file", "the end of a file"
+NEW = "a new file"
 ADDITIONS = {
     "operation": Addition(
         {
-            "archir/ops/activation.py": (
-                END,
-                "@dataclass(frozen=True)\nclass Halved(Free):\n"
-                "    def infer(self, x: TensorType) -> TensorType:\n        return x\n",
+            "archir/ops/halves.py": (
+                NEW,
+                "from dataclasses import dataclass\n\nfrom archir.ir.op import Free\n\n\n"
+                "@dataclass(frozen=True)\nclass Halved(Free):\n    def infer(self, x):\n        return x\n",
             ),
-            "backends/archir_torch/lowering/operations/activation.py": (
-                END,
-                "@lowers(ops.Halved)\ndef halved(x: Tensor) -> Tensor:\n    return x / 2\n",
+            "backends/archir_torch/lowering/operations/halves.py": (
+                NEW,
+                "from archir.ops.halves import Halved\nfrom archir_torch.lowering.rules import lowers\n\n\n"
+                "@lowers(Halved)\ndef halved(x):\n    return x / 2\n",
             ),
-            "backends/archir_onnx/lowering/operations/activation.py": (
-                END,
-                "@lowers(ops.Halved)\ndef halved(g, op, x):\n"
-                '    return g.node("Mul", x, g.constant(0.5, np.float32))\n',
+            "backends/archir_onnx/lowering/operations/halves.py": (
+                NEW,
+                "import numpy as np\n\nfrom archir.ops.halves import Halved\n"
+                "from archir_onnx.lowering.rules import lowers\n\n\n"
+                '@lowers(Halved)\ndef halved(g, op, x):\n    return g.node("Mul", x, g.constant(0.5, np.float32))\n',
             ),
         },
         'halved = archir.loads("net n { input x: f32[4]\\n output y = x |> halved }").graph\n'
@@ -178,10 +180,10 @@ def test_additions_work(tmp_path: Path) -> None:
         for name, (behind, text) in addition.files.items():
             file = tmp_path / name
             assert file.exists() == (behind != NEW)
-            before = "" if behind == NEW else file.read_text()
-            if behind in (NEW, END):
-                file.write_text(f"{before}\n\n{text}" if before else text)
+            if behind == NEW:
+                file.write_text(text)
             else:
+                before = file.read_text()
                 assert before.count(behind) == 1, f"{name} has no place for it"
                 file.write_text(before.replace(behind, behind + text))
     (tmp_path / "n.arch").write_text(SPACE)

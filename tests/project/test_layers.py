@@ -145,6 +145,8 @@ def test_folders_are_taken_in_at_a_look(folder: Path) -> None:
 def loaded(name: str) -> set[str]:
     """The modules that a module needs: those that it imports, and the packages that they are in and it is not."""
     found = imported(MODULES[name]) & MODULES.keys() - {name}
+    if "import_all(__name__)" in MODULES[name].read_text().splitlines():  # when it is imported, not in a function
+        found |= {one for one in MODULES if one.startswith(f"{name}.")}
     packages = {one.rsplit(".", up)[0] for one in found for up in range(1, one.count(".") + 1)}
     return found | {one for one in packages & MODULES.keys() if not f"{name}.".startswith(f"{one}.")}
 

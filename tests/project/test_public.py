@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import archir
 from archir_onnx.lowering.form import Form
+from tests.conftest import ROOT
 
 PLAIN = {"path", "graph", "space", "text", "name", "root", "limits", "parameters", "one", "other", "module", "model"}
 """Parameters that their names and types explain."""
@@ -61,3 +67,37 @@ def test_export_has_the_options_of_a_models_form() -> None:
     options = inspect.signature(archir.export).parameters
     for field in fields(Form):
         assert options[field.name].default == field.default, field.name
+
+
+def test_what_type_checkers_see_is_what_there_is() -> None:
+    """They read the star imports; `archir` looks names up in the same modules."""
+    tree = ast.parse(Path(archir.__file__).read_text())
+    stars = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"]
+    homes = [import_module(node.module or "") for node in stars]
+    seen = {name: getattr(home, name) for home in homes for name in home.__all__}
+    assert len(seen) == sum(len(home.__all__) for home in homes) > 30
+    assert dir(archir) == archir.__all__ == sorted([*seen, "__version__"])
+    assert all(getattr(archir, name) is found for name, found in seen.items())
+    with pytest.raises(AttributeError, match="no attribute 'nothing_of_the_kind'"):
+        archir.nothing_of_the_kind  # noqa: B018
+
+
+def test_the_page_on_python_has_every_name() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    assert not [name for name in archir.__all__ if name != "__version__" and f"`archir.{name}" not in page]
+
+
+LAZY = """
+import sys, archir
+assert "networkx" not in sys.modules
+from archir import backends
+assert "archir.api" not in sys.modules, "a package was asked for, and all names were loaded"
+archir.load
+assert "archir.search.spaces.space" not in sys.modules, "classes are loaded when they are asked for"
+assert not {"torch", "onnx"} & set(sys.modules)
+"""
+
+
+def test_names_are_loaded_when_they_are_asked_for() -> None:
+    done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -8,6 +8,7 @@ from functools import cache
 import pytest
 
 import archir
+from archir.passes.cost import Cost
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 
@@ -38,7 +39,7 @@ def all_pools(name: str) -> list[tuple[tuple[int, str], tuple[int, str], str]]:
     return [((0, "max_pool_3x3"), (1, "max_pool_3x3"), "max_pool_3x3") for _ in range(4)]
 
 
-def params(net: str, cells: dict[str, list[tuple[tuple[int, str], tuple[int, str], str]]]) -> archir.api.Cost:
+def params(net: str, cells: dict[str, list[tuple[tuple[int, str], tuple[int, str], str]]]) -> Cost:
     of = space(net)
     return archir.cost(of.specialize(of.architecture(labels(cells))))
 

@@ -43,7 +43,7 @@ def test_what_nothing_can_keep_is_refused_before_anything_is_drawn(
     require: str, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     space = layers(f"require {require}")
-    monkeypatch.setattr(Space, "_draw_codes", lambda *_: pytest.fail("something was drawn"))
+    monkeypatch.setattr(Space, "_drawn", lambda *_: pytest.fail("something was drawn"))
     for draw in (lambda: space.sample(0), lambda: space.sample_codes(5, np.random.default_rng(0), "choices")):
         with pytest.raises(ArchError, match=f"A1603.*no architecture has .*\n(.*\n)*.*{known}"):
             draw()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from archir.base.errors import fail, suggest
+from archir.base.modules import import_all
 from archir.base.settings import Settings, parsed
 from archir.search.multi.candidate import MultiTrial
 from archir.search.spaces.space import Space
@@ -41,9 +40,7 @@ def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
 
 def strategies() -> Mapping[str, Kind]:
     """All strategies by name."""
-    package = import_module("archir.search.multi")
-    for module in pkgutil.iter_modules(package.__path__):
-        import_module(f"{package.__name__}.{module.name}")
+    import_all("archir.search.multi")
     return dict(sorted(_KNOWN.items()))
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from archir.base.errors import fail
 from archir.costs.extremes.witnesses import extreme
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Policy, Space
+from archir.search.spaces.rows import Policy
+from archir.search.spaces.space import Space
 
 Made = Mapping[str, int]
 """Outcomes of choices by path. They hold where the choices are active, and as far as constraints leave them."""

@@ -12,7 +12,8 @@ from math import lcm
 from archir.ir.choices.cases import Choice
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.partial import complete, largest, smallest
-from archir.search.spaces.space import Policy, Space
+from archir.search.spaces.rows import Policy
+from archir.search.spaces.space import Space
 
 MOST_FAIR = 64
 """Architectures of a fair step, at most."""

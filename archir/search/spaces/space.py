@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import cached_property
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +15,16 @@ from numpy.typing import NDArray
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.costs.account import Account
-from archir.costs.symbolic import Rule
-from archir.ir.choices.cases import Value, at, leaves, support, varies
+from archir.ir.choices.cases import Value, at, support
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.language.elaboration.elaborate import elaborate_bounds
-from archir.language.elaboration.names.locals import latency_file
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
+from archir.search.spaces.bounds import Bounds, latencies
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
-
-Codes = NDArray[np.int16]
-Policy = Literal["architectures", "choices"]
+from archir.search.spaces.rows import Codes, Policy, Rows
 
 MOST_TRIES = 10_000
 """Draws that may be refused in a row, because they break cost bounds or were there before."""
@@ -56,7 +51,7 @@ class Space:
         self.graph = graph
         self.order: list[Decision] = drawing_order(graph.decisions.values())
         self.choices = [decision.choice for decision in self.order]
-        self._index = {choice.path: i for i, choice in enumerate(self.choices)}
+        self._rows = Rows(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
 
     @property
@@ -248,7 +243,7 @@ class Space:
         found: list[set[int]] = [set() for _ in self.order]
         for position, decision in enumerate(self.order):
             for choice in support(decision.active):
-                found[self._index[choice.path]].add(position)
+                found[self._rows.index[choice.path]].add(position)
         for position in reversed(range(len(found))):
             for later in list(found[position]):
                 found[position] |= found[later]
@@ -256,7 +251,9 @@ class Space:
 
     @cached_property
     def _constrained(self) -> set[int]:
-        return {self._index[c.path] for condition in self._conditions("where", "require") for c in support(condition)}
+        return {
+            self._rows.index[c.path] for condition in self._conditions("where", "require") for c in support(condition)
+        }
 
     def _decoded(self, codes: Iterable[int]) -> Architecture:
         return Architecture(self.choices, tuple(codes), self.name)
@@ -313,7 +310,7 @@ class Space:
     def sample_codes(self, n: int, rng: np.random.Generator, policy: Policy = "architectures") -> Codes:
         """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
         if not self._bounds:
-            return self._draw_codes(n, rng, policy)
+            return self._drawn(n, rng, policy)
         drawing = self._drawing(policy)
         kept: list[Codes] = []
         found = refused = empty = 0
@@ -336,24 +333,19 @@ class Space:
 
     def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
         """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""
-        ranges = self.ranges
         self.prove()
-        if policy == "choices" or not ranges or not self.account.followed(ranges):
-            return lambda n, rng: self._draw_codes(n, rng, policy)
+        ranges = self.bounds.ranges
+        if policy == "choices" or not ranges or not self.bounds.followed:
+            return lambda n, rng: self._drawn(n, rng, policy)
         return lambda n, rng: self.account.draw(ranges, n, rng)
+
+    def _drawn(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
+        """Rows that satisfy the constraints on choices."""
+        return self._rows.drawn(self._program.distributions, n, rng, policy)
 
     def keeping(self, codes: Codes) -> NDArray[np.bool_]:
         """Which rows of outcomes keep every bound on costs."""
-        fine = np.ones(len(codes), bool)
-        if not self._bounds:
-            return fine
-        costs = self.account.at(codes, {str(bound.cost) for bound in self._bounds})
-        rows = np.arange(len(codes))
-        for bound in self._bounds:
-            limits = self._gather(bound.limit, codes, rows)
-            keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
-            fine &= keeps | ~self._gather(bound.condition, codes, rows).astype(bool)
-        return fine
+        return self.bounds.keeping(codes) if self._bounds else np.ones(len(codes), bool)
 
     # costs
 
@@ -362,28 +354,11 @@ class Space:
         """What the architectures cost."""
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
-            return self._draw_codes(n, rng, "architectures")
+            return self._drawn(n, rng, "architectures")
 
-        return Account(self.graph, self.order, self._conditions("where", "require"), self._latencies(), draw)
-
-    def _latencies(self) -> dict[str, Rule]:
-        """The latencies that are bounded, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
-        bounds: dict[str, Constraint] = {}
-        for bound in self._bounds:
-            if latency_file(str(bound.cost)) is not None:
-                before = bounds.setdefault(str(bound.cost), bound)
-                if before.table != bound.table:
-                    text = f"`{bound.cost}` means two files, {before.table} and {bound.table}"
-                    raise fail("A1507", text, bound.span, "write one of the paths in another way, such as ./cpu.json")
-        found: dict[str, Rule] = {}
-        for name, bound in bounds.items():
-            from archir.costs.latencies.table import latency_of
-
-            try:
-                found[name] = latency_of(self.graph, name, bound.table)
-            except ArchError as error:
-                raise ArchError(*(replace(problem, span=bound.span) for problem in error.diagnostics)) from None
-        return found
+        return Account(
+            self.graph, self.order, self._conditions("where", "require"), latencies(self.graph, self._bounds), draw
+        )
 
     def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
         """The costs of many architectures, by name: exact, without building any.
@@ -403,105 +378,22 @@ class Space:
         return Space(graph)
 
     @cached_property
-    def ranges(self) -> dict[str, tuple[int, int]]:
-        """The least and greatest allowed of each cost that is bounded whatever is chosen, by plain numbers."""
-        found: dict[str, tuple[int, int]] = {}
-        for bound in self._bounds:
-            if self._ranged(bound):
-                name = str(bound.cost)
-                low, high = _RANGES[bound.relation](int(bound.limit))
-                before = found.get(name, (-_FAR, _FAR))
-                found[name] = max(before[0], low), min(before[1], high)
-        return found
+    def bounds(self) -> Bounds:
+        """The bounds on costs. Raises ArchError (A1501, A1502, A1507) for tables of latencies that cannot be read."""
+        return Bounds(self._bounds, self.account, self._rows)
 
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
-        account = self.account  # reads the tables of bounds that depend on choices, too
-        for bound in self._bounds:
-            self._prove_alone(bound)
-        for name, (low, high) in self.ranges.items():
-            if not account.some(name, low, high):
-                bounds = [bound for bound in self._bounds if bound.cost == name]
-                text = " and ".join(bound.text for bound in bounds)
-                nearest = account.nearest(name, low, high) if low <= high else None
-                unit = "" if latency_file(name) is None else " ns"
-                hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
-                raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
-        if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
-            bounds = [bound for bound in self._bounds if bound.cost in self.ranges]
-            text = " and ".join(bound.text for bound in bounds)
-            raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
-
-    def _prove_alone(self, bound: Constraint) -> None:
-        """Raise ArchError (A1603) for a bound that is no range, and that costs and limits are too far from."""
-        if self._ranged(bound) or bound.condition is not True:
-            return
-        name, unit = str(bound.cost), "" if latency_file(str(bound.cost)) is None else " ns"
-        try:
-            low, high = self.account.limits(name)
-        except ArchError as error:  # its choices are too entangled to know: draws will find out
-            if error.diagnostics[0].code in ("A1601", "A1602"):
-                return
-            raise
-        numbers = [int(leaf) for leaf in leaves(bound.limit)]
-        if not _POSSIBLE[bound.relation](low, high, min(numbers), max(numbers)):
-            between = f"{low:,}{unit}" if low == high else f"from {low:,} to {high:,}{unit}"
-            raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
+        self.bounds.prove()
 
     def count(self) -> tuple[int, int]:
         """At least and at most how many architectures satisfy every constraint: the same number, and exact, unless
         costs have more different totals than are told apart, bounds are not plain, or choices are too entangled."""
-        everything = self.satisfying
-        ranged = all(self._ranged(bound) for bound in self._bounds)
-        followed = self.account.followed(self.ranges)
-        if not (ranged and followed) and everything <= MOST_COUNTED:
+        everything, bounds = self.satisfying, self.bounds
+        if not (bounds.plain and bounds.followed) and everything <= MOST_COUNTED:
             exact = sum(1 for _ in self.enumerate())
             return exact, exact
-        if not self.ranges:
-            return everything if ranged else 0, everything
-        if not followed:
-            some = all(self.account.some(name, *pair) for name, pair in self.ranges.items())
-            every = all(self.account.every(name, *pair) for name, pair in self.ranges.items())
-            return everything if every and ranged else 0, everything if some else 0
-        least, most = self.account.count_within(self.ranges)
-        return least if ranged else 0, most
-
-    def _ranged(self, bound: Constraint) -> bool:
-        """Whether a bound is a range of a cost that adds up, whatever is chosen."""
-        plain = bound.condition is True and not varies(bound.limit)
-        return plain and bound.relation in _RANGES and bound.cost in self.account.summed
-
-    def _draw_codes(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
-        codes = np.full((n, len(self.order)), -1, dtype=np.int16)
-        everything = np.arange(n)
-        for position, decision in enumerate(self.order):
-            active = everything[self._gather(decision.active, codes, everything).astype(bool)]
-            for rows, distribution in self._split(self._program.distributions[decision.choice.path], codes, active):
-                if policy == "choices":
-                    found = np.array(distribution.possible, dtype=np.int16)
-                    codes[rows, position] = found[rng.integers(len(found), size=len(rows))]
-                else:
-                    codes[rows, position] = distribution.draws(len(rows), rng)
-        return codes
-
-    def _split(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Rows grouped by the plain value they lead to."""
-        if len(rows) == 0:
-            return
-        if not varies(value):
-            yield rows, value
-            return
-        column = np.maximum(codes[rows, self._index[value.choice.path]], 0)
-        for outcome in np.unique(column):
-            yield from self._split(value.branches[outcome], codes, rows[column == outcome])
-
-    def _gather(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
-        if not varies(value):
-            return np.full(len(rows), value)
-        result = np.empty(len(codes), dtype=np.array(next(leaves(value))).dtype)
-        for part, leaf in self._split(value, codes, rows):
-            result[part] = leaf
-        return result[rows]
+        return bounds.count(everything)
 
     def encode(self, labels: Mapping[str, Any]) -> Codes:
         """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
@@ -551,30 +443,3 @@ def _draw(distribution: Distribution, rng: random.Random | None, policy: Policy)
     if rng is None:
         return distribution.possible[0]
     return rng.choice(distribution.possible) if policy == "choices" else distribution.draw(rng)
-
-
-_FAR = 2**62
-_RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
-    "<=": lambda limit: (-_FAR, limit),
-    "<": lambda limit: (-_FAR, limit - 1),
-    ">=": lambda limit: (limit, _FAR),
-    ">": lambda limit: (limit + 1, _FAR),
-    "==": lambda limit: (limit, limit),
-}
-_POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
-    "<": lambda low, high, least, most: low < most,
-    "<=": lambda low, high, least, most: low <= most,
-    ">": lambda low, high, least, most: high > least,
-    ">=": lambda low, high, least, most: high >= least,
-    "==": lambda low, high, least, most: low <= most and high >= least,
-    "!=": lambda low, high, least, most: not low == high == least == most,
-}
-"""Whether a relation may hold between a number from `low` to `high` and one from `least` to `most`."""
-_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}

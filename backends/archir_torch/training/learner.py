@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer
@@ -17,6 +16,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch
 from archir_torch.training.optimizer import build, factor
+from archir_torch.training.sharding.tensors import divided_like, is_divided, local, whole
 
 
 class Update(NamedTuple):
@@ -56,7 +56,7 @@ class Learner:
         self._settings, self._epochs, self._steps, self._accumulate = settings, epochs, steps, accumulate
         first = next(iter(self.parameters.values()))
         self._device = first.device.type
-        self._sharded = isinstance(first, DTensor)
+        self._sharded = is_divided(first)
         self._precision = precision = chosen_precision(precision, self._device)
         self._scaler = torch.amp.GradScaler(self._device, enabled=precision == "fp16")
         if not self._sharded:
@@ -121,9 +121,7 @@ class Learner:
 
     def _clipped(self, parameters: list[Tensor]) -> Tensor:
         clip = self._settings.clip if self._settings.clip is not None else float("inf")
-        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if isinstance(norm, DTensor):
-            norm = norm.full_tensor()
+        norm = whole(nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None]))
         if self._settings.clip is not None:
             nn.utils.clip_grads_with_norm_(parameters, clip, norm)
         return norm
@@ -137,7 +135,7 @@ class Learner:
         """The average forgets faster at first, when there is little to average: by (1 + step) / (10 + step)."""
         assert self._decay is not None
         decay = min(self._decay, (1 + step) / (10 + step))
-        averages, tensors = (list(map(_local, t.values())) for t in (self._ema, self._averaged))
+        averages, tensors = (list(map(local, t.values())) for t in (self._ema, self._averaged))
         torch._foreach_lerp_(averages, tensors, 1 - decay)
 
     @contextmanager
@@ -183,9 +181,9 @@ class Learner:
         """Go on from a state."""
         kept = sorted({name.split("/", 1)[0] for name in state.tensors} - {"weights", "ema"})  # alike in all processes
         for name, tensor in self._weights().items():
-            tensor.copy_(_like(state.tensors[f"weights/{name}"], tensor))
+            tensor.copy_(divided_like(state.tensors[f"weights/{name}"], tensor))
         for name, tensor in self._ema.items():
-            tensor.copy_(_like(state.tensors[f"ema/{name}"], tensor))
+            tensor.copy_(divided_like(state.tensors[f"ema/{name}"], tensor))
         places = {parameter: name for name, parameter in self.parameters.items()}
         ordered = [p for group in self.optimizer.param_groups for p in group["params"]]
         found: dict[int, dict[str, Tensor]] = {}
@@ -194,25 +192,10 @@ class Learner:
                 held = state.tensors.get(f"{what}/{places[parameter]}")
                 if held is not None:
                     count = held.dim() == 0  # of steps, which is not divided
-                    found.setdefault(number, {})[what] = (held if count else _like(held, parameter)).clone()
+                    found.setdefault(number, {})[what] = (held if count else divided_like(held, parameter)).clone()
         self.optimizer.load_state_dict({"state": found, "param_groups": self.optimizer.state_dict()["param_groups"]})
         if state.facts["scaler"]:
             self._scaler.load_state_dict(dict(state.facts["scaler"]))
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self._module.state_dict()) if self._module is not None else self.parameters
-
-
-def _local(tensor: Tensor) -> Tensor:
-    """What this process has of a tensor."""
-    tensor = tensor.detach()
-    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
-
-
-def _like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A tensor where, and divided between processes as, another one is."""
-    if not isinstance(other, DTensor):
-        return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).to(other.device)
-    if not isinstance(tensor, DTensor):
-        return distribute_tensor(tensor.to(other.device), other.device_mesh, other.placements)
-    return tensor.redistribute(other.device_mesh, other.placements)

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from archir.search.recipes.training import Optimizer
+from archir_torch.training.sharding.tensors import is_divided
 
 
 def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
@@ -28,7 +28,7 @@ def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Opti
         return torch.optim.SGD(
             groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov, foreach=True
         )
-    fused = not any(isinstance(p, DTensor) for p in every)
+    fused = not any(is_divided(p) for p in every)
     kind = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
     return kind(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 

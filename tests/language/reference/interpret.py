@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import combinations
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from archir.base.errors import RuleError
 from archir.ir.graph import Graph, Node
-from archir.ir.op import OPS, Op, attribute_types
+from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
 from archir.ir.types import TensorType
 from archir.language.syntax import ast
 from archir.ops.activation import Scale, Shift
-from archir.ops.arithmetic import Add, Mul, Sub
+from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 from tests.language.reference.grow import IMPORTED
+from tests.language.reference.operands import arguments, attribute, inferred
 from tests.language.reference.values import (
     FOLDS,
     FUNCTIONS,
@@ -58,7 +57,10 @@ class Walk:
     kept: bool = True
     """Whether every requirement held."""
     vague: bool = False
-    """Whether something was wrong after a requirement was broken: then it is not said what exists."""
+    """Whether it is not said what exists: something was wrong after a requirement was broken, or a choice is made
+    only after one that is broken whenever it is met."""
+    met: list[tuple[Hashable, bool]] = field(default_factory=list)
+    """The choices, each by its place in the program and the calls around it, and whether every requirement held."""
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -98,8 +100,12 @@ def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
         while prefix and prefix[-1] + 1 == sizes[len(prefix) - 1]:
             prefix = prefix[:-1]
         if not prefix:
-            return found
+            break
         prefix = [*prefix[:-1], prefix[-1] + 1]
+    reached = {choice for walk in found for choice, kept in walk.met if kept}
+    for walk in found:
+        walk.vague = walk.vague or any(choice not in reached for choice, _ in walk.met)
+    return found
 
 
 class Returned(Exception):  # noqa: N818
@@ -184,6 +190,7 @@ class Machine:
         self.answers.append(outcome)
         self.sizes.append(outcomes)
         self.walk.made.append((label, labels[outcome] if labels else ""))
+        self.walk.met.append(((key, self.frame.cell, self.frame.chain, self.frame.loops), self.walk.kept))
         if self.frame.cell is not None:
             self.cells[whole] = outcome
         return outcome
@@ -249,7 +256,7 @@ class Machine:
     # graph
 
     def add(self, op: Op, *operands: Tensor) -> Tensor:
-        type_ = _inferred(op, tuple([operand.type for operand in operands]))
+        type_ = inferred(op, tuple([operand.type for operand in operands]))
         node = self.graph.add(Node(op, scope=f"w{len(self.graph)}"), *(operand.node for operand in operands))
         self.types[node] = type_
         return Tensor(node, type_)
@@ -312,7 +319,7 @@ class Machine:
                 value = self.eval(tree.value)
                 if isinstance(value, Library):
                     return value.names[tree.name.text]
-                return self.attribute(self.tensor(value).type, tree.name.text)
+                return attribute(self.tensor(value).type, tree.name.text)
             case ast.Call():
                 return self.call_tree(tree, [])
             case ast.Pipe():
@@ -387,28 +394,9 @@ class Machine:
             raise Wrong("no slices of this")
         return value[start:stop] if isinstance(value, range) else List(value[start:stop])
 
-    def attribute(self, x: TensorType, name: str) -> Any:
-        axes = {"height": (1, 3), "width": (2, 3), "tokens": (0, 2)}
-        if name in axes:
-            axis, rank = axes[name]
-            if x.rank != rank:
-                raise Wrong(f"no {name}")
-            return x.shape[axis]
-        values = {
-            "shape": lambda: List(x.shape),
-            "rank": lambda: x.rank,
-            "dtype": lambda: x.dtype,
-            "kind": lambda: x.kind,
-            "channels": lambda: x.channels,
-            "features": lambda: x.channels,
-        }
-        if name not in values:
-            raise Wrong(f"no attribute {name}")
-        return values[name]()
-
     def binary(self, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor) and isinstance(b, Tensor):
-            kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
+            kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul, "/": Div}
             if op not in kinds:
                 raise Wrong("not on tensors")
             return self.add(kinds[op](), a, b)
@@ -461,7 +449,8 @@ class Machine:
 
     def call(self, callee: Any, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
         if isinstance(callee, Operation):
-            return self.call_op(callee.op, given)
+            operands, attributes = arguments(callee.op, given)
+            return self.add(callee.op(**attributes), *operands)
         if isinstance(callee, Block):
             return self.call_block(callee, given, tree)
         if isinstance(callee, Function):
@@ -491,31 +480,6 @@ class Machine:
             else:
                 total = min(total, item) if name == "min" else max(total, item)
         return total
-
-    def call_op(self, op: type[Op], given: list[tuple[str | None, Any]]) -> Tensor:
-        names = [f.name for f in dataclasses.fields(op)]
-        operands: list[Tensor] = []
-        attributes: dict[str, Any] = {}
-        positional = iter(names)
-        many = bool(op.operands) and op.operands[0].startswith("*")
-        for name, value in given:
-            if name is None and not attributes and many and isinstance(value, (Tensor, List)):
-                operands += [self.tensor(one) for one in (value if isinstance(value, List) else [value])]
-            elif name is None and not many and len(operands) < len(op.operands) - op.optional:
-                operands.append(self.tensor(value))
-            elif name is None and not many and isinstance(value, Tensor) and len(operands) < len(op.operands):
-                operands.append(value)
-            else:
-                name = name or next(positional, None)
-                if name not in names or name in attributes:
-                    raise Wrong("no such attribute")
-                attributes[name] = _converted(attribute_types(op)[name], value)
-        wanted = 1 if many else len(op.operands) - op.optional
-        if len(operands) < wanted:
-            raise Wrong("a tensor is missing")
-        if any(f.name not in attributes and f.default is dataclasses.MISSING for f in dataclasses.fields(op)):
-            raise Wrong("an attribute is missing")
-        return self.add(op(**attributes), *operands)
 
     def call_block(self, block: Block, given: list[tuple[str | None, Any]], tree: ast.Expr) -> Any:
         caller, definition = self.frame, block.definition
@@ -616,29 +580,3 @@ class Machine:
             if not arm.patterns or True in found:
                 return self.eval(arm.value, label) if given is None else self.feed(arm.value, given[0], label)
         raise Wrong("no arm matches")
-
-
-@lru_cache(maxsize=4096)
-def _inferred(op: Op, types: tuple[TensorType, ...]) -> TensorType:
-    if not op.any_kind and any(x.kind != "feature" for x in types):
-        raise Wrong("a feature is needed")
-    return op.infer(*types)
-
-
-def _converted(wanted: Any, value: Any) -> Any:
-    """A value in an attribute's declared type."""
-    options = get_args(wanted) if get_origin(wanted) is not Literal and get_args(wanted) else (wanted,)
-    if get_origin(wanted) is tuple:
-        options = (wanted,)
-    for option in options:
-        if value is None and option is type(None):
-            return None
-        if option in (int, bool, str) and type(value) is option:
-            return value
-        if option is float and number(value):
-            return float(value)
-        if get_origin(option) is Literal and value in get_args(option):
-            return value
-        if get_origin(option) is tuple and isinstance(value, (List, range)):
-            return tuple(integer(item) for item in value)
-    raise Wrong("an attribute of another type is needed")

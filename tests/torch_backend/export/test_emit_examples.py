@@ -19,12 +19,20 @@ from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from tests.architectures import image_of
 from tests.conftest import EXAMPLES
-from tests.examples import CELLS, NETS
+from tests.examples import CELLS, NETS, elaborated
 from tests.portions import portion
 from tests.torch_backend.export.test_emit import imported
 
-FEW = list({net.split("/")[0]: net for net in NETS}.values())
-"""A net of every folder."""
+FEW = (
+    "autoformer/autoformer.arch:autoformer_tiny",
+    "darts/darts.arch:darts",
+    "full_attention/full_attention.arch:full_attention",
+    "glit/search.arch:levels",
+    "mobilenet_v2.arch:mobilenet_v2",
+    "mobilenet_v3_ofa/mobilenet_v3_ofa.arch:mobilenet_v3_ofa",
+    "nas_bert/nas_bert.arch:nas_bert",
+)
+"""Layers, cells, attention, text, elastic convolutions, and several outputs."""
 SOAK = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)]
 
 
@@ -55,7 +63,7 @@ def test_all_nets_are_here() -> None:
 @pytest.mark.parametrize("seed", [0, *SOAK])
 @pytest.mark.parametrize("net", portion(NETS, FEW))
 def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path) -> None:
-    space = archir.load(EXAMPLES / net, **NETS[net])
+    space = elaborated(net, **NETS[net])
     if seed and not space.choices:
         pytest.skip("there is one architecture")
     graph = space.specialize(space.sample(seed))

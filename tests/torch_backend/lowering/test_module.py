@@ -303,6 +303,7 @@ def test_compiles_to_one_graph() -> None:
     assert all(grad.isfinite().all() for grad in found.values())
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # from torch's own modules, as inductor imports them
 def test_runs_under_inductor() -> None:

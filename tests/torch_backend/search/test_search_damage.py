@@ -74,7 +74,7 @@ def corruptions(whole: Path, folder: Path, count: int, seed: int) -> None:
 
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
 def test_some_corruptions(state: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    corruptions(request.getfixturevalue(state), tmp_path / "run", 100, seed=0)
+    corruptions(request.getfixturevalue(state), tmp_path / "run", 40, seed=0)
 
 
 @pytest.mark.soak

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +13,6 @@ import torch
 from click.testing import CliRunner
 from safetensors.torch import load_file, save_file
 from torch.distributed.tensor import DTensor
-from torch.multiprocessing.spawn import spawn
 
 from archir import backends
 from archir.cli import main
@@ -26,6 +23,9 @@ from archir.search.spaces.space import Space
 from archir_torch.search.job import Strategy
 from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run
+from tests.portions import portion
+from tests.torch_backend import forked
+from tests.torch_backend.forked import together
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2
@@ -64,10 +64,7 @@ def trained(batch: int, sharding: str = "none") -> tuple[Strategy, list[Row]]:
     return search, run(search, epochs=search.epochs, steps=search.steps)
 
 
-def worker(rank: int, folder: Path, port: int) -> None:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def worker(rank: int, folder: Path) -> None:
     distributed.start("cpu")
     for case in CASES:
         search, rows = searched(case, 8)
@@ -85,10 +82,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left."""
     path = tmp_path_factory.mktemp("searches")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    spawn(worker, (path, port), nprocs=PROCESSES)
+    together(PROCESSES, worker, path)
     return path
 
 
@@ -129,20 +123,30 @@ EPOCHS = 12
 OVERRIDDEN = ("--set", f"search.training.epochs={EPOCHS}")
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of a search under torchrun that nobody stopped."""
+STARTED = portion(["torchrun", "forked"], ["forked"])
+
+
+def said_by_two(how: str, folder: Path, name: str, *arguments: object) -> str:
+    """What two processes printed that work on a command together: started by torchrun, or in its environment."""
+    if how == "torchrun":
+        started = command(*arguments, processes=PROCESSES, name=name)
+        done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    together(PROCESSES, forked.archir, folder, name, *map(str, arguments))
+    return "".join((folder / f"said-{rank}").read_text() for rank in range(PROCESSES))
+
+
+@pytest.fixture(scope="module", params=STARTED)
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of a search by two processes that nobody stopped."""
     path = recipe(tmp_path_factory.mktemp("whole"))
-    done = subprocess.run(
-        command(path, "-o", path.parent / "run", *OVERRIDDEN, processes=PROCESSES),
-        env=surroundings(), text=True, capture_output=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("architecture of `retrain`") == 1
+    said = said_by_two(request.param, path.parent, "search", path, "-o", path.parent / "run", *OVERRIDDEN)
+    assert said.count("architecture of `retrain`") == 1
     return path.parent / "run"
 
 
-def test_a_whole_search_under_torchrun(whole: Path, tmp_path: Path) -> None:
+def test_a_whole_search_by_two_processes(whole: Path, tmp_path: Path) -> None:
     """Every phase, one of which is not trained; the run is one that a single process could have left."""
     overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
     overrides["search.training.epochs"] = str(EPOCHS)
@@ -162,15 +166,12 @@ def test_a_whole_search_under_torchrun(whole: Path, tmp_path: Path) -> None:
     )
 
 
-def test_archir_train_under_torchrun(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", STARTED)
+def test_archir_train_by_two_processes(how: str, tmp_path: Path) -> None:
     file, settings = tmp_path / "plain.arch", ("--epochs", "2", "--optimizer", "sgd", "--lr", "0.05")
     file.write_text(PLAIN.replace("f32[1, 6, 6]", "f32[1, 8, 8]").replace("linear(3)", "linear(10)"))
-    done = subprocess.run(
-        command(file, "-o", tmp_path / "two", "--batch", "32", *settings, processes=PROCESSES, name="train"),
-        env=surroundings(), text=True, capture_output=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count("held-out accuracy") == 1
+    said = said_by_two(how, tmp_path, "train", file, "-o", tmp_path / "two", "--batch", "32", *settings)
+    assert said.count("held-out accuracy") == 1
     CliRunner().invoke(main, ["train", str(file), "-o", str(tmp_path / "one"), "--batch", "64", *settings])
     one, two = (json.loads((tmp_path / name / "training.json").read_text()) for name in ("one", "two"))
     assert [epoch["loss"] for epoch in two["history"]] == pytest.approx(

@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -23,7 +22,8 @@ from archir.search.runs.lock import locked
 from archir.search.runs.manifest import NAME
 from tests.portions import portion
 from tests.runs.test_tensorboard import shown
-from tests.torch_backend.searches import command, recipe, surroundings
+from tests.torch_backend.forked import Command
+from tests.torch_backend.searches import recipe
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
@@ -32,30 +32,26 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are k
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search that nobody disturbed."""
     path = recipe(tmp_path_factory.mktemp("whole"))
-    with go(path, path.parent / "run") as process:
-        _, said = process.communicate()
-    assert process.returncode == 0, said
+    code, said = go(path, path.parent / "run").end()
+    assert code == 0, said
     return path.parent / "run"
 
 
-def go(path: Path, folder: Path) -> subprocess.Popen[str]:
+def go(path: Path, folder: Path) -> Command:
     """Begin the search, or go on with it where there is a run."""
     begun = (folder / NAME).exists()
-    arguments = ["--resume", folder] if begun else [path, "-o", folder]
-    out, errors = subprocess.DEVNULL, subprocess.PIPE
-    return subprocess.Popen(command(*arguments), env=surroundings(), text=True, stdout=out, stderr=errors)
+    return Command("search", *(["--resume", folder] if begun else [path, "-o", folder]))
 
 
 def signalled(path: Path, folder: Path, number: signal.Signals, delay: float) -> tuple[int, str]:
     """Work on the search, which gets a signal some seconds after it has the run; its exit code and what it said."""
-    with go(path, folder) as process:
-        until = time.monotonic() + 60
-        while not locked(folder) and process.poll() is None and time.monotonic() < until:
-            time.sleep(0.001)
-        time.sleep(delay)
-        process.send_signal(number)
-        _, said = process.communicate()
-    return process.returncode, said
+    process = go(path, folder)
+    until = time.monotonic() + 60
+    while not locked(folder) and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.001)
+    time.sleep(delay)
+    process.send_signal(number)
+    return process.end()
 
 
 def exact(folder: Path) -> Mapping[str, Any]:
@@ -121,9 +117,8 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
         if code == 0:  # it was faster: another run
             assert exact(folder) == exact(whole)
             shutil.rmtree(folder)
-    with go(path, folder) as process:
-        _, said = process.communicate()
-    assert process.returncode == 0, said
+    code, said = go(path, folder).end()
+    assert code == 0, said
     assert exact(folder) == exact(whole)
     return killed
 
@@ -144,17 +139,15 @@ def test_signals_leave_a_run_that_goes_on(number: signal.Signals, whole: Path, t
     code, said = signalled(path, folder, number, 0.1)
     assert (code, "go on with --resume" in said) == (130, True), said
     assert summaries(folder)[0].state == "interrupted"
-    with go(path, folder) as process:
-        _, said = process.communicate()
-    assert process.returncode == 0, said
+    code, said = go(path, folder).end()
+    assert code == 0, said
     assert exact(folder) == exact(whole)
 
 
 def test_a_finished_run_is_left_alone(whole: Path) -> None:
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in whole.rglob("*") if path.is_file()}
-    with go(whole, whole) as process:
-        _, said = process.communicate()
-    assert process.returncode == 0
+    code, said = go(whole, whole).end()
+    assert code == 0
     assert "is finished: nothing is left to do" in said
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in whole.rglob("*") if path.is_file()}
     assert before.keys() == after.keys()

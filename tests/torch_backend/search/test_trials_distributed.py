@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,7 +16,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch.distributed.distributed_c10d import _set_pg_timeout
-from torch.multiprocessing.spawn import spawn
 
 from archir import backends
 from archir.base.errors import Interrupted
@@ -26,6 +24,7 @@ from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
 from archir_torch.search.preparation import Search
 from archir_torch.search.task import Task
+from tests.torch_backend.forked import together
 from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
 
 PROCESSES = 2
@@ -34,12 +33,9 @@ SUPERNET = TEXT[: TEXT.index('[[phase]]\nname = "evolve"')]
 TRIED = (("evolve", 26), ("plane", 18), ("halve", 6), ("finals", 3))
 
 
-def worker(rank: int, folder: Path, port: int) -> None:
+def worker(rank: int, folder: Path) -> None:
     """The whole search; what each phase came to, as this process has it. At first, a signal stops it: then there is a
     copy of the run."""
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
     whole, measured = searching._phase, Task.measured
     looks = 0
 
@@ -82,10 +78,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left."""
     path = recipe(tmp_path_factory.mktemp("two"), TEXT).parent
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    spawn(worker, (path, port), nprocs=PROCESSES)
+    together(PROCESSES, worker, path)
     return path
 
 

@@ -8,7 +8,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 import uuid
@@ -26,8 +25,8 @@ from archir.search.runs.lock import locked
 from archir.search.runs.manifest import NAME
 from tests.portions import portion
 from tests.search.marked import gone, left
+from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
-from tests.torch_backend.searches import command, surroundings
 from tests.torch_backend.tried import SHORT, SLOW, recipe, trials_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
@@ -37,15 +36,12 @@ EVOLVED = 8 + 3 * 6
 
 
 class Driver:
-    """A search as a process; it and all that it starts carry a mark in their environment."""
+    """A search as a process; all that it starts carry a mark in their environment."""
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.folder, self.mark = folder, f"ARCHIR_TEST={uuid.uuid4().hex}"
         arguments = ["--resume", folder] if (folder / NAME).exists() else [path, "-o", folder]
-        environment = surroundings() | dict([self.mark.split("=")])
-        self.process = subprocess.Popen(
-            command(*arguments), env=environment, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
+        self.process = Command("search", *arguments, environment=dict([self.mark.split("=")]))
 
     def until(self, count: int, phase: str = "evolve") -> list[Trial]:
         """The trials of a phase, as soon as there are so many, or the search ends."""
@@ -59,8 +55,7 @@ class Driver:
         """Its exit code and what it said, after a signal or in its own time."""
         if number is not None:
             self.process.send_signal(number)
-        _, said = self.process.communicate(timeout=240)
-        return self.process.returncode, said
+        return self.process.end()
 
 
 def tried(folder: Path, phase: str = "evolve") -> list[Trial]:

@@ -74,7 +74,7 @@ def same(one: Results, other: Results) -> None:
             torch.testing.assert_close(found[name], wanted[name], rtol=1e-8, atol=1e-10 * size, msg=name)
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["darts", "nas_bench_201"]))
+@pytest.mark.parametrize("name", portion(SPACES, ["nas_bench_201"]))
 def test_every_plan_computes_the_same(name: str) -> None:
     graph = relaxed(name)
     plain = lower_mixed(graph)
@@ -84,7 +84,7 @@ def test_every_plan_computes_the_same(name: str) -> None:
         same(wanted, outcome(planned(graph, plan), state))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", portion(range(12), range(5)))
 def test_random_siblings_compute_the_same_together(seed: int) -> None:
     graph = relax(archir.loads(random_program(random.Random(seed))).graph)
     plain = lower_mixed(graph)
@@ -153,7 +153,7 @@ def test_weights_of_merged_nodes_are_saved_and_loaded(tmp_path: object) -> None:
 
 
 def test_weights_start_the_same_under_every_plan() -> None:
-    graph = relaxed("darts")
+    graph = relaxed("nas_bench_201")
     states = [planned(graph, plan, generator=torch.Generator().manual_seed(5)).state_dict() for plan in PLANS]
     for state in states[1:]:
         assert state.keys() == states[0].keys()

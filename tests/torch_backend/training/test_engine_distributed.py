@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.multiprocessing.spawn import spawn
 
 from archir.base.errors import ArchError, Interrupted, fail
 from archir.language.elaboration.elaborate import elaborate
@@ -27,7 +25,8 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.loop import Nowhere, Row, run
-from archir_torch.training.sharding import ShardKeeper, shard
+from archir_torch.training.sharding.shards import ShardKeeper, shard
+from tests.torch_backend.forked import together
 
 NET = """
 net both() {
@@ -132,10 +131,7 @@ def left(folder: Path, name: str, state: State, rows: list[Row]) -> None:
     (folder / f"{name}-{rank}.json").write_text(json.dumps(rows))
 
 
-def worker(rank: int, folder: Path, port: int) -> None:
-    torch.set_num_threads(1)
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(PROCESSES), "LOCAL_RANK": str(rank)}
-    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+def worker(rank: int, folder: Path) -> None:
     assert distributed.start("cpu") == "cpu"
     assert distributed.world() == (rank, PROCESSES)
 
@@ -181,10 +177,7 @@ def worker(rank: int, folder: Path, port: int) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left."""
     path = tmp_path_factory.mktemp("distributed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    spawn(worker, (path, port), nprocs=PROCESSES)
+    together(PROCESSES, worker, path)
     return path
 
 

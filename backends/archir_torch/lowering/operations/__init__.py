@@ -1,15 +1,5 @@
-"""Lowerings, one family a file, mirroring `archir.ops`. Importing this package registers them all."""
+"""Lowerings, one family a file, mirroring `archir.ops`. Importing this package registers those of all its files."""
 
-from archir_torch.lowering.operations import (
-    activation,
-    arithmetic,
-    attention,
-    calibration,
-    conv,
-    norm,
-    pool,
-    random,
-    shape,
-)
+from archir.base.modules import import_all
 
-__all__ = ["activation", "arithmetic", "attention", "calibration", "conv", "norm", "pool", "random", "shape"]
+import_all(__name__)

@@ -5,13 +5,10 @@ the papers that each names. A function under `@proxy` is a proxy of its name, in
 else's.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from archir.base.modules import import_all
 from archir_torch.search.proxies.registry import PROXIES, Proxy, proxy
 from archir_torch.search.proxies.untrained import Trial, trial, weighing
 
 __all__ = ["PROXIES", "Proxy", "Trial", "proxy", "trial", "weighing"]
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+import_all(__name__)

@@ -1,10 +1,8 @@
 """Strategies, one a file, in a folder for each family of them."""
 
-from importlib import import_module
-from pkgutil import walk_packages
+from archir.base.modules import import_all
 
 
 def load() -> None:
     """Register all of them: every module below this folder is read."""
-    for module in walk_packages(__path__, f"{__name__}."):
-        import_module(module.name)
+    import_all(__name__)

@@ -21,7 +21,6 @@ from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
-from archir_torch.training.sharding import shard
 
 
 class TrainOptions(Settings):
@@ -76,6 +75,8 @@ class Train:
         if any(parameter.requires_grad for parameter in self.task.objective.parameters()):
             text = f"phase `{self.job.phase.name}`: an objective with weights of its own cannot be divided"
             raise fail("A1109", text, None, 'training.sharding = "none"')
+        from archir_torch.training.sharding.shards import shard  # what it imports takes seconds
+
         shard(self.network)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
-from torch.distributed.tensor import DTensor
+
+from archir_torch.training.sharding.tensors import whole
 
 
 @dataclass(frozen=True)
@@ -31,5 +32,5 @@ class State:
 
     def whole(self) -> State:
         """The state with tensors that are divided between processes put together: all of them must ask."""
-        tensors = {name: t.full_tensor() if isinstance(t, DTensor) else t for name, t in self.tensors.items()}
+        tensors = {name: whole(t) for name, t in self.tensors.items()}
         return State(tensors, self.facts)

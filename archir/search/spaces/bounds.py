@@ -1,0 +1,156 @@
+"""Bounds on costs, such as `require macs <= 600M`: which architectures keep them, and whether any does."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.base.errors import ArchError, fail
+from archir.costs.account import Account
+from archir.costs.symbolic import Rule
+from archir.ir.choices.cases import leaves, varies
+from archir.ir.graph import Constraint, Graph
+from archir.language.elaboration.names.locals import latency_file
+from archir.search.spaces.rows import Codes, Rows
+
+
+def latencies(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
+    """The latencies that bounds are about, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
+    bounds: dict[str, Constraint] = {}
+    for bound in each:
+        if latency_file(str(bound.cost)) is not None:
+            before = bounds.setdefault(str(bound.cost), bound)
+            if before.table != bound.table:
+                text = f"`{bound.cost}` means two files, {before.table} and {bound.table}"
+                raise fail("A1507", text, bound.span, "write one of the paths in another way, such as ./cpu.json")
+    found: dict[str, Rule] = {}
+    for name, bound in bounds.items():
+        from archir.costs.latencies.table import latency_of
+
+        try:
+            found[name] = latency_of(graph, name, bound.table)
+        except ArchError as error:
+            raise ArchError(*(replace(problem, span=bound.span) for problem in error.diagnostics)) from None
+    return found
+
+
+class Bounds:
+    """The bounds of a space, whose architectures cost what an account says."""
+
+    def __init__(self, each: Sequence[Constraint], account: Account, rows: Rows) -> None:
+        self.each, self.account, self._rows = each, account, rows
+
+    @cached_property
+    def ranges(self) -> dict[str, tuple[int, int]]:
+        """The least and greatest allowed of each cost that is bounded whatever is chosen, by plain numbers."""
+        found: dict[str, tuple[int, int]] = {}
+        for bound in self.each:
+            if self._ranged(bound):
+                name = str(bound.cost)
+                low, high = _RANGES[bound.relation](int(bound.limit))
+                before = found.get(name, (-_FAR, _FAR))
+                found[name] = max(before[0], low), min(before[1], high)
+        return found
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether ranges are all that there is."""
+        return all(self._ranged(bound) for bound in self.each)
+
+    @cached_property
+    def followed(self) -> bool:
+        """Whether the totals of what has ranges are few enough to be told apart."""
+        return self.account.followed(self.ranges)
+
+    def _ranged(self, bound: Constraint) -> bool:
+        """Whether a bound is a range of a cost that adds up, whatever is chosen."""
+        plain = bound.condition is True and not varies(bound.limit)
+        return plain and bound.relation in _RANGES and bound.cost in self.account.summed
+
+    def keeping(self, codes: Codes) -> NDArray[np.bool_]:
+        """Which rows of outcomes keep every bound on costs."""
+        fine = np.ones(len(codes), bool)
+        costs = self.account.at(codes, {str(bound.cost) for bound in self.each})
+        rows = np.arange(len(codes))
+        for bound in self.each:
+            limits = self._rows.values(bound.limit, codes, rows)
+            keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
+            fine &= keeps | ~self._rows.values(bound.condition, codes, rows).astype(bool)
+        return fine
+
+    def prove(self) -> None:
+        """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""
+        for bound in self.each:
+            self._prove_alone(bound)
+        for name, (low, high) in self.ranges.items():
+            if not self.account.some(name, low, high):
+                bounds = [bound for bound in self.each if bound.cost == name]
+                text = " and ".join(bound.text for bound in bounds)
+                nearest = self.account.nearest(name, low, high) if low <= high else None
+                unit = "" if latency_file(name) is None else " ns"
+                hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
+                raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
+        if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
+            bounds = [bound for bound in self.each if bound.cost in self.ranges]
+            text = " and ".join(bound.text for bound in bounds)
+            raise fail("A1603", f"no architecture has {text}", bounds[0].span, "each of these alone leaves some")
+
+    def _prove_alone(self, bound: Constraint) -> None:
+        """Raise ArchError (A1603) for a bound that is no range, and that costs and limits are too far from."""
+        if self._ranged(bound) or bound.condition is not True:
+            return
+        name, unit = str(bound.cost), "" if latency_file(str(bound.cost)) is None else " ns"
+        try:
+            low, high = self.account.limits(name)
+        except ArchError as error:  # its choices are too entangled to know: draws will find out
+            if error.diagnostics[0].code in ("A1601", "A1602"):
+                return
+            raise
+        numbers = [int(leaf) for leaf in leaves(bound.limit)]
+        if not _POSSIBLE[bound.relation](low, high, min(numbers), max(numbers)):
+            between = f"{low:,}{unit}" if low == high else f"from {low:,} to {high:,}{unit}"
+            raise fail("A1603", f"no architecture has {bound.text}", bound.span, f"{name} is {between}")
+
+    def count(self, everything: int) -> tuple[int, int]:
+        """At least and at most how many of the architectures, of which there are `everything`, keep every bound."""
+        if not self.ranges:
+            return everything if self.plain else 0, everything
+        if not self.followed:
+            some = all(self.account.some(name, *pair) for name, pair in self.ranges.items())
+            every = all(self.account.every(name, *pair) for name, pair in self.ranges.items())
+            return everything if every and self.plain else 0, everything if some else 0
+        least, most = self.account.count_within(self.ranges)
+        return least if self.plain else 0, most
+
+
+_FAR = 2**62
+_RANGES: dict[str, Callable[[int], tuple[int, int]]] = {
+    "<=": lambda limit: (-_FAR, limit),
+    "<": lambda limit: (-_FAR, limit - 1),
+    ">=": lambda limit: (limit, _FAR),
+    ">": lambda limit: (limit + 1, _FAR),
+    "==": lambda limit: (limit, limit),
+}
+_POSSIBLE: dict[str, Callable[[int, int, int, int], bool]] = {
+    "<": lambda low, high, least, most: low < most,
+    "<=": lambda low, high, least, most: low <= most,
+    ">": lambda low, high, least, most: high > least,
+    ">=": lambda low, high, least, most: high >= least,
+    "==": lambda low, high, least, most: low <= most and high >= least,
+    "!=": lambda low, high, least, most: not low == high == least == most,
+}
+"""Whether a relation may hold between a number from `low` to `high` and one from `least` to `most`."""
+_RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}

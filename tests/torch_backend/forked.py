@@ -1,0 +1,105 @@
+"""Processes that begin where torch has been imported: to be killed, or to train together, and both in no time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from torch.multiprocessing.spawn import start_processes
+
+_CONTEXT = multiprocessing.get_context("forkserver")
+_CONTEXT.set_forkserver_preload(["tests.torch_backend.warm"])
+
+
+class Command:
+    """`archir` with arguments, as a process: of what `subprocess.Popen` does, what tests need."""
+
+    def __init__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
+        self._folder = TemporaryDirectory()
+        self._said = Path(self._folder.name) / "said"
+        given = tuple(map(str, arguments)), self._said, dict(environment or {})
+        self._process = _CONTEXT.Process(target=_command, args=given)
+        self._process.start()
+
+    def poll(self) -> int | None:
+        """Its exit code, or that of the signal that killed it, below 0; None as long as it runs."""
+        return self._process.exitcode
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Unless it has ended."""
+        if self._process.exitcode is None:
+            assert self._process.pid is not None
+            os.kill(self._process.pid, number)
+
+    def end(self, seconds: float = 240) -> tuple[int, str]:
+        """Wait for it: its exit code, and what it said on both of its outputs."""
+        self._process.join(seconds)
+        code = self._process.exitcode
+        if code is None:
+            self._process.kill()
+            raise subprocess.TimeoutExpired("archir", seconds)
+        self._process.close()
+        text = self._said.read_text() if self._said.exists() else ""
+        self._folder.cleanup()
+        return code, text
+
+
+def _command(arguments: tuple[str, ...], said: Path, environment: Mapping[str, str]) -> None:
+    from archir.cli import main
+
+    os.environ.update(environment)
+    out = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    main(arguments, prog_name="archir")
+
+
+def python(program: Path) -> tuple[int | None, str, str]:
+    """Run a program in its folder, with warnings as errors: its exit code, what it printed, and its errors."""
+    outputs = [program.with_suffix(f".{name}") for name in ("out", "errors")]
+    process = _CONTEXT.Process(target=_program, args=(program, *outputs))
+    process.start()
+    process.join()
+    return process.exitcode, *(path.read_text("utf-8") for path in outputs)
+
+
+def _program(program: Path, *outputs: Path) -> None:
+    for number, path in enumerate(outputs, 1):
+        os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), number)
+    os.chdir(program.parent)
+    sys.path.insert(0, str(program.parent))
+    warnings.simplefilter("error")
+    runpy.run_path(str(program), run_name="__main__")
+
+
+def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
+    """Call a function in processes that know of one another as those of `torchrun` do; the first argument is a rank."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    start_processes(_one_of, (count, port, work, arguments), nprocs=count, start_method="forkserver")
+
+
+def _one_of(rank: int, count: int, port: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank)}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    work(rank, *arguments)
+
+
+def archir(rank: int, folder: Path, *arguments: str) -> None:
+    """The command `archir` as one of processes that work together; what they print is in files of a folder."""
+    try:
+        _command(arguments, folder / f"said-{rank}", {})
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError((folder / f"said-{rank}").read_text()) from None

@@ -157,14 +157,7 @@ def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequ
             return i
 
         number = lift(merging, number, under=under, given=given)
-    used = list(leaves(number))
-
-    def part(of: Callable[[TensorType], Value]) -> Value:
-        first = of(types[used[0]])
-        return first if all(same(first, of(types[i])) for i in used) else lift(lambda i: of(types[i]), number)
-
-    dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(types[used[0]].rank)]  # type: ignore[misc]
-    return TensorType(tuple(dims), types[used[0]].dtype, part(lambda x: x.kind))
+    return joined_type(number, types.__getitem__)
 
 
 def _infer(op: Op, *types: TensorType) -> TensorType:
@@ -218,7 +211,7 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
-    if graph in _proved and len(_proved[graph]) == len(graph):
+    if graph in _proved and _proved[graph].told == len(graph):
         return _restricted(_proved[graph], graph, needed)
     try:
         return inferred(graph, needed)
@@ -228,18 +221,61 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     return inferred(graph, needs(graph, patiently=True))
 
 
-_proved: WeakKeyDictionary[Graph, Types] = WeakKeyDictionary()
+class Typing(dict[NodeId, TensorType]):
+    """Types of nodes, some of which are worked out only when they are asked for: of many, nobody does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._later: dict[NodeId, Callable[[], TensorType]] = {}
+
+    def later(self, number: NodeId, find: Callable[[], TensorType]) -> None:
+        """Say how to find the type of a node."""
+        self._later[number] = find
+
+    def __missing__(self, number: NodeId) -> TensorType:
+        found = self[number] = self._later.pop(number)()
+        return found
+
+    def like(self, number: NodeId, other: Typing, before: NodeId) -> None:
+        """Say that a node has the type that another one has there."""
+        if before in other:
+            self[number] = other[before]
+        else:
+            self.later(number, partial(other.__getitem__, before))
+
+    @property
+    def told(self) -> int:
+        """Of how many nodes the type is known, or how to find it."""
+        return len(self) + len(self._later)
 
 
-def prove(graph: Graph, types: Types) -> None:
+def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorType:
+    """The type of what choices pick, whose leaves stand for types of one rank and element type."""
+    found = [typed(leaf) for leaf in leaves(value)]
+    first = found[0]
+
+    def part(of: Callable[[TensorType], Value]) -> Value:
+        one = of(first)
+        return one if all(same(one, of(other)) for other in found) else lift(lambda leaf: of(typed(leaf)), value)
+
+    dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
+    return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))
+
+
+_proved: WeakKeyDictionary[Graph, Typing] = WeakKeyDictionary()
+
+
+def prove(graph: Graph, types: Typing) -> None:
     """Say the types of all nodes of a graph, as they were found when it was made: they are not inferred again."""
     _proved[graph] = types
 
 
 def hand_on(graph: Graph, copy: Graph, moved: Mapping[NodeId, NodeId]) -> None:
     """What was said of a graph's types holds for a copy of some of its nodes that read what they read before."""
-    if graph in _proved and len(_proved[graph]) == len(graph):
-        _proved[copy] = {number: _proved[graph][before] for before, number in moved.items()}
+    if graph in _proved and _proved[graph].told == len(graph):
+        _proved[copy] = Typing()
+        for before, number in moved.items():
+            _proved[copy].like(number, _proved[graph], before)
 
 
 def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
@@ -247,9 +283,9 @@ def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, Tenso
     found: dict[NodeId, TensorType] = {}
     restriction = Restriction()
     known: dict[tuple[TensorType, Value], TensorType] = {}
-    for number, type_ in types.items():
+    for number in graph:
         if number in needed or isinstance(graph[number].op, Input):
-            under = needed.get(number, True)
+            type_, under = types[number], needed.get(number, True)
             if type_.varied and (type_, under) not in known:
                 dims = tuple([restriction.of(dim, under) for dim in type_.dims])
                 known[type_, under] = TensorType(dims, type_.dtype, restriction.of(type_.kind, under))

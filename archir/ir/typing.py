@@ -251,8 +251,10 @@ class Typing(dict[NodeId, TensorType]):
 
 def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorType:
     """The type of what choices pick, whose leaves stand for types of one rank and element type."""
-    found = [typed(leaf) for leaf in leaves(value)]
+    found = list({id(one): one for one in map(typed, leaves(value))}.values())
     first = found[0]
+    if all(one == first for one in found):
+        return first
 
     def part(of: Callable[[TensorType], Value]) -> Value:
         one = of(first)

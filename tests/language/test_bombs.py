@@ -173,8 +173,8 @@ WHOLE = {
     "recursion of choices",
     "sum of forty choices",
 }
-"""Those that spend the whole budget, two seconds of an idle machine: more than the one second that is wanted. The cost of
-the last is worked out within budgets of its own, and takes twice that."""
+"""Those that spend the whole budget, two seconds of an idle machine: more than the one second that is wanted. The cost
+of the last is worked out within budgets of its own, and takes twice that."""
 
 
 @pytest.mark.soak

@@ -6,6 +6,7 @@ from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ops.activation import (
+    Clamp,
     Elu,
     Exp,
     Gelu,
@@ -21,10 +22,11 @@ from archir.ops.activation import (
     Sigmoid,
     Silu,
     Softmax,
+    Softplus,
     Tanh,
     Zero,
 )
-from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
+from archir.ops.arithmetic import Add, Concat, Div, Matmul, Maximum, Minimum, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
@@ -48,6 +50,7 @@ MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
 Dims = tuple[int, ...]
 KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     DynamicConv: (Identity, AsKernel),
+    Div: (Identity, Exp),  # nothing is near zero below
 }
 """What makes operands of a kind of the inputs."""
 Case = tuple[Op, tuple[Dims, ...]]
@@ -55,6 +58,7 @@ Case = tuple[Op, tuple[Dims, ...]]
 ACTIVATIONS: list[Op] = [
     *(Relu(), Relu6(), LeakyRelu(), LeakyRelu(0.2), Elu(), Gelu(), Gelu(True), Silu(), Mish(), HardSwish()),
     *(HardSigmoid(), Sigmoid(), Tanh(), Exp(), Softmax(), Softmax(0), Identity(), Zero(), Scale(2.0), Shift(-1.0)),
+    *(Softplus(), Clamp(-0.5, 0.5), Clamp(low=0.0), Clamp(high=1.0)),
 ]
 CONVOLUTIONS: list[Op] = [
     *(Conv(16), Conv(16, 1), Conv(16, 3, 2), Conv(16, 4, 2), Conv(16, 2, padding="valid", bias=True)),
@@ -62,9 +66,10 @@ CONVOLUTIONS: list[Op] = [
 ]
 CASES: list[Case] = [
     *((op, (dims,)) for op in ACTIVATIONS for dims in (MAP, VECTOR)),
-    *((op, (MAP, MAP)) for op in (Add(), Sub(), Mul())),
+    *((op, (MAP, MAP)) for op in (Add(), Sub(), Mul(), Minimum(), Maximum())),
     *((op, (MAP, (8, 1, 1))) for op in (Add(), Sub(), Mul())),
-    *((op, ((1, 8), TOKENS)) for op in (Add(), Sub(), Mul())),
+    *((op, ((1, 8), TOKENS)) for op in (Add(), Sub(), Mul(), Minimum(), Maximum())),
+    (Div(), (MAP, (8, 1, 1))),
     (Concat(), (MAP, (3, 6, 5), MAP)),
     (Concat(), (TOKENS, (12, 3))),
     (Concat(0), (TOKENS, (1, 8))),

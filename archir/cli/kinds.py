@@ -18,15 +18,23 @@ class Place(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Real(click.FloatRange):
-    """A number: neither infinite nor `nan`, which is within any range."""
+class Finite(click.types.FloatParamType):
+    """A number, however large or small."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number that was given."""
-        found = super().convert(value, param, ctx)
+        found: float = super().convert(value, param, ctx)
         if not isfinite(found):
             self.fail(f"{value} is no number", param, ctx)
         return found
+
+
+class Real(click.FloatRange):
+    """A number of a range: neither infinite nor `nan`, which is within any range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number that was given."""
+        return super().convert(Finite().convert(value, param, ctx), param, ctx)
 
 
 DRAWS = click.IntRange(1, 1_000_000)

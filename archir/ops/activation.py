@@ -57,6 +57,11 @@ class Mish(_Activation):
 
 
 @dataclass(frozen=True)
+class Softplus(_Activation):
+    """log(1 + exp(x)): a smooth relu, and positive."""
+
+
+@dataclass(frozen=True)
 class HardSwish(_Activation):
     """x * min(max(x + 3, 0), 6) / 6."""
 
@@ -79,6 +84,21 @@ class Tanh(_Activation):
 @dataclass(frozen=True)
 class Exp(_Activation):
     """Exponential."""
+
+
+@dataclass(frozen=True)
+class Clamp(_Activation):
+    """min(max(x, low), high); either bound may be left out."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(self.low is not None or self.high is not None, "clamp takes a `low` bound, a `high` one, or both")
+        if self.low is not None and self.high is not None:
+            require(self.low <= self.high, f"`low` is {self.low}, above `high`, which is {self.high}")
+        return x
 
 
 @dataclass(frozen=True)

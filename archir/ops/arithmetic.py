@@ -52,6 +52,34 @@ class Mul(Free):
 
 
 @dataclass(frozen=True)
+class Div(Free):
+    """Element-wise quotient, shapes as in `add`. `a / b` in `.arch`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Minimum(Free):
+    """The smaller of each pair of elements, shapes as in `add`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+    commutative: ClassVar[bool] = True
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Maximum(Minimum):
+    """The larger of each pair of elements, shapes as in `add`."""
+
+
+@dataclass(frozen=True)
 class Concat(Free):
     """Operands, or a list of them, side by side along an axis, counted without the batch axis.
 

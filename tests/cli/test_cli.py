@@ -49,7 +49,7 @@ def test_the_list_of_commands_is_there() -> None:
 def test_check() -> None:
     assert "full_attention: 1,003 nodes, 15 choices: every architecture is well-formed" in run("check", SPACE).output
     data = json.loads(run("check", SPACE, "--json").output)
-    assert data["nets"] == [{"net": "full_attention", "nodes": 1003, "choices": 15}]
+    assert data["nets"] == [{"file": SPACE, "net": "full_attention", "nodes": 1003, "choices": 15}]
 
 
 def test_check_reports_on_standard_error_and_exits_with_one(tmp_path: Path) -> None:
@@ -72,6 +72,20 @@ def test_check_reports_on_standard_error_and_exits_with_one(tmp_path: Path) -> N
     }
 
 
+def test_check_takes_several_files_and_folders(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    for name, width in (("a", 4), ("parts/b", 8)):
+        (tmp_path / f"{name}.arch").write_text(f"net n {{\n input x: f32[{width}]\n output y = x |> relu\n}}\n")
+    several = run("check", str(tmp_path), SPACE, "--json")
+    nets = [(Path(net["file"]).name, net["net"]) for net in json.loads(several.output)["nets"]]
+    assert nets == [("a.arch", "n"), ("b.arch", "n"), ("full_attention.arch", "full_attention")]
+    (tmp_path / "a.arch").write_text("net n {\n output y = z\n}\n")
+    (tmp_path / "empty").mkdir()
+    mixed = run("check", str(tmp_path / "empty"), str(tmp_path / "a.arch"), str(tmp_path / "parts"), code=1)
+    assert "b.arch: net n: 2 nodes" in mixed.output  # the others are checked all the same
+    assert [said for said in ("A0801", "a.arch:2:", "A0201", "problems; `archir") if said not in mixed.stderr] == []
+
+
 def test_check_reads_standard_input_and_libraries() -> None:
     text = "net n {\n input x: f32[3]\n output y = x |> linear(2)\n}"
     assert "-: net n: 2 nodes" in run("check", "-", text=text).output
@@ -92,7 +106,7 @@ def test_check_looks_at_every_net_of_a_file(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["chek"], "there is no command 'chek'; did you mean `check`?"),
-        (["check"], "Missing argument 'FILE[:NET]'"),
+        (["check"], "Missing argument 'FILE[:NET]...'"),
         (["check", SPACE, "-p", "channels"], "a parameter is written name=value"),
         (["check", SPACE, "-p", "channels=1+"], "`1+` is no value"),
         (["cost", SPACE, "--arch", "a", "--seed", "1"], "--arch and --seed exclude each other"),
@@ -354,6 +368,10 @@ def test_an_option_has_an_effect_or_is_refused(places: dict[str, str], line: str
     result = run(*(places.get(word, word) for word in line.split()), code=2)
     assert said in " ".join(result.stderr.split())
     assert not Path(places["out"]).exists()
+
+
+def test_ranges_without_an_end_are_not_shown() -> None:
+    assert "None" not in (ROOT / "docs" / "commands.md").read_text("utf-8")
 
 
 @pytest.mark.parametrize(

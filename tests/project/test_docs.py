@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from archir import api
 from archir.base.errors import ArchError
-from archir.base.explain import codes
+from archir.base.explain import codes, page
 from archir.base.settings import parsed
 from archir.base.work import MOST_WORK
 from archir.cli import main
@@ -27,6 +27,7 @@ from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
 from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
 from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.parse import MOST_BYTES
+from archir.search.multi import registry
 from archir.search.recipes.reading import parse
 from archir.search.recipes.recipe import Recipe
 from archir_torch.objectives.create import check as check_objective
@@ -189,6 +190,8 @@ def test_every_setting_of_a_recipe_is_explained(name: str) -> None:
 def test_every_strategy_is_listed() -> None:
     table = (ROOT / "docs" / "search.md").read_text("utf-8").partition("\n## Strategies\n")[2].partition("\n## ")[0]
     assert [name for name in STRATEGIES if f"`{name}`" not in table] == []
+    assert [name for name in STRATEGIES if f"`{name}`" not in page("A2202")] == []
+    assert [name for name in registry.strategies() if f"`{name}`" not in page("A2504")] == []
 
 
 def test_the_doors_lead_to_something_that_runs() -> None:

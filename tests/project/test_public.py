@@ -16,6 +16,7 @@ import pytest
 
 import archir
 from archir_onnx.lowering.form import Form
+from tests.conftest import ROOT
 
 PLAIN = {"path", "graph", "space", "text", "name", "root", "limits", "parameters", "one", "other", "module", "model"}
 """Parameters that their names and types explain."""
@@ -79,6 +80,11 @@ def test_what_type_checkers_see_is_what_there_is() -> None:
     assert all(getattr(archir, name) is found for name, found in seen.items())
     with pytest.raises(AttributeError, match="no attribute 'nothing_of_the_kind'"):
         archir.nothing_of_the_kind  # noqa: B018
+
+
+def test_the_page_on_python_has_every_name() -> None:
+    page = (ROOT / "docs" / "python.md").read_text("utf-8")
+    assert not [name for name in archir.__all__ if name != "__version__" and f"`archir.{name}" not in page]
 
 
 LAZY = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,16 @@ import click
 
 from archir import api
 from archir.base.errors import ArchError, Diagnostic
-from archir.cli.options import file_argument, json_option, net_options
+from archir.cli.analysis.sources import sources
+from archir.cli.kinds import Place
+from archir.cli.options import json_option, net_options
 from archir.cli.output import complain, counted, emit, say
+from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 
 
 @click.command("check")
-@file_argument
+@click.argument("paths", metavar="FILE[:NET]...", nargs=-1, required=True, type=Place())
 @click.option("--lint", is_flag=True, help="Warn of what wrecks searches, too.")
 @click.option(
     "--for", "purpose", type=click.Choice(["differentiable", "shared"]),
@@ -25,28 +29,41 @@ from archir.language.elaboration.context import Limits
 @net_options
 @json_option
 def check_command(
-    file: str, lint: bool, purpose: Any, strict: bool, parameters: dict[str, Any], root: Path | None, limits: Limits,
-    as_json: bool,
+    paths: tuple[str, ...], lint: bool, purpose: Any, strict: bool, parameters: dict[str, Any], root: Path | None,
+    limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
-    """Prove every architecture of FILE well-formed, or say what is wrong.
+    """Prove every architecture of every FILE well-formed, or say what is wrong.
 
-    Every net is elaborated and every shape proved, for every reachable combination of choices.
+    Every net is elaborated and every shape proved, for every reachable combination of choices. Of a folder, all .arch
+    files are meant; what is wrong with one file does not keep the others from being checked.
     """
-    warnings: list[Diagnostic] = []
-    if lint or purpose or strict:
-        graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
-    else:
-        graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
+    told: list[Diagnostic] = []
+    nets: list[dict[str, Any]] = []
+    for file in sources(paths, told):
+        warnings: list[Diagnostic] = []
+        try:
+            if lint or purpose or strict:
+                graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
+            else:
+                graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
+        except ArchError as error:
+            told += error.diagnostics
+            continue
+        told += warnings
+        nets += [{"file": file, "net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
+        if not as_json:
+            _tell(file, graphs)
     if as_json:
-        nets = [{"net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
-        emit({"diagnostics": [warning.as_json() for warning in warnings], "nets": nets})
-    else:
-        if warnings:
-            complain(ArchError(*warnings))
-        for graph in graphs:
-            size = f"{counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
-            say(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
-        if not graphs:
-            say(f"{file}: no nets; its names are fine")
-    if strict and warnings:
+        emit({"diagnostics": [one.as_json() for one in told], "nets": nets})
+    elif told:
+        complain(ArchError(*told))
+    if any(one.severity == "error" for one in told) or (strict and told):
         click.get_current_context().exit(1)
+
+
+def _tell(file: str, graphs: Sequence[Graph]) -> None:
+    for graph in graphs:
+        size = f"{counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
+        say(f"{file}: net {graph.name}: {size}: every architecture is well-formed")
+    if not graphs:
+        say(f"{file}: no nets; its names are fine")

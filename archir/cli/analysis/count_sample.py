@@ -13,7 +13,7 @@ import click
 from archir import api
 from archir.base.errors import fail
 from archir.base.files import write_atomic
-from archir.cli.kinds import DRAWS, Place, Real
+from archir.cli.kinds import DRAWS, Finite, Place
 from archir.cli.options import file_argument, json_option, net_options, proxy_options, refuse, seed_option, where_option
 from archir.cli.output import big, counted, emit, say, table, write
 from archir.cli.progress import tracked
@@ -101,7 +101,7 @@ def _active(condition: object) -> str:
 @click.option("--by", metavar="PROXY", help="Keep the best by a zero-cost proxy; `archir doctor` lists them.")
 @click.option("--best", type=click.IntRange(1), help="How many of the -n to keep, with --by  [default: 1]")
 @click.option(
-    "--at-least", type=Real(), help="Keep only scores of at least that, with --by; without --best, all of them."
+    "--at-least", type=Finite(), help="Keep only scores of at least that, with --by; without --best, all of them."
 )
 @proxy_options
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the architecture to a file.")

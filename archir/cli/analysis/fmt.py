@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 
 import click
 
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.errors import ArchError, Diagnostic
 from archir.base.files import write_atomic
+from archir.cli.analysis.sources import sources
 from archir.cli.kinds import Place
 from archir.cli.options import limit_option
 from archir.cli.output import complain, say, write
@@ -35,7 +35,7 @@ def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits)
         raise click.UsageError("`-` stands alone")
     changed = 0
     problems: list[Diagnostic] = []
-    for file in _files(paths, problems):
+    for file in sources(paths, problems):
         try:
             changed += _format(file, check, diff, limits.work)
         except ArchError as error:
@@ -44,17 +44,6 @@ def fmt_command(paths: tuple[str, ...], check: bool, diff: bool, limits: Limits)
         complain(ArchError(*problems))
     if problems or (check and changed):
         click.get_current_context().exit(1)
-
-
-def _files(paths: tuple[str, ...], problems: list[Diagnostic]) -> Iterator[str]:
-    """Files as they are named, and all in folders; a folder without any is a problem."""
-    for path in paths:
-        if path != "-" and Path(path).is_dir():
-            found = sorted(str(file) for file in Path(path).rglob("*.arch") if file.is_file())
-            problems += [] if found else fail("A0801", f"there are no .arch files in {path}").diagnostics
-            yield from found
-        else:
-            yield path
 
 
 def _format(file: str, check: bool, diff: bool, most: float) -> bool:

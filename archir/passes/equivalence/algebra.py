@@ -282,6 +282,8 @@ def _keeps_zero(op: Op) -> bool:
         return not op.bias
     if isinstance(op, LayerNorm | GroupNorm):
         return isinstance(op, RmsNorm) or not op.affine
+    if isinstance(op, activation.Clamp):
+        return (op.low is None or op.low <= 0) and (op.high is None or op.high >= 0)
     return op.linear or isinstance(op, _FIX_ZERO)
 
 

@@ -14,7 +14,7 @@ from archir.ir.structure import Input
 from archir.ir.types import TensorType
 from archir.language.syntax import ast
 from archir.ops.activation import Scale, Shift
-from archir.ops.arithmetic import Add, Mul, Sub
+from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 from tests.language.reference.grow import IMPORTED
 from tests.language.reference.operands import arguments, attribute, inferred
@@ -396,7 +396,7 @@ class Machine:
 
     def binary(self, op: str, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor) and isinstance(b, Tensor):
-            kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
+            kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul, "/": Div}
             if op not in kinds:
                 raise Wrong("not on tensors")
             return self.add(kinds[op](), a, b)

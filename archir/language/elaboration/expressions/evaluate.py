@@ -29,7 +29,7 @@ from archir.language.elaboration.names.unknown import about_attribute_of_tensor,
 from archir.language.elaboration.network import Network, is_tensor
 from archir.language.syntax import ast
 from archir.ops.activation import Scale, Shift
-from archir.ops.arithmetic import Add, Mul, Sub
+from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 
 MOST_TIMES = 100_000
@@ -279,9 +279,11 @@ class Evaluator(Network):
         return self.either(self.lift(span, lambda leaf: type(leaf) is Tensor, value), there, there, span)
 
     def _elementwise(self, op: str, a: Value, b: Value, span: Span) -> Value:
-        kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul}
+        kinds: dict[str, type[Op]] = {"+": Add, "-": Sub, "*": Mul, "/": Div}
         if op not in kinds:
-            return self.error("A0404", f"`{op}` does not work on two tensors", span, "tensors have `+`, `-` and `*`")
+            return self.error(
+                "A0404", f"`{op}` does not work on two tensors", span, "tensors have `+`, `-`, `*` and `/`"
+            )
         left, right = self.node(a, span), self.node(b, span)
         if left is None or right is None:
             return POISON

@@ -12,6 +12,7 @@ from archir_onnx.lowering.rules import lowers
 _SAME_NAME: dict[type[Op], str] = {
     ops.Relu: "Relu",
     ops.Elu: "Elu",
+    ops.Softplus: "Softplus",
     ops.HardSwish: "HardSwish",
     ops.Sigmoid: "Sigmoid",
     ops.Tanh: "Tanh",
@@ -62,6 +63,12 @@ def silu(g: Builder, op: ops.Silu, x: str) -> str:
 @lowers(ops.HardSigmoid)
 def hard_sigmoid(g: Builder, op: ops.HardSigmoid, x: str) -> str:
     return g.node("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@lowers(ops.Clamp)
+def clamp(g: Builder, op: ops.Clamp, x: str) -> str:
+    low, high = (None if bound is None else g.number(bound) for bound in (op.low, op.high))
+    return g.node("Clip", x, low, high)
 
 
 @lowers(ops.Softmax)

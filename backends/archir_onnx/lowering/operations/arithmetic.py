@@ -22,6 +22,21 @@ def mul(g: Builder, op: ops.Mul, a: str, b: str) -> str:
     return g.node("Mul", *g.together(a, b))
 
 
+@lowers(ops.Div)
+def div(g: Builder, op: ops.Div, a: str, b: str) -> str:
+    return g.node("Div", *g.together(a, b))
+
+
+@lowers(ops.Minimum)
+def minimum(g: Builder, op: ops.Minimum, a: str, b: str) -> str:
+    return g.node("Min", *g.together(a, b))
+
+
+@lowers(ops.Maximum)
+def maximum(g: Builder, op: ops.Maximum, a: str, b: str) -> str:
+    return g.node("Max", *g.together(a, b))
+
+
 @lowers(ops.Concat)
 def concat(g: Builder, op: ops.Concat, *xs: str) -> str:
     axis = g.type.channel_axis if op.axis is None else op.axis % g.type.rank

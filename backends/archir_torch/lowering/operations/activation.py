@@ -45,6 +45,11 @@ def mish(x: Tensor) -> Tensor:
     return F.mish(x)
 
 
+@lowers(ops.Softplus)
+def softplus(x: Tensor) -> Tensor:
+    return F.softplus(x)
+
+
 @lowers(ops.HardSwish)
 def hard_swish(x: Tensor) -> Tensor:
     return F.hardswish(x)
@@ -68,6 +73,11 @@ def tanh(x: Tensor) -> Tensor:
 @lowers(ops.Exp)
 def exp(x: Tensor) -> Tensor:
     return torch.exp(x)
+
+
+@lowers(ops.Clamp)
+def clamp(x: Tensor, *, low: float | None, high: float | None) -> Tensor:
+    return torch.clamp(x, low, high)
 
 
 @lowers(ops.Softmax)

@@ -24,6 +24,21 @@ def mul(a: Tensor, b: Tensor) -> Tensor:
     return a * b
 
 
+@lowers(ops.Div)
+def div(a: Tensor, b: Tensor) -> Tensor:
+    return a / b
+
+
+@lowers(ops.Minimum)
+def minimum(a: Tensor, b: Tensor) -> Tensor:
+    return torch.minimum(a, b)
+
+
+@lowers(ops.Maximum)
+def maximum(a: Tensor, b: Tensor) -> Tensor:
+    return torch.maximum(a, b)
+
+
 @lowers(ops.Concat)
 def concat(*xs: Tensor, axis: int | None) -> Tensor:
     if axis is None:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from math import prod
 from weakref import WeakKeyDictionary
 
 from archir.base.errors import RuleError, Span
 from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import Choice, Value, case, key, support, varies, when
-from archir.ir.choices.conditions import Restriction, both, outcomes, restrict
+from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, keys, leaves, same, support, varies, when
+from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
@@ -63,7 +63,7 @@ def lifted(
     known: dict[Hashable, Value] = {}
 
     def plain(*values: Value) -> Value:
-        name = tuple(map(key, values))
+        name = keys(values)
         if name not in known:
             known[name] = concretely(values)
         return known[name]
@@ -133,14 +133,38 @@ def infer_op(
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
-    result = lifted(_infer, op, types, under, given, lambda leaf: _listed(leaf, under))
-    if not varies(result):
-        plain: TensorType = result
+    numbers: dict[TensorType, int] = {}  # diagrams of numbers take half the time that those of types do
+
+    def number(op: Op, *types: TensorType) -> int:
+        return numbers.setdefault(_listed(_infer(op, *types), under), len(numbers))
+
+    result = lifted(number, op, types, under, given, told=lambda leaf: leaf)
+    return _whole(result, list(numbers), under, given)
+
+
+def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequence[Value]) -> TensorType:
+    """One type for all of those that the number may be of. RuleError if their ranks or element types differ."""
+    if not varies(number):
+        plain: TensorType = types[number]
         return plain
-    first = _leaf(result)
-    result = lift(lambda leaf: _alike(first, leaf), result, under=under, given=given)
-    dims = (lift(lambda leaf, axis=axis: leaf.dims[axis], result) for axis in range(first.rank))
-    return TensorType(tuple(dims), first.dtype, lift(lambda leaf: leaf.kind, result))
+    try:
+        merge([types[i] for i in leaves(number)])
+    except RuleError:  # once more, for the combination; or what is given rules it out
+        first = types[next(leaves(number))]
+
+        def merging(i: int) -> int:
+            merge([first, types[i]])
+            return i
+
+        number = lift(merging, number, under=under, given=given)
+    used = list(leaves(number))
+
+    def part(of: Callable[[TensorType], Value]) -> Value:
+        first = of(types[used[0]])
+        return first if all(same(first, of(types[i])) for i in used) else lift(lambda i: of(types[i]), number)
+
+    dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(types[used[0]].rank)]  # type: ignore[misc]
+    return TensorType(tuple(dims), types[used[0]].dtype, part(lambda x: x.kind))
 
 
 def _infer(op: Op, *types: TensorType) -> TensorType:
@@ -156,19 +180,9 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
 
 def _listed(x: TensorType, under: Value) -> TensorType:
     """A type with the values that its symbols stand for."""
+    if not any(isinstance(dim, Symbol) for dim in x.dims):
+        return x
     return replace(x, dims=tuple(restrict(value_of(dim), under) for dim in x.dims))
-
-
-def _alike(first: TensorType, other: TensorType) -> TensorType:
-    merge([first, other])
-    return other
-
-
-def _leaf(value: Value) -> TensorType:
-    while varies(value):
-        value = value.branches[0]
-    found: TensorType = value
-    return found
 
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
@@ -188,8 +202,13 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
     if not any(varies(branch) for branch in branches):
         usual = branches[reached.index(True)] if True in reached else branches[0]
         return case(choice, [b if ok else usual for b, ok in zip(branches, reached, strict=True)])
-    index = case(choice, range(choice.outcomes))
-    return lift(lambda i: branches[i], index)
+    return _switched(choice, tuple(branches))
+
+
+@lru_cache(MOST_KNOWN)
+def _switched(choice: Choice, sizes: tuple[Value, ...]) -> Value:
+    """What alternatives join to, of which there are many like each other."""
+    return switch(choice, sizes)
 
 
 def infer(graph: Graph) -> dict[NodeId, TensorType]:

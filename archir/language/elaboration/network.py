@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archir.base.errors import RuleError, Span
 from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
-from archir.ir.choices.conditions import if_else, restrict
+from archir.ir.choices.conditions import if_else
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
@@ -79,7 +79,7 @@ class Network(Context):
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
         """The node of a tensor; `select` nodes are made where it depends on choices. None if it is no tensor."""
-        value = restrict(value, self.path)
+        value = self.here(value)
         if value is POISON:
             return None
         if type(value) is Tensor:

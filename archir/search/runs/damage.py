@@ -55,7 +55,7 @@ def _dispensable(problem: Problem) -> bool:
 
 
 def _is_input(name: str) -> bool:
-    return name in ("recipe.toml", "environment.json") or name.startswith("space/")
+    return name in ("recipe.toml", "overrides.json", "environment.json") or name.startswith("space/")
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:

@@ -52,8 +52,8 @@ HEATED = ("svg", "html")
 @arch_options
 @net_options
 def show_command(
-    file: str, passes: str, verify: bool, as_json: bool, format: str | None, depth: int, block: str | None, heat: str | None,
-    output: Path | None, arch: str | None, seed: int | None,
+    file: str, passes: str, verify: bool, as_json: bool, format: str | None, depth: int, block: str | None,
+    heat: str | None, output: Path | None, arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits,
 ) -> None:  # fmt: skip
     """Show the graph of a net, as text or as a picture: the whole space, or one architecture of it (--arch, --seed).

@@ -12,7 +12,8 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from torch.multiprocessing.spawn import start_processes
@@ -25,8 +26,7 @@ class Command:
     """`archir` with arguments, as a process: of what `subprocess.Popen` does, what tests need."""
 
     def __init__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
-        self._folder = TemporaryDirectory()
-        self._said = Path(self._folder.name) / "said"
+        self._said = Path(mkdtemp()) / "said"
         given = tuple(map(str, arguments)), self._said, dict(environment or {})
         self._process = _CONTEXT.Process(target=_command, args=given)
         self._process.start()
@@ -50,7 +50,7 @@ class Command:
             raise subprocess.TimeoutExpired("archir", seconds)
         self._process.close()
         text = self._said.read_text() if self._said.exists() else ""
-        self._folder.cleanup()
+        rmtree(self._said.parent)
         return code, text
 
 

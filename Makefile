@@ -7,6 +7,9 @@ STAMP := .venv/installed
 LOCK ?= --require-hashes -r requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Tests start hundreds of processes, which would compile all modules again each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
 
@@ -24,7 +27,8 @@ $(STAMP): pyproject.toml constraints.txt requirements.lock
 demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
 	$(BIN)/python examples/demo.py
 
-test: lint types layers ## Lint, types, import layers and all tests.
+test: $(STAMP) ## Lint, types, import layers and all tests.
+	$(MAKE) --no-print-directory -j 2 types lint layers
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" --durations 10 --ignore tests/project/test_layers.py tests
 
 lint: $(STAMP) ## Rules and layout: ruff, archir fmt.

@@ -40,6 +40,7 @@ html_static_path = ["static"]
 html_css_files = ["archir.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_show_copyright = False
 copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"
 """Output and diagnostics are read, not copied."""
 copybutton_prompt_text = "$ "

@@ -23,6 +23,7 @@ from click.testing import CliRunner
 
 from archir.cli import main
 from tests.conftest import EXAMPLES, ROOT
+from tests.torch_backend import forked
 
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXAMPLES.glob("*/README.md"))]
 PYTHONPATH = os.pathsep.join(str(ROOT / name) for name in ("", "backends", "grammar"))
@@ -91,23 +92,29 @@ def execute(command: str, shown: str) -> None:
         agree(shown, done.output if wrong else done.stdout, command)
 
 
-def run_python(path: Path, folder: Path) -> None:
-    """Run the Python of a document as one program, and compare what each snippet prints with what is shown."""
+def run_python(path: Path, folder: Path, fresh: bool) -> None:
+    """Run the Python of a document as one program, and compare what each snippet prints with what is shown.
+
+    It has an interpreter of its own if that is to be `fresh`; otherwise one where torch has been imported.
+    """
     parts = [(one, two) for one, two in pairwise([*snippets(path), Snippet("", (), "")]) if one.language == "python"]
     parts = [(one, two) for one, two in parts if one.file is None and "part" not in one.words]
     program = f"\nprint({_BREAK!r})\n".join(["", *(one.text for one, _ in parts)])
     (folder / "_program.py").write_text(program, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "_program.py"],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{PYTHONPATH}"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    for (one, two), printed in zip(parts, done.stdout.split(f"{_BREAK}\n")[1:], strict=True):
+    code, out, errors = alone(folder) if fresh else forked.python(folder / "_program.py")
+    assert code == 0, errors
+    for (one, two), printed in zip(parts, out.split(f"{_BREAK}\n")[1:], strict=True):
         if two.language == "text":
             agree(two.text, printed, one.text)
+
+
+def alone(folder: Path) -> tuple[int, str, str]:
+    """What becomes of the program in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "_program.py"], cwd=folder, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{PYTHONPATH}"},
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
 
 
 def agree(shown: str, printed: str, what: str) -> None:

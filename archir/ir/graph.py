@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
+from networkx import MultiDiGraph
 
 from archir.base.errors import NOWHERE, Span
 from archir.ir.choices.cases import Choice, Value
@@ -76,7 +76,6 @@ class Graph:
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
-        self.nx: nx.MultiDiGraph[NodeId] = nx.MultiDiGraph()
         self.decisions: dict[str, Decision] = {}
         self.constraints: list[Constraint] = []
         self.outputs: dict[str, NodeId] = {}
@@ -89,24 +88,39 @@ class Graph:
         self.made: dict[NodeId, Value] = {}
         """The conditions under which the program makes nodes, of those that are known; no node is needed elsewhere."""
         self._inputs: dict[str, NodeId] = {}
+        self._nodes: dict[NodeId, Node] = {}
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
+        self._nx: MultiDiGraph[NodeId] | None = None
         self._next = 0
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
         """Append a node that reads `operands`; the number it gets."""
         number = self._next
         self._next += 1
-        self.nx.add_node(number, node=node)
-        for position, operand in enumerate(operands):
-            self.nx.add_edge(operand, number, key=position)
+        self._nodes[number] = node
         self._operands[number] = operands
+        if self._nx is not None:
+            self._draw(self._nx, number)
         if isinstance(node.op, Input):
             self._inputs[node.op.label] = number
         return number
 
+    @property
+    def nx(self) -> MultiDiGraph[NodeId]:
+        """The graph as networkx has it, made when it is first asked for: it takes more memory than all else."""
+        if self._nx is None:
+            self._nx = MultiDiGraph()
+            for number in self:
+                self._draw(self._nx, number)
+        return self._nx
+
+    def _draw(self, drawn: MultiDiGraph[NodeId], number: NodeId) -> None:
+        drawn.add_node(number, node=self._nodes[number])
+        for position, operand in enumerate(self._operands[number]):
+            drawn.add_edge(operand, number, key=position)
+
     def __getitem__(self, number: NodeId) -> Node:
-        node: Node = self.nx.nodes[number]["node"]
-        return node
+        return self._nodes[number]
 
     def __iter__(self) -> Iterator[NodeId]:
         return iter(self._operands)

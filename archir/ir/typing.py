@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from math import prod
 from weakref import WeakKeyDictionary
 
 from archir.base.errors import RuleError, Span
 from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import Choice, Value, case, key, support, varies, when
-from archir.ir.choices.conditions import Restriction, both, outcomes, restrict
+from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, keys, leaves, same, support, varies, when
+from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
@@ -63,7 +63,7 @@ def lifted(
     known: dict[Hashable, Value] = {}
 
     def plain(*values: Value) -> Value:
-        name = tuple(map(key, values))
+        name = keys(values)
         if name not in known:
             known[name] = concretely(values)
         return known[name]
@@ -133,14 +133,31 @@ def infer_op(
     if isinstance(op, Select):
         assert choice is not None
         return _select(op, choice, types, under)
-    result = lifted(_infer, op, types, under, given, lambda leaf: _listed(leaf, under))
-    if not varies(result):
-        plain: TensorType = result
+    numbers: dict[TensorType, int] = {}  # diagrams of numbers take half the time that those of types do
+
+    def number(op: Op, *types: TensorType) -> int:
+        return numbers.setdefault(_listed(_infer(op, *types), under), len(numbers))
+
+    result = lifted(number, op, types, under, given, told=lambda leaf: leaf)
+    return _whole(result, list(numbers), under, given)
+
+
+def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequence[Value]) -> TensorType:
+    """One type for all of those that the number may be of. RuleError if their ranks or element types differ."""
+    if not varies(number):
+        plain: TensorType = types[number]
         return plain
-    first = _leaf(result)
-    result = lift(lambda leaf: _alike(first, leaf), result, under=under, given=given)
-    dims = (lift(lambda leaf, axis=axis: leaf.dims[axis], result) for axis in range(first.rank))
-    return TensorType(tuple(dims), first.dtype, lift(lambda leaf: leaf.kind, result))
+    try:
+        merge([types[i] for i in leaves(number)])
+    except RuleError:  # once more, for the combination; or what is given rules it out
+        first = types[next(leaves(number))]
+
+        def merging(i: int) -> int:
+            merge([first, types[i]])
+            return i
+
+        number = lift(merging, number, under=under, given=given)
+    return joined_type(number, types.__getitem__)
 
 
 def _infer(op: Op, *types: TensorType) -> TensorType:
@@ -156,19 +173,9 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
 
 def _listed(x: TensorType, under: Value) -> TensorType:
     """A type with the values that its symbols stand for."""
+    if not any(isinstance(dim, Symbol) for dim in x.dims):
+        return x
     return replace(x, dims=tuple(restrict(value_of(dim), under) for dim in x.dims))
-
-
-def _alike(first: TensorType, other: TensorType) -> TensorType:
-    merge([first, other])
-    return other
-
-
-def _leaf(value: Value) -> TensorType:
-    while varies(value):
-        value = value.branches[0]
-    found: TensorType = value
-    return found
 
 
 def _select(op: Select, choice: Choice, types: Sequence[TensorType], under: Value) -> TensorType:
@@ -188,8 +195,13 @@ def _by(choice: Choice, branches: list[Value], reached: list[bool]) -> Value:
     if not any(varies(branch) for branch in branches):
         usual = branches[reached.index(True)] if True in reached else branches[0]
         return case(choice, [b if ok else usual for b, ok in zip(branches, reached, strict=True)])
-    index = case(choice, range(choice.outcomes))
-    return lift(lambda i: branches[i], index)
+    return _switched(choice, tuple(branches))
+
+
+@lru_cache(MOST_KNOWN)
+def _switched(choice: Choice, sizes: tuple[Value, ...]) -> Value:
+    """What alternatives join to, of which there are many like each other."""
+    return switch(choice, sizes)
 
 
 def infer(graph: Graph) -> dict[NodeId, TensorType]:
@@ -199,7 +211,7 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     Networks repeat themselves: what is known of an operation on operands of some types is not worked out again.
     """
     needed = needs(graph)
-    if graph in _proved and len(_proved[graph]) == len(graph):
+    if graph in _proved and _proved[graph].told == len(graph):
         return _restricted(_proved[graph], graph, needed)
     try:
         return inferred(graph, needed)
@@ -209,18 +221,63 @@ def infer(graph: Graph) -> dict[NodeId, TensorType]:
     return inferred(graph, needs(graph, patiently=True))
 
 
-_proved: WeakKeyDictionary[Graph, Types] = WeakKeyDictionary()
+class Typing(dict[NodeId, TensorType]):
+    """Types of nodes, some of which are worked out only when they are asked for: of many, nobody does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._later: dict[NodeId, Callable[[], TensorType]] = {}
+
+    def later(self, number: NodeId, find: Callable[[], TensorType]) -> None:
+        """Say how to find the type of a node."""
+        self._later[number] = find
+
+    def __missing__(self, number: NodeId) -> TensorType:
+        found = self[number] = self._later.pop(number)()
+        return found
+
+    def like(self, number: NodeId, other: Typing, before: NodeId) -> None:
+        """Say that a node has the type that another one has there."""
+        if before in other:
+            self[number] = other[before]
+        else:
+            self.later(number, partial(other.__getitem__, before))
+
+    @property
+    def told(self) -> int:
+        """Of how many nodes the type is known, or how to find it."""
+        return len(self) + len(self._later)
 
 
-def prove(graph: Graph, types: Types) -> None:
+def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorType:
+    """The type of what choices pick, whose leaves stand for types of one rank and element type."""
+    found = list({id(one): one for one in map(typed, leaves(value))}.values())
+    first = found[0]
+    if all(one == first for one in found):
+        return first
+
+    def part(of: Callable[[TensorType], Value]) -> Value:
+        one = of(first)
+        return one if all(same(one, of(other)) for other in found) else lift(lambda leaf: of(typed(leaf)), value)
+
+    dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
+    return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))
+
+
+_proved: WeakKeyDictionary[Graph, Typing] = WeakKeyDictionary()
+
+
+def prove(graph: Graph, types: Typing) -> None:
     """Say the types of all nodes of a graph, as they were found when it was made: they are not inferred again."""
     _proved[graph] = types
 
 
 def hand_on(graph: Graph, copy: Graph, moved: Mapping[NodeId, NodeId]) -> None:
     """What was said of a graph's types holds for a copy of some of its nodes that read what they read before."""
-    if graph in _proved and len(_proved[graph]) == len(graph):
-        _proved[copy] = {number: _proved[graph][before] for before, number in moved.items()}
+    if graph in _proved and _proved[graph].told == len(graph):
+        _proved[copy] = Typing()
+        for before, number in moved.items():
+            _proved[copy].like(number, _proved[graph], before)
 
 
 def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, TensorType]:
@@ -228,9 +285,9 @@ def _restricted(types: Types, graph: Graph, needed: Needs) -> dict[NodeId, Tenso
     found: dict[NodeId, TensorType] = {}
     restriction = Restriction()
     known: dict[tuple[TensorType, Value], TensorType] = {}
-    for number, type_ in types.items():
+    for number in graph:
         if number in needed or isinstance(graph[number].op, Input):
-            under = needed.get(number, True)
+            type_, under = types[number], needed.get(number, True)
             if type_.varied and (type_, under) not in known:
                 dims = tuple([restriction.of(dim, under) for dim in type_.dims])
                 known[type_, under] = TensorType(dims, type_.dtype, restriction.of(type_.kind, under))

@@ -16,6 +16,7 @@ from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
 from archir.ir.text.reader import parse_graph
+from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
 
 NET = "net.arch"
@@ -84,6 +85,13 @@ def test_check_takes_several_files_and_folders(tmp_path: Path) -> None:
     mixed = run("check", str(tmp_path / "empty"), str(tmp_path / "a.arch"), str(tmp_path / "parts"), code=1)
     assert "b.arch: net n: 2 nodes" in mixed.output  # the others are checked all the same
     assert [said for said in ("A0801", "a.arch:2:", "A0201", "problems; `archir") if said not in mixed.stderr] == []
+
+
+def test_every_file_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is enough for a file is enough for as many as there are."""
+    monkeypatch.setattr(Limits, "work", 40_000)
+    file = str(EXAMPLES / "resnet50.arch")
+    assert run("check", file, file, file).stdout.count("every architecture is well-formed") == 3
 
 
 def test_check_reads_standard_input_and_libraries() -> None:

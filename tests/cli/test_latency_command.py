@@ -30,10 +30,10 @@ def test_the_figures_of_the_documentation() -> None:
     text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
     space = space_of("full_attention")
     assert f"the {space.size / 1e12:.1f} trillion architectures" in text
-    assert f"made of {len(workloads(space.graph))} operations" in text
-    lasting = f"a sample lasts {USUAL.sample / 1e6} ms, and samples are taken until the median is known to"
-    assert f"{lasting} {USUAL.precision:.0%}" in text
-    assert f"{USUAL.least} to {USUAL.most} of them, for a second at most" in text
+    assert f"use {len(workloads(space.graph))} different operations" in text
+    assert f"until a sample lasts {USUAL.sample / 1e6} ms." in text
+    assert f"until the median is known to {100 * USUAL.precision:.0f} %" in text
+    assert f"at least {USUAL.least}, at most {USUAL.most}, and for at most a second" in text
     assert USUAL.limit == 1e9
 
 

@@ -88,7 +88,7 @@ def test_types_are_given_inferred_or_left_out() -> None:
     assert "%6 = conv(%99, channels=16)\n" in print_graph(graph)  # broken graphs are printed, too
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(annotated())
 def test_round_trips(graph: Graph) -> None:
     comes_back(graph)
@@ -268,9 +268,19 @@ def test_any_json(data: object) -> None:
     from_json_or_refuse(data)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_any_change_of_a_json_graph(data: Any) -> None:
+    changed_somewhere(data)
+
+
+@pytest.mark.soak
+@settings(max_examples=2000, deadline=None)
+@given(st.data())
+def test_many_changes_of_a_json_graph(data: Any) -> None:
+    changed_somewhere(data)
+
+
+def changed_somewhere(data: Any) -> None:
     document = to_json(parse_graph(PLAIN))
     for _ in range(data.draw(st.integers(1, 2))):
         place: Any = document

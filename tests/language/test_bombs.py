@@ -16,7 +16,7 @@ import pytest
 
 from archir import api
 from archir.base.errors import ArchError
-from archir.base.work import WorkError, bounded, current, spend
+from archir.base.work import MOST_WORK, WorkError, bounded, current, spend
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.syntax.format import canonical
@@ -27,7 +27,7 @@ from tests.language.bombs import BOMBS
 from tests.portions import portion
 
 SMALL = 60_000
-"""Of the usual budget, a thirtieth: the suite runs every bomb, and none gets far."""
+"""Of the usual budget, a thirty-third: the suite runs every bomb, and none gets far."""
 GENEROUS = 10.0
 """Seconds of processor time for what takes a tenth: machines are loaded."""
 
@@ -72,9 +72,8 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
     "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
-    with bounded(1e9) as work:
+    with bounded(0.7 * MOST_WORK):
         api.graphs(path)
-    assert work.spent < 2_000_000
 
 
 def test_a_budget_is_spent_once_and_for_all() -> None:
@@ -174,7 +173,8 @@ WHOLE = {
     "recursion of choices",
     "sum of forty choices",
 }
-"""Those that spend the whole budget, three seconds of an idle machine: more than the one second that is wanted."""
+"""Those that spend the whole budget, two seconds of an idle machine: more than the one second that is wanted. The cost
+of the last is worked out within budgets of its own, and takes twice that."""
 
 
 @pytest.mark.soak
@@ -194,5 +194,5 @@ def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr[-1000:]
     code, seconds, mebibytes = map(float, said[0].split())
     assert code in (0, 1), done.stderr[-1000:]
-    assert seconds < (9 if name in WHOLE else 3), (seconds, mebibytes)
+    assert seconds < (6 if name in WHOLE else 3), (seconds, mebibytes)
     assert mebibytes < 3 * 256, (seconds, mebibytes)

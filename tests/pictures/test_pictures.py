@@ -434,6 +434,13 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
+def test_a_file_is_written_as_its_suffix_says(tmp_path: Path) -> None:
+    for name, begins in (("space.svg", "<svg"), ("space.html", "<!"), ("space.json", "{"), ("space.txt", "net ")):
+        done = CliRunner().invoke(main, ["show", str(EXAMPLES / "resnet50.arch"), "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+        assert (tmp_path / name).read_text().startswith(begins)
+
+
 def test_the_command_writes_pictures(tmp_path: Path) -> None:
     out = tmp_path / "space.html"
     assert "wrote" in invoke("show", str(SPACE), "--format", "html", "-o", str(out)).output

@@ -18,6 +18,10 @@ FEW = ("nas_bench_201", "mobilenet_v3_ofa")
 """Spaces of which the suite tries a network of full size; the soak tries one of each."""
 
 
+WAYS = ("full_attention", "autola", "darts", "nas_bench_201", "mobilenet_v3_ofa", "autoformer")
+"""Spaces of which the suite tries a small network: layers, gates, cells of both kinds, elastic ones."""
+
+
 @dataclass(frozen=True)
 class Example:
     """A space, its size, and parameters that make its networks small."""
@@ -67,7 +71,7 @@ def test_full_size(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     "seeds", [range(1), *(pytest.param(range(part, 100, 25), marks=pytest.mark.soak) for part in range(1, 26))], ids=str
 )
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", portion(SPACES, WAYS))
 def test_random_architectures(name: str, seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(name, **SPACES[name].small)
     assert space.size == SPACES[name].size

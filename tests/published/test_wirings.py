@@ -30,12 +30,13 @@ NUMBERS: dict[str, tuple[dict[str, Any], int, int]] = {
 }
 
 
+@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_and_networks(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_and_networks(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small, size, satisfying = NUMBERS[name]
     space = archir.load(EXAMPLES / name / f"{name}.arch", **small)
     assert (space.size, space.satisfying) == (size, satisfying)
-    for seed in range(2):
+    for seed in range(count):
         network = space.specialize(space.sample(seed))
         if name == "nas_bert":
             archir.export(network, tmp_path / "net.onnx", archir.compile(network).eval())

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
+import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import Any
 
 from torch.multiprocessing.spawn import start_processes
@@ -22,8 +26,7 @@ class Command:
     """`archir` with arguments, as a process: of what `subprocess.Popen` does, what tests need."""
 
     def __init__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> None:
-        self._folder = TemporaryDirectory()
-        self._said = Path(self._folder.name) / "said"
+        self._said = Path(mkdtemp()) / "said"
         given = tuple(map(str, arguments)), self._said, dict(environment or {})
         self._process = _CONTEXT.Process(target=_command, args=given)
         self._process.start()
@@ -47,7 +50,7 @@ class Command:
             raise subprocess.TimeoutExpired("archir", seconds)
         self._process.close()
         text = self._said.read_text() if self._said.exists() else ""
-        self._folder.cleanup()
+        rmtree(self._said.parent)
         return code, text
 
 
@@ -59,6 +62,24 @@ def _command(arguments: tuple[str, ...], said: Path, environment: Mapping[str, s
     os.dup2(out, 1)
     os.dup2(out, 2)
     main(arguments, prog_name="archir")
+
+
+def python(program: Path) -> tuple[int | None, str, str]:
+    """Run a program in its folder, with warnings as errors: its exit code, what it printed, and its errors."""
+    outputs = [program.with_suffix(f".{name}") for name in ("out", "errors")]
+    process = _CONTEXT.Process(target=_program, args=(program, *outputs))
+    process.start()
+    process.join()
+    return process.exitcode, *(path.read_text("utf-8") for path in outputs)
+
+
+def _program(program: Path, *outputs: Path) -> None:
+    for number, path in enumerate(outputs, 1):
+        os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY), number)
+    os.chdir(program.parent)
+    sys.path.insert(0, str(program.parent))
+    warnings.simplefilter("error")
+    runpy.run_path(str(program), run_name="__main__")
 
 
 def together(count: int, work: Callable[..., None], *arguments: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from archir.language.elaboration.elaborate import elaborate
 from archir.search.recipes.recipe import DataSettings, Phase
@@ -42,6 +43,16 @@ net tiny() {
 def tiny() -> Space:
     """The space `TINY`."""
     return Space(elaborate(TINY, "tiny.arch"))
+
+
+def space(text: str) -> Space:
+    """The space of a net in one line."""
+    return Space(elaborate(text.replace("; ", "\n"), "reference.arch"))
+
+
+def doubles(*shape: int, seed: int = 0) -> Tensor:
+    """Noise in double precision."""
+    return torch.randn(*shape, dtype=torch.double, generator=torch.Generator().manual_seed(seed))
 
 
 def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> Split:

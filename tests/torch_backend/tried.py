@@ -6,9 +6,10 @@ import math
 import os
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -18,6 +19,11 @@ from archir.search.runs import Run, Trial
 from archir.search.spaces.space import Space
 from archir_torch.objectives import Batch, Outputs
 from archir_torch.objectives.classification import Classification, ClassificationSettings
+from archir_torch.search.job import Job, made
+from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.training.loop import Row
+from archir_torch.training.loop import run as through
+from tests.torch_backend import searches
 
 ELASTIC = """
 net elastic() {
@@ -95,6 +101,8 @@ start = { architecture = "evolve", weights = "supernet" }
 training = { epochs = 2, batch = 32 }
 """
 """A supernet, what is scored with its weights and without them, and a network that is trained on."""
+COUNTS = {"evolve": 8 + 3 * 6, "plane": 18, "halve": 4 + 2, "finals": 3}
+"""Trials of each phase that tries candidates."""
 PHASES = ("supernet", "evolve", "plane", "halve", "finals", "retrain")
 _SLOW = 'objective = { kind = "tests.torch_backend.tried:Moody", mood = "slow", everywhere = true }'
 _WEIGHTS = 'start = { weights = "supernet" }\n'
@@ -160,3 +168,17 @@ def recipe(folder: Path, text: str = RECIPE) -> Path:
 def trials_of(run: Run, phase: str) -> list[Trial]:
     """The trials of a phase, without how long they took, and where."""
     return [replace(trial, seconds=None, worker=None) for trial in run.phase(phase).trials()]
+
+
+def job(strategy: str, options: Mapping[str, Any] | None = None, **more: Any) -> Job:
+    """A phase on noise of ten classes, by default in `elastic`."""
+    given = {"space": elastic(), "epochs": 2, "batch": 16} | more
+    return replace(searches.job(strategy, options, **given), data=searches.data(100, 8, 10))
+
+
+def gone_through(one: Job) -> tuple[Trials, list[Row]]:
+    """A phase that tries candidates, to its end."""
+    phase = made(one)
+    assert isinstance(phase, Trials)
+    with phase:
+        return phase, through(phase, epochs=phase.epochs, steps=phase.steps, seed=one.seed)

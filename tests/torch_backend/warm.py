@@ -5,8 +5,7 @@ import torch._dynamo
 import torch.distributed.tensor
 
 import archir_onnx  # noqa: F401
+import archir_torch.search.strategies.train
 import archir_torch.training.sharding.shards  # noqa: F401
-from archir_torch.search import strategies
 
 torch.set_num_threads(1)
-strategies.load()

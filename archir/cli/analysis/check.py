@@ -10,6 +10,7 @@ import click
 
 from archir import api
 from archir.base.errors import ArchError, Diagnostic
+from archir.base.work import anew
 from archir.cli.analysis.sources import sources
 from archir.cli.kinds import Place
 from archir.cli.options import json_option, net_options
@@ -42,10 +43,13 @@ def check_command(
     for file in sources(paths, told):
         warnings: list[Diagnostic] = []
         try:
-            if lint or purpose or strict:
-                graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
-            else:
-                graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
+            with anew():  # what one file takes is not missed by the next
+                if lint or purpose or strict:
+                    graphs, warnings = api.linted(
+                        file, purpose=purpose, root=root, limits=limits, parameters=parameters
+                    )
+                else:
+                    graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
         except ArchError as error:
             told += error.diagnostics
             continue

@@ -130,5 +130,11 @@ def _summed(cost: Cost) -> dict[str, int]:
 
 
 def _cells(cost: Cost) -> tuple[str, ...]:
-    size, unit = (20, "MiB") if cost.activation_bytes >= 2**20 else (10, "KiB")
-    return f"{cost.params:,}", f"{cost.macs:,}", f"{cost.activation_bytes / 2**size:,.1f} {unit}", f"{cost.kernels:,}"
+    return f"{cost.params:,}", f"{cost.macs:,}", _size(cost.activation_bytes), f"{cost.kernels:,}"
+
+
+def _size(count: int) -> str:
+    for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count / size:,.1f} {unit}"
+    return f"{count:,} B"

@@ -37,9 +37,7 @@ HEATED = ("svg", "html")
     "--format",
     "format",
     type=click.Choice(["text", "json", *FORMATS]),
-    default="text",
-    show_default=True,
-    help="What to show: the graph, or a picture of it.",
+    help="What to show: the graph, or a picture of it [as the suffix of --output says, or text].",
 )
 @click.option("--depth", type=click.IntRange(1), default=1, show_default=True, help="Levels of blocks a picture opens.")
 @click.option(
@@ -54,22 +52,22 @@ HEATED = ("svg", "html")
 @arch_options
 @net_options
 def show_command(
-    file: str, passes: str, verify: bool, as_json: bool, format: str, depth: int, block: str | None, heat: str | None,
-    output: Path | None, arch: str | None, seed: int | None,
+    file: str, passes: str, verify: bool, as_json: bool, format: str | None, depth: int, block: str | None,
+    heat: str | None, output: Path | None, arch: str | None, seed: int | None,
     parameters: dict[str, Any], root: Path | None, limits: Limits,
 ) -> None:  # fmt: skip
     """Show the graph of a net, as text or as a picture: the whole space, or one architecture of it (--arch, --seed).
 
     \b
     archir show space.arch                                      the graph as text
-    archir show space.arch --format html -o space.html          a page whose blocks open and close
-    archir show space.arch --format svg --block layer -o layer.svg
-    archir show space.arch --format html --heat macs -o macs.html
+    archir show space.arch -o space.html                        a page whose blocks open and close
+    archir show space.arch --block layer -o layer.svg           a picture of one block
+    archir show space.arch --heat macs -o macs.html             coloured by what parts cost
     archir show net.onnx                                        where a model comes from
     """
-    if as_json and format not in ("text", "json"):
+    if as_json and format not in (None, "text", "json"):
         raise click.UsageError(f"--json and --format {format} exclude each other")
-    format = "json" if as_json else format
+    format = "json" if as_json else format or _format(output)
     if file.endswith(".onnx"):
         if format in FORMATS:
             hint = f"archir show NET.arch --format {format}"
@@ -104,6 +102,11 @@ def show_command(
             of = Heat(heat, means(Space(graph).account, heat), bool(graph.decisions)) if heat is not None else None
             text = picture(graph, format, depth, block, of)
     _shown(text, output, f"net {graph.name} as {format}")
+
+
+def _format(output: Path | None) -> str:
+    suffix = output.suffix[1:] if output is not None else ""
+    return suffix if suffix in ("json", *FORMATS) else "text"
 
 
 def _shown(text: str, output: Path | None, what: str) -> None:

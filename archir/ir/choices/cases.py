@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import combinations, islice, repeat
 from math import copysign
 from typing import Any, TypeGuard
-from weakref import WeakValueDictionary
+from weakref import KeyedRef
 
 from archir.base.errors import NOWHERE, RuleError, Span
 from archir.base.work import spend
@@ -97,10 +97,12 @@ _MOST_SHOWN = 4
 class Case:
     """A value for each outcome of a choice. Made by `case` only, so that equal ones are identical."""
 
-    __slots__ = ("__weakref__", "branches", "choice", "depth")
+    __slots__ = ("__weakref__", "about", "branches", "choice", "depth")
 
     def __init__(self, choice: Choice, branches: tuple[Value, ...], depth: int) -> None:
         self.choice, self.branches, self.depth = choice, branches, depth
+        self.about: tuple[Choice, ...] = ()
+        """The choices that it depends on, once `support` was asked."""
 
     def __str__(self) -> str:
         if self.depth > _MOST_SHOWN:
@@ -110,7 +112,13 @@ class Case:
     __repr__ = __str__
 
 
-_interned: WeakValueDictionary[Hashable, Case] = WeakValueDictionary()
+_interned: dict[Hashable, KeyedRef[Hashable, Case]] = {}
+"""All Cases that are in use, by what they are. A dictionary of weak values would do, in twice the time."""
+
+
+def _forget(reference: KeyedRef[Hashable, Case]) -> None:
+    if _interned.get(reference.key) is reference:
+        del _interned[reference.key]
 
 
 def varies(value: Value) -> TypeGuard[Case]:
@@ -120,6 +128,8 @@ def varies(value: Value) -> TypeGuard[Case]:
 
 THEMSELVES = {Case, int, str}
 """Types of values that are their own keys."""
+_SIMPLE = THEMSELVES | {bool, type(None)}
+"""Types of values that are one if they are equal and of one type."""
 _YES, _NO = object(), object()
 
 
@@ -138,9 +148,19 @@ def key(value: Value) -> Hashable:
     return (type(value), value)
 
 
+def keys(values: tuple[Value, ...]) -> Hashable:
+    """A key that tells sequences of values apart, as `key` does values."""
+    kinds = tuple(map(type, values))
+    return (values, kinds) if _SIMPLE.issuperset(kinds) else tuple(map(key, values))
+
+
 def same(one: Value, other: Value) -> bool:
     """Whether two values are one: the same Case, or plain and equal in type and value."""
-    return one is other or (type(one) is type(other) and type(one) is not Case and key(one) == key(other))
+    if one is other or type(one) is not type(other):
+        return one is other
+    if type(one) in _SIMPLE:
+        return bool(one == other)
+    return key(one) == key(other)
 
 
 def case(choice: Choice, branches: Iterable[Value]) -> Value:
@@ -152,21 +172,27 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
             break
     else:
         return first
-    name = (choice, *[branch if type(branch) in THEMSELVES else key(branch) for branch in branches])
-    found = _interned.get(name)
     spend(len(branches))
+    kinds = tuple(map(type, branches))
+    plain = _SIMPLE.issuperset(kinds)
+    name = (choice, branches, *kinds) if plain else (choice, *map(key, branches))
+    reference = _interned.get(name)
+    found = None if reference is None else reference()
     if found is None:
         depth = 1 + max([branch.depth if type(branch) is Case else 0 for branch in branches])
         if depth > MOST_CHOICES:
             raise EntangledError(f"more than {MOST_CHOICES}")
-        found = _interned[name] = Case(choice, branches, depth)
+        found = Case(choice, branches, depth)
+        _interned[name] = KeyedRef(found, _forget, name)
     return found
 
 
 def when(choice: Choice, outcomes: Iterable[int]) -> Value:
     """The condition that `choice` has one of `outcomes`."""
-    outcomes = set(outcomes)
-    return case(choice, (i in outcomes for i in range(choice.outcomes)))
+    branches = [False] * choice.outcomes
+    for outcome in outcomes:
+        branches[outcome] = True
+    return case(choice, branches)
 
 
 class _Never:
@@ -233,12 +259,30 @@ def leaves(value: Value) -> Iterator[Value]:
         name = one if type(one) in THEMSELVES else key(one)
         if name in seen:
             continue
-        spend(1)
         seen.add(name)
         if type(one) is Case:
+            spend(len(one.branches) / 2)
             stack.extend(reversed(one.branches))
         else:
             yield one
+
+
+def parted(value: Value) -> list[tuple[Value, Value]]:
+    """The distinct plain values a value may take, each with the condition under which it does."""
+    memo: dict[Case, dict[Hashable, Value]] = {}
+
+    def walk(value: Value) -> dict[Hashable, Value]:
+        if type(value) is not Case:
+            return {key(value): True}
+        if value not in memo:
+            below = [walk(branch) for branch in value.branches]
+            names = dict.fromkeys(name for conditions in below for name in conditions)
+            spend(len(names))
+            memo[value] = {name: case(value.choice, [c.get(name, False) for c in below]) for name in names}
+        return memo[value]
+
+    conditions = walk(value)
+    return [(leaf, conditions[key(leaf)]) for leaf in leaves(value)]
 
 
 def size(value: Value) -> int:
@@ -264,16 +308,25 @@ def worded(value: Value, show: Callable[[Value], str] = str) -> str:
 def support(*values: Value) -> list[Choice]:
     """The choices that values depend on, in order."""
     found: dict[Choice, None] = {}
-    seen: set[int] = set()
-    stack = [value for value in values if type(value) is Case]
+    for value in values:
+        if type(value) is Case:
+            found.update(dict.fromkeys(value.about or _about(value)))
+    return sorted(found, key=order_of)
+
+
+def _about(value: Case) -> tuple[Choice, ...]:
+    found: dict[Choice, None] = {}
+    seen: set[Case] = set()
+    stack = [value]
     while stack:
         one = stack.pop()
-        if id(one) not in seen:
-            seen.add(id(one))
+        if one not in seen:
+            seen.add(one)
             found[one.choice] = None
-            stack.extend(branch for branch in one.branches if type(branch) is Case)
+            stack.extend([branch for branch in one.branches if type(branch) is Case])
     spend(len(seen))
-    return sorted(found, key=order_of)
+    value.about = tuple(found)
+    return value.about
 
 
 def at(value: Value, outcomes: Mapping[str, int]) -> Value:

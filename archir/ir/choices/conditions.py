@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Sequence
 from functools import lru_cache, reduce
-from itertools import repeat
+from itertools import repeat, starmap
 
 from archir.base.errors import RuleError
 from archir.base.work import spend
@@ -19,7 +19,7 @@ from archir.ir.choices.cases import (
     branch_of,
     branches_of,
     case,
-    key,
+    keys,
     leaves,
     order_of,
     reachable,
@@ -43,6 +43,8 @@ def narrowed(condition: Value, given: Sequence[Value]) -> Value:
             near = [one for one in left if one is False or not about.isdisjoint(support(one))]
             if not near:
                 break
+            if any(both(condition, one) is False for one in near):
+                return False
             condition = reduce(both, near, condition)
             left = [one for one in left if not any(one is other for other in near)]
     except RuleError:
@@ -83,11 +85,13 @@ class Restriction:
             return NEVER
         if care is True or type(value) is not Case:
             return value
+        if value is care:
+            return True
         name = value, care
         if name not in self._known:
             if len(self._known) > self._most:
                 raise EntangledError
-            spend(3)
+            spend(2)
             choice = value.choice if value.choice.order < care.choice.order else care.choice
             values = value.branches if value.choice is choice else repeat(value)
             cares = care.branches if care.choice is choice else repeat(care)
@@ -128,7 +132,7 @@ def either(one: Value, other: Value) -> Value:
 
 def _joined(one: Value, other: Value, settles: bool) -> Value:
     """The conjunction of two conditions, which False settles, or their disjunction, which True does."""
-    memo: dict[tuple[int, int], Value] = {}
+    memo: dict[tuple[Case, Case], Value] = {}
 
     def walk(one: Value, other: Value) -> Value:
         if one is settles or other is settles:
@@ -137,15 +141,27 @@ def _joined(one: Value, other: Value, settles: bool) -> Value:
             return other
         if type(other) is not Case or one is other:
             return one
-        name = (id(one), id(other))
-        if name not in memo:
-            if len(memo) > MOST_STEPS:
-                raise EntangledError
-            choice = one.choice if one.choice.order < other.choice.order else other.choice
-            ones = one.branches if one.choice is choice else repeat(one)
-            others = other.branches if other.choice is choice else repeat(other)
-            memo[name] = case(choice, map(walk, ones, others))
-        return memo[name]
+        name = one, other
+        if name in memo:
+            return memo[name]
+        if len(memo) > MOST_STEPS:
+            raise EntangledError
+        choice, later = one.choice, other.choice
+        ones, others = one.branches, other.branches
+        if choice is later:
+            found = [walk(*pair) for pair in zip(ones, others, strict=True)]
+        elif choice.order < later.order:
+            found = [
+                walk(branch, other) if type(branch) is Case else branch if branch is settles else other
+                for branch in ones
+            ]
+        else:
+            choice = later
+            found = [
+                walk(one, branch) if type(branch) is Case else branch if branch is settles else one for branch in others
+            ]
+        result = memo[name] = case(choice, found)
+        return result
 
     return walk(one, other)
 
@@ -169,17 +185,39 @@ def if_else(condition: Value, one: Value, other: Value) -> Value:
             return one
         if condition is False:
             return other
-        name = condition, key(one), key(other)
+        values = condition, one, other
+        name = keys(values)
         if name not in memo:
             if len(memo) > MOST_STEPS:
                 raise EntangledError
-            spend(3)
-            tops = [value.choice for value in (condition, one, other) if type(value) is Case]
-            top = min(tops, key=order_of)
-            memo[name] = case(top, [walk(*left) for left in branches_of((condition, one, other), top)])
+            spend(2)
+            top = min([value.choice for value in values if type(value) is Case], key=order_of)
+            memo[name] = case(top, starmap(walk, branches_of(values, top)))
         return memo[name]
 
     return walk(condition, one, other)
+
+
+def switch(choice: Choice, values: Sequence[Value]) -> Value:
+    """For each outcome of the choice, its value, which may itself depend on any choices."""
+    memo: dict[Hashable, Value] = {}
+
+    def walk(values: tuple[Value, ...]) -> Value:
+        top = choice
+        for value in values:
+            if type(value) is Case and value.choice.order < top.order:
+                top = value.choice
+        if top is choice:
+            return case(choice, [branch_of(value, choice, i) for i, value in enumerate(values)])
+        name = keys(values)
+        if name not in memo:
+            if len(memo) > MOST_STEPS:
+                raise EntangledError
+            spend(len(values) / 2)
+            memo[name] = case(top, map(walk, branches_of(values, top)))
+        return memo[name]
+
+    return walk(tuple(values))
 
 
 def compatible(*conditions: Value) -> bool:

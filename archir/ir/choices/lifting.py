@@ -10,7 +10,6 @@ from archir.base.work import WorkError, spend
 from archir.ir.choices.cases import (
     MOST_STEPS,
     NEVER,
-    THEMSELVES,
     Case,
     Choice,
     EntangledError,
@@ -19,7 +18,7 @@ from archir.ir.choices.cases import (
     branch_of,
     branches_of,
     case,
-    key,
+    keys,
     order_of,
     reachable,
     smallest,
@@ -167,15 +166,16 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
                 failed = True
                 return _Failure(unforeseen(error))
             return held.setdefault(id(result), _Held(result)) if type(result) is Case else result
-        name = tuple([value if type(value) in THEMSELVES else key(value) for value in state])
+        name = keys(state)
         if name in memo:
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
-        spend(3)
+        spend(2)
         if type(care) is Case and care.choice.order < top.order:
             top = care.choice
-        result = memo[name] = _join(top, list(map(walk, branches_of(state, top))))
+        branches = list(map(walk, branches_of(state, top)))
+        result = memo[name] = case(top, branches) if care is True else _join(top, branches)
         return result
 
     result = walk((under, *values))
@@ -216,7 +216,7 @@ def _composed(outer: Value, held: list[_Held]) -> Value:
             return inner[0] if type(value) is _Held else value
         if not inner:
             return value
-        name = (value, *[one if type(one) in THEMSELVES else key(one) for one in inner])
+        name = value, keys(inner)
         if name not in memo:
             if len(memo) > MOST_STEPS:
                 raise EntangledError
@@ -241,7 +241,7 @@ def _join(choice: Choice, branches: list[Value]) -> Value:
 
 def _excused(result: Value, under: Value, given: Sequence[Value]) -> Value:
     """A result where no rule failed, if what is given rules the others out; raises the smallest failure if not."""
-    failing = lift(lambda leaf, care: care and type(leaf) is _Failure, result, under)
+    failing = both(under, lift(lambda leaf: type(leaf) is _Failure, result))
     left = narrowed(failing, given)
     if left is False:
         fine = both(under, negate(failing))

@@ -81,7 +81,8 @@ def replay(network: Network, recording: Recording, scope: str, arguments: tuple[
         if not isinstance(node.op, Select):  # those are named by their choice
             node = Node(node.op, node.span, scope + node.scope[before:])
         operands = tuple([moved[operand] for operand in graph.operands(number)])
-        moved[number] = network.append(node, operands, network.types[number], graph.made[number])
+        moved[number] = network.append(node, operands, graph.made[number])
+        network.types.like(moved[number], network.types, number)
         if number in network.excused:
             network.excused.add(moved[number])
     graph.blocks.update((scope + below, name) for below, name in recording.blocks)

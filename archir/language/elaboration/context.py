@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from archir.base import work
-from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
 from archir.base.work import MOST_WORK, WorkError
-from archir.ir.choices.cases import Value
-from archir.ir.choices.conditions import both, narrowed
+from archir.ir.choices.cases import Value, leaves, same, varies
+from archir.ir.choices.conditions import Restriction, both, narrowed
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.expressions.values import POISON, Block
@@ -157,6 +157,7 @@ class Context:
         """What the requirements so far say of choices. It excuses what they rule out; what exists depends on `path`
         alone."""
         self._stated: set[Constraint] = set()
+        self._restriction = Restriction()
         self.budget = work.current()
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
@@ -207,6 +208,21 @@ class Context:
             return lift(rule, *values, under=self.path, given=self.given)
         except RuleError as error:
             return self.refuse(error, span)
+
+    def here(self, value: Value) -> Value:
+        """A value where the code at hand runs; elsewhere whatever makes it small."""
+        return self._restriction.of(value, self.path)
+
+    def checked(self, span: Span, rule: Callable[..., Value], value: Value) -> Value:
+        """As `lift`, of a rule that leaves most values as they are, or refuses them."""
+        if varies(value):
+            value = self.here(value)
+            try:
+                if all(same(rule(leaf), leaf) for leaf in leaves(value)):
+                    return value
+            except (RuleError, *FAULTS):
+                pass
+        return self.lift(span, rule, value)
 
     def constrain(self, constraint: Constraint) -> None:
         """Add a constraint; a cell states its own in every call."""

@@ -12,7 +12,7 @@ from typing import Any
 from archir.base.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
 from archir.base.work import WorkError, bounded
 from archir.ir.choices.cases import Value, same, varies
-from archir.ir.choices.conditions import both, if_else, negate, restrict
+from archir.ir.choices.conditions import both, if_else, negate
 from archir.ir.choices.lifting import Excluded
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
@@ -85,7 +85,7 @@ class Elaborator(Chooser):
                 value = values[0] if len(values) == 1 else self.items(values, statement.span)
                 self.frame.returned.append((self.path, value))
             case ast.ForLoop():
-                items = self.lift(statement.items.span, static.sequence, self.eval(statement.items))
+                items = self.checked(statement.items.span, static.sequence, self.eval(statement.items))
                 self._loop(statement.targets, items, statement.items.span, statement.body)
             case ast.Repeat():
                 self.assigned = statement.index
@@ -137,7 +137,7 @@ class Elaborator(Chooser):
         condition = self.condition(statement.condition)
         if condition is POISON:
             return
-        condition = restrict(condition, self.path)
+        condition = self.here(condition)
         if not varies(condition):
             self.execute(statement.then if condition else statement.otherwise)
             return

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from archir.base.errors import RuleError, Span
 from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
-from archir.ir.choices.conditions import if_else, restrict
+from archir.ir.choices.conditions import if_else
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
-from archir.ir.structure import Select
+from archir.ir.structure import Select, merge
 from archir.ir.types import TensorType
-from archir.ir.typing import infer_op
+from archir.ir.typing import Typing, infer_op, joined_type
 from archir.language.elaboration.context import A_NODE, Context, Scope
 from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tensor, kind, not_applied
 
@@ -19,12 +21,16 @@ def is_tensor(value: Value) -> bool:
     return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
 
 
+def _type_of(types: Typing, tensor: Tensor) -> TensorType:
+    return types[tensor.node]
+
+
 class Network(Context):
     """Adds nodes, and turns tensors that depend on choices into `select` nodes."""
 
     def start(self) -> None:
         """Begin with no nodes."""
-        self.types: dict[NodeId, TensorType] = {}
+        self.types = Typing()
         self._selected: dict[Case, NodeId] = {}
         self.excused: set[NodeId] = set()
         """Nodes that only what is required makes right."""
@@ -39,7 +45,8 @@ class Network(Context):
             type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
-        number = self.append(Node(op, self.frame.place(span), scope), operands, type_, self.path)
+        number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
+        self.types[number] = type_
         if excused:
             self.excused.add(number)
         return Tensor(number)
@@ -69,17 +76,16 @@ class Network(Context):
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], type_: TensorType, path: Value) -> NodeId:
-        """A new node of a type that is known, made under a condition."""
+    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value) -> NodeId:
+        """A new node, made under a condition."""
         number = self.graph.add(node, *operands)
         self.graph.made[number] = path
-        self.types[number] = type_
         self.budget.left -= A_NODE  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
         """The node of a tensor; `select` nodes are made where it depends on choices. None if it is no tensor."""
-        value = restrict(value, self.path)
+        value = self.here(value)
         if value is POISON:
             return None
         if type(value) is Tensor:
@@ -103,18 +109,25 @@ class Network(Context):
             return None
 
     def _select(self, value: Value, span: Span) -> NodeId:
+        number = self._selection(value, span)
+        _ = self.types[number]  # refused here, if at all
+        return number
+
+    def _selection(self, value: Value, span: Span) -> NodeId:
+        """The node of a tensor; its type is found when it is asked for: of selections in selections, nobody does."""
         if type(value) is Tensor:
             return value.node
         if value not in self._selected:
             choice: Choice = value.choice
-            operands = [self._select(branch, span) for branch in value.branches]
+            operands = [self._selection(branch, span) for branch in value.branches]
             distinct = list(dict.fromkeys(operands))
             if len(distinct) == 1:
                 return distinct[0]
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
-            type_ = self._common_type(op, distinct, choice)
+            self._check_alike(value, distinct)
             node = Node(op, self.frame.place(span), choice.path)
-            self._selected[value] = self.append(node, tuple(distinct), type_, True)
+            number = self._selected[value] = self.append(node, tuple(distinct), True)
+            self.types.later(number, partial(joined_type, value, partial(_type_of, self.types)))
         return self._selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:
@@ -138,11 +151,17 @@ class Network(Context):
             return value
         return Tensor(self._select(value, span))
 
-    def _common_type(self, op: Select, operands: list[NodeId], choice: Choice) -> TensorType:
+    def _check_alike(self, value: Case, nodes: list[NodeId]) -> None:
+        """RuleError unless the alternatives agree in rank and element type."""
         try:
-            return infer_op(op, [self.types[operand] for operand in operands], True, choice)
+            merge([self.types[next(leaves(branch)).node] for branch in value.branches])
+            return
+        except RuleError:
+            pass
+        try:
+            merge([self.types[node] for node in nodes])
         except RuleError as error:
-            raise RuleError(f"`{choice.path}`: {error.message}", error.hint, error.code) from None
+            raise RuleError(f"`{value.choice.path}`: {error.message}", error.hint, error.code) from None
 
     def named(self, name: str, here: bool) -> str:
         """The scope of a new node: the scope at hand itself, or a component of it."""

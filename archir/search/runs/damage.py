@@ -22,8 +22,8 @@ def require_whole(files: Folder) -> None:
         raise ArchError(*(Diagnostic(code, text, None, hint) for code, text, hint in texts))
 
 
-def fall_back(files: Folder) -> None:
-    """Remove what is damaged and can be done without."""
+def fall_back(files: Folder) -> set[str]:
+    """Remove what is damaged and can be done without; the phases that have lost what they came to."""
     problems = [problem for problem in files.problems() if _dispensable(problem)]
     lost: set[str] = set()
     for problem in problems:
@@ -41,6 +41,7 @@ def fall_back(files: Folder) -> None:
     if lost_journal:
         for name in LIVE:
             (files.path / name).unlink(missing_ok=True)
+    return {name.split("/")[1] for name in lost if name.startswith("phases/") and not CHECKPOINT.match(name)}
 
 
 def _journal_is_lost(files: Folder) -> bool:
@@ -55,7 +56,7 @@ def _dispensable(problem: Problem) -> bool:
 
 
 def _is_input(name: str) -> bool:
-    return name in ("recipe.toml", "environment.json") or name.startswith("space/")
+    return name in ("recipe.toml", "overrides.json", "environment.json") or name.startswith("space/")
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:

@@ -78,6 +78,11 @@ class Phase:
         self._run.journal.put(self.name, "phase", "", {"status": "done", "facts": dict(facts or {})})
         self._run.commit({})
 
+    def reopen(self) -> None:
+        """Note that the phase goes on from its last checkpoint: what it came to was lost."""
+        if self.done is not None:
+            self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": {}})
+
     @property
     def done(self) -> Mapping[str, Any] | None:
         """What the phase came to, None if it is not done."""

@@ -79,14 +79,16 @@ class Run:
         lock = Lock(path)
         try:
             files = Folder(path, manifest.read(path))
-            if fall_back:
-                damage.fall_back(files)
+            undone = damage.fall_back(files) if fall_back else set()
             damage.require_whole(files)
             files.apply()
             files.tidy()
             if not files.manifest.journal.rows and not (path / JOURNAL).exists():
                 files.commit({JOURNAL: journal.empty()})
-            return cls._begun(files, lock)
+            run = cls._begun(files, lock)
+            for name in undone:
+                run.phase(name).reopen()
+            return run
         except BaseException:
             lock.release()
             raise

@@ -11,12 +11,10 @@ from typing import Any
 import torch
 
 from archir import backends
-from archir.base.errors import ArchError, fail
-from archir.base.settings import parsed
+from archir.base.errors import ArchError
 from archir.search.data.inputs import image_size
 from archir.search.recipes import division
-from archir.search.recipes.open_choices import opened
-from archir.search.recipes.reading import Written, parse, read
+from archir.search.recipes.reading import parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.runs import Run, environment
@@ -24,8 +22,7 @@ from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import strategies
-from archir_torch.search.job import kind_of, whole
-from archir_torch.search.strategies.multi_trial.trials import TrialOptions
+from archir_torch.search.job import STRATEGIES, whole
 
 strategies.load()  # recipes name them
 
@@ -62,8 +59,8 @@ def begin(
         with blamed("phase", number, "space") if phase.space else blamed("space"):
             files |= files_of(phase.space or recipe.space, path.parent)
             space = space_of(recipe, phase, path.parent, spaces)
-        _check(written, number, space, executor)
-    _check_executor(recipe, executor)
+        STRATEGIES.check(written, number, space, check_objective, executor)
+    STRATEGIES.check_executor(recipe, executor)
     division.check(written, whole)
     first = recipe.phase[0]
     with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
@@ -76,33 +73,6 @@ def begin(
     facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
-
-
-def _check(written: Written, number: int, space: Space, executor: str | None) -> None:
-    """Raise ArchError for what a phase names and is not there."""
-    phase, document = written.recipe.phase[number], written.document
-    whose = f"phase `{phase.name}`: "
-    with document.blamed("phase", number, "strategy"):
-        kind = kind_of(phase)
-    options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
-    check_objective(phase.objective, whose, document.at("phase", number, "objective"))
-    for position, also in enumerate(phase.also):
-        check_objective(also, whose, document.at("phase", number, "also", position))
-    for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
-        with document.blamed("phase", number, key):
-            opened(space, patterns)
-    if isinstance(options, TrialOptions):
-        with document.blamed("phase", number, "options", "executor"):
-            options.workers(executor)
-        if options.where:
-            with document.blamed("phase", number, "options", "where"):
-                space.where(options.where).prove()
-
-
-def _check_executor(recipe: Recipe, executor: str | None) -> None:
-    """Raise ArchError (A2601) for an executor that nothing would use."""
-    if executor is not None and not any(issubclass(kind_of(phase).options, TrialOptions) for phase in recipe.phase):
-        raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from archir.base.errors import fail, suggest
-from archir.base.settings import Amount, Count, Many, Settings
 from archir.ir.text.serial import from_json
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.recipes.training import Augment
+from archir.search.recipes.trials import Scorer
 from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import left_to_others
@@ -35,28 +35,6 @@ from archir_torch.supernet.network import extract
 from archir_torch.training import loop
 from archir_torch.training.feed import Feed
 from archir_torch.training.recalibration import recalibrate
-
-
-class Scorer(Settings):
-    """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
-
-    kind: Literal["inherited", "training", "proxies", "predictor"] = "inherited"
-    """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
-    says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
-    `start.trials`."""
-    recalibrate: Amount = 4
-    """Batches on which statistics of norms are measured before a network with inherited weights is."""
-    images: Count | None = None
-    """At most so many images are measured on."""
-    proxies: Annotated[tuple[str, ...], Many] = ("naswot",)
-    """Names of zero-cost proxies, whose scores have these names."""
-    score: str = "accuracy"
-    """The score that is predicted."""
-
-    @property
-    def prefix(self) -> str:
-        """What the names of scores begin with among the figures of epochs, beside those of other images."""
-        return {"proxies": "", "predictor": "predicted_"}.get(self.kind, "validation_")
 
 
 @dataclass(frozen=True)

@@ -424,7 +424,7 @@ def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_p
     rng, whole = np.random.default_rng(part), trained.read_bytes()
     few = Images(digits.training[:8], None, 10, digits.mean, digits.std)
     codes = set()
-    for _ in range(500 if part else 6):
+    for _ in range(500 if part else 12):
         content = bytearray(whole)
         content[rng.integers(0, 3500 if rng.random() < 0.8 else len(content))] ^= 1 << int(rng.integers(0, 8))
         (tmp_path / "damaged.onnx").write_bytes(content)

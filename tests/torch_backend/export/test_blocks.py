@@ -42,6 +42,12 @@ def autola() -> Graph:
     return space.specialize(space.architecture(choices))
 
 
+@cache
+def written(block: str) -> str:
+    """The file of a block of it."""
+    return emit_block(autola(), block)
+
+
 def twice() -> Graph:
     return archir.loads(TWICE, name="twice").graph
 
@@ -77,7 +83,7 @@ def test_a_searched_module_trains_in_a_network_written_by_hand(tmp_path: Path, m
 def test_the_file_of_a_block_computes_what_the_block_computes(stage: int, channels: int, tmp_path: Path) -> None:
     scope = f"resnet.residual_stages.inside_bottleneck[{stage}][1].bottleneck.hoga"
     module = archir.compile(archir.block(autola(), f"hoga@{scope}")).eval()
-    hoga = imported(tmp_path / "hoga.py", emit_block(autola(), "hoga")).Hoga(channels).eval()
+    hoga = imported(tmp_path / "hoga.py", written("hoga")).Hoga(channels).eval()
     hoga.load_state_dict(module.state_dict())
     x = torch.randn(2, channels, 8, 8)
     with torch.no_grad():
@@ -85,7 +91,7 @@ def test_the_file_of_a_block_computes_what_the_block_computes(stage: int, channe
 
 
 def test_a_block_takes_sizes_that_the_network_does_not_have(tmp_path: Path) -> None:
-    hoga = imported(tmp_path / "hoga.py", emit_block(autola(), "hoga")).Hoga(96)
+    hoga = imported(tmp_path / "hoga.py", written("hoga")).Hoga(96)
     assert hoga(torch.randn(2, 96, 7, 7)).shape == (2, 96, 7, 7)
 
 

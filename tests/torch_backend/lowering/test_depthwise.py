@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import signature
+
 import pytest
 import torch
+from torch import Tensor
 
+from archir.ir.op import Op
+from archir.ops.conv import Conv
+from archir.ops.norm import BatchNorm
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.operations.conv import conv
+from archir_torch.lowering.rules import RULES
+from archir_torch.training.norms import batch_norm
 
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
@@ -45,3 +54,11 @@ def test_what_is_not_depthwise_is_a_plain_convolution() -> None:
     y = depthwise_conv(x, weight, stride=1, pads=(2, 2, 2, 2), dilation=1, groups=2)
     torch.testing.assert_close(y, conv(x, weight, stride=1, pads=(2, 2, 2, 2), dilation=1, groups=2))
     assert type(y.grad_fn).__name__ == "ConvolutionBackward0"
+
+
+@pytest.mark.parametrize(("instead", "lowering"), [(depthwise_conv, Conv), (batch_norm, BatchNorm)])
+def test_what_runs_instead_of_a_lowering_takes_what_that_takes(
+    instead: Callable[..., Tensor], lowering: type[Op]
+) -> None:
+    """Layers call either in the same way."""
+    assert signature(instead) == signature(RULES[lowering].function)

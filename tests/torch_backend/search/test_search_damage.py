@@ -98,3 +98,28 @@ def test_a_damaged_checkpoint_is_given_up_for_the_one_before(interrupted: Path, 
     one, other = Run.open(folder), Run.open(finished)
     for name in ("best.json", "weights.safetensors", "phases/again/alphas.json", "phases/again/weights.safetensors"):
         assert one.content(name) == other.content(name)
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "overrides.json", "environment.json"])
+def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_path: Path) -> None:
+    """It cannot be written anew, so falling back keeps the file, and a copy that is put back mends the run."""
+    folder = shutil.copytree(interrupted, tmp_path / "run")
+    whole = (folder / name).read_bytes()
+    (folder / name).write_bytes(whole[:-1])
+    with pytest.raises(ArchError, match="put back a copy of the file"):
+        backends.get("torch").search(None, folder, resume=True, fall_back=True, device="cpu")
+    assert (folder / name).read_bytes() == whole[:-1]
+    (folder / name).write_bytes(whole)
+    Run.open(folder)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "alphas.json", "architecture.json", "splits.json"])
+def test_what_a_phase_came_to_is_found_again(name: str, interrupted: Path, finished: Path, tmp_path: Path) -> None:
+    """A phase that is done goes on from its last checkpoint, and comes to the same."""
+    folder = shutil.copytree(interrupted, tmp_path / "run")
+    path = folder / "phases" / "search" / name
+    path.write_bytes(path.read_bytes()[:-1])
+    backends.get("torch").search(None, folder, resume=True, fall_back=True, device="cpu")
+    one, other = Run.open(folder), Run.open(finished)
+    for found in (f"phases/search/{name}", "best.json", "weights.safetensors"):
+        assert one.content(found) == other.content(found)

@@ -19,7 +19,7 @@ from tests.architectures import image_of
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
 
-MANY, FEW = 100, 10
+MANY, FEW = 100, 4
 SOAK = pytest.param(MANY, marks=pytest.mark.soak)
 
 
@@ -175,7 +175,7 @@ def test_it_pickles_no_state_and_loads_its_own() -> None:
 
 
 def test_from_python() -> None:
-    space = space_of("trionet", **SPACES["trionet"].small)
+    space = space_of("mobilenet_v3_ofa", **SPACES["mobilenet_v3_ofa"].small)
     image, architecture = image_of(space.graph, 2), space.sample(1)
     for sharing in ("heads", "leading"):
         model = archir.supernet(space, seed=3, sharing=sharing).eval()

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args, get_origin
 
 from archir.base.errors import Note, RuleError, Span, require, suggest
 from archir.base.work import WorkError
-from archir.ir.choices.cases import Choice, Value, leaves, same, varies
+from archir.ir.choices.cases import Choice, Value, leaves, parted, same, varies
 from archir.ir.choices.conditions import both, either, hull
-from archir.ir.choices.lifting import Excluded, lift
+from archir.ir.choices.lifting import Excluded
 from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
 from archir.ir.typing import MOST_ELEMENTS
 from archir.language.elaboration.bounds import Bounds
@@ -160,8 +160,7 @@ class Caller(Evaluator):
     def _each_case(self, value: Value, then: Any, span: Span) -> Value:
         """`then` of each leaf, run where the value is that leaf."""
         found: list[tuple[Value, Value]] = []
-        for leaf in list(leaves(value)):
-            condition = lift(lambda other, leaf=leaf: same(other, leaf), value)
+        for leaf, condition in parted(value):
             with self.under(condition) as possible:
                 if possible:
                     found.append((condition, then(leaf)))
@@ -209,10 +208,10 @@ class Caller(Evaluator):
             if not values:
                 return self.error("A0207", f"`{name}` needs a list or several values", span)
             items = values[0] if len(values) == 1 else self.items(values, span)
-            return self._fold(name, self.lift(span, static.sequence, items), span)
+            return self._fold(name, self.checked(span, static.sequence, items), span)
         least, most, rule = static.FUNCTIONS[name]
         if name in static.DEEP:
-            values = [self.lift(span, flat, value) for value in values]
+            values = [self.checked(span, flat, value) for value in values]
         if not least <= len(values) <= most:
             wanted = str(least) if least == most else f"{least} or more"
             return self.error("A0207", f"`{name}` takes {wanted} arguments, got {len(values)}", span)
@@ -306,8 +305,8 @@ class Caller(Evaluator):
         """An attribute's value in its declared type."""
         wanted = attribute_types(op)[name]
         what = f"`{name}` of `{op.name}`"
-        value = self.lift(argument.span, flat, argument.value)
-        return self.lift(argument.span, lambda leaf: convert(leaf, wanted, what), value)
+        value = self.checked(argument.span, flat, argument.value)
+        return self.checked(argument.span, lambda leaf: convert(leaf, wanted, what), value)
 
     # blocks
 
@@ -460,7 +459,7 @@ class Caller(Evaluator):
             if one is not UNBOUND:
                 value = one if value is UNBOUND else self.merged(condition, one, value, definition.name.span)
             returns = either(returns, condition)
-        missing = self.lift(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
+        missing = self.checked(definition.name.span, lambda here: _returns(here, definition.name.text), returns)
         if value is UNBOUND:
             raise Excluded
         return POISON if missing is POISON else value

@@ -9,7 +9,7 @@ from typing import Any
 
 from archir.base.errors import Note, RuleError, Span
 from archir.ir.choices.cases import MOST_OUTCOMES, Choice, Label, Value, case, key, leaves, subsets, varies, when
-from archir.ir.choices.conditions import both, either, negate, outcomes, restrict
+from archir.ir.choices.conditions import both, either, negate, outcomes, restrict, switch
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration.context import Scope, join
@@ -123,7 +123,7 @@ class Chooser(Caller):
         if all(candidate.exists is True for candidate in candidates):
             return
         exist = [reduce(both, (candidates[i].exists for i in subset), True) for subset in choice.subsets]
-        holds = lift(lambda outcome: exist[outcome], case(choice, range(choice.outcomes)))
+        holds = switch(choice, exist)
         items = tree.items if isinstance(tree, ast.ChooseSubset) else tree
         self.constrain(Constraint(either(negate(self.path), holds), "where", f"in {items.span.text}", items.span))
 
@@ -219,7 +219,7 @@ class Chooser(Caller):
         values = [usual if value is UNBOUND else value for value in values]
         if not any(varies(value) for value in values):
             return case(choice, values)
-        return lift(lambda outcome: values[outcome], case(choice, range(choice.outcomes)))
+        return switch(choice, values)
 
     # deciding
 

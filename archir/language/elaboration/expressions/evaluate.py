@@ -64,7 +64,7 @@ class Evaluator(Network):
                 raise RuleError(f"`{tree.text}` is not assigned here", code="A0204")
             return leaf
 
-        return self.lift(tree.span, check, value)
+        return self.checked(tree.span, check, value)
 
     def definition(self, tree: ast.Name, module: Module) -> Value:
         """What a name means at the top level of a file."""
@@ -137,14 +137,14 @@ class Evaluator(Network):
         if isinstance(tree, ast.Sequence):
             return [(True, partial(self.eval, item)) for item in tree.items]
         if not isinstance(tree, ast.Comprehension):
-            value = self.lift(tree.span, static.sequence, self.eval(tree))
+            value = self.checked(tree.span, static.sequence, self.eval(tree))
             if value is POISON:
                 return None
             return self.each(value, tree.span)
         found: list[tuple[Value, Element]] = []
         if not self._comprehend(tree, tree.parts, True, found):
             return None
-        return [(restrict(exists, self.path), element) for exists, element in found]
+        return [(self.here(exists), element) for exists, element in found]
 
     def _comprehend(
         self,
@@ -176,7 +176,7 @@ class Evaluator(Network):
             with self.under(condition) as possible:
                 return not possible or self._comprehend(tree, tuple(rest), both(here, condition), found)
             return True
-        value = self.lift(part.items.span, static.sequence, self.eval(part.items))
+        value = self.checked(part.items.span, static.sequence, self.eval(part.items))
         if value is POISON:
             return False
         self.spend(len(self.frame.env) / 2, tree.span)
@@ -269,12 +269,12 @@ class Evaluator(Network):
         """
         if position == len(values):
             return rule(*values)
-        value = restrict(values[position], self.path)
+        value = self.here(values[position])
         if not varies(value) or len({type(leaf) is Tensor for leaf in leaves(value)}) < 2:
             return self.by_kind(rule, values, span, position + 1)
 
         def there() -> Value:
-            return self.by_kind(rule, [restrict(one, self.path) for one in values], span, position + 1)
+            return self.by_kind(rule, [self.here(one) for one in values], span, position + 1)
 
         return self.either(self.lift(span, lambda leaf: type(leaf) is Tensor, value), there, there, span)
 
@@ -321,7 +321,7 @@ class Evaluator(Network):
         found = self.lift(span, equality.RULES[op], a, b)
         if found is POISON:
             return POISON
-        reached = set(leaves(restrict(found, self.path)))
+        reached = set(leaves(self.here(found)))
         if reached == {None}:
             return self.lift(span, lambda x, y: equality.refuse(op, x, y), a, b)
         wanted = op in ("==", "in")
@@ -333,7 +333,7 @@ class Evaluator(Network):
 
     def condition(self, tree: ast.Expr) -> Value:
         """An expression that must be true or false."""
-        return self.lift(tree.span, static.truth, self.eval(tree))
+        return self.checked(tree.span, static.truth, self.eval(tree))
 
     def eval_logical(self, tree: ast.Logical) -> Value:
         """`and`, `or`; what does not matter is not evaluated."""
@@ -422,7 +422,7 @@ class Evaluator(Network):
                 raise RuleError(f"a tensor has no attribute `{tree.name}`", hint, "A0205")
             return attribute(self.types[leaf.node], tree.name.text)
 
-        return restrict(self.lift(tree.name.span, read, value), self.path)
+        return self.here(self.lift(tree.name.span, read, value))
 
     @abstractmethod
     def eval_call(self, tree: ast.Call) -> Value:

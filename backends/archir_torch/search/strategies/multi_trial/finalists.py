@@ -6,9 +6,9 @@ from archir.base.errors import fail
 from archir.base.settings import Count
 from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
+from archir.search.recipes.trials import Scorer, TrialOptions
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.scoring import Scorer
-from archir_torch.search.strategies.multi_trial.trials import TrialOptions, Trials
+from archir_torch.search.strategies.multi_trial.trials import Trials
 
 
 class FinalistsOptions(TrialOptions):

@@ -10,13 +10,11 @@ from types import TracebackType
 from typing import Any
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import Interrupted, fail
-from archir.base.settings import MOST_THREADS, Amount, Positive, Settings
 from archir.ir.text.serial import to_json
-from archir.search.executors import Done, Executor, device_of, executor
+from archir.search.executors import Done, Executor, device_of
 from archir.search.executors import Outcome as Found
 from archir.search.fronts.listing import rows
 from archir.search.fronts.scatter import scatter
@@ -24,6 +22,7 @@ from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.search import Search
 from archir.search.recipes.open_choices import settle
+from archir.search.recipes.trials import TrialOptions
 from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import interruptions
@@ -31,34 +30,10 @@ from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
-from archir_torch.search.scoring import Request, Scorer, Scoring, arrays
+from archir_torch.search.scoring import Request, Scoring, arrays
 from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
-
-
-class TrialOptions(Settings):
-    """What all strategies that try candidates can be told, beside their own options."""
-
-    scorer: Scorer = Scorer()
-    where: str = ""
-    """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
-    executor: str = "local"
-    """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
-    limit: Positive | None = None
-    """Seconds that the scoring of a candidate may take."""
-    retries: Amount = 2
-    """How often a candidate is tried again whose worker died."""
-    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
-    """Cores of each worker, which are its threads."""
-    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
-    """GPUs of each worker, on Ray; it may be a part of one."""
-
-    def workers(self, instead: str | None = None) -> Executor:
-        """Who scores, not at work yet; `instead` of who is named. Raises ArchError (A2601, A2602, A2603)."""
-        return executor(
-            instead or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
-        )
 
 
 class Trials:

@@ -1,0 +1,100 @@
+"""Which strategies the phases of recipes can name: a backend registers those that it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from archir.base.errors import fail, suggest
+from archir.base.settings import Settings, Where, parsed
+from archir.search.recipes import job
+from archir.search.recipes.open_choices import opened
+from archir.search.recipes.reading import Written
+from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.recipes.trials import TrialOptions
+from archir.search.spaces.space import Space
+
+Job = TypeVar("Job", bound="job.Job[Any, Any]")
+Strategy = TypeVar("Strategy")
+
+CheckObjective = Callable[[Mapping[str, Any], str, Where], None]
+"""Raises ArchError for settings of an objective, and says whose they are and where."""
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Job, Strategy]):
+    """What the options of a strategy are, and how it is made."""
+
+    options: type[Settings]
+    make: Callable[[Job, Any], Strategy]
+    divides: bool = False
+    """Whether it can divide its weights between processes (`training.sharding`)."""
+    whole: bool = False
+    """Whether it works on all training images, and not as a search on the halves."""
+
+
+class Strategies(dict[str, Kind[Job, Strategy]]):
+    """All strategies of a backend, by name."""
+
+    def register(
+        self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False
+    ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
+        """Register a strategy: `make(job, options)` of these options."""
+
+        def register(make: Callable[[Job, Any], Strategy]) -> Any:
+            assert name not in self, f"two strategies are named {name}"
+            self[name] = Kind(options, make, divides, whole)
+            return make
+
+        return register
+
+    def kind_of(self, phase: Phase) -> Kind[Job, Strategy]:
+        """The kind of a phase's strategy. Raises ArchError (A2202)."""
+        if phase.strategy not in self:
+            hint = suggest(phase.strategy, self) or f"strategies are {', '.join(sorted(self))}"
+            raise fail("A2202", f"phase `{phase.name}`: there is no strategy `{phase.strategy}`", None, hint)
+        return self[phase.strategy]
+
+    def whole(self, phase: Phase) -> bool:
+        """Whether a phase's strategy works on all training images, and not as a search on the halves."""
+        return self.kind_of(phase).whole
+
+    def made(self, job: Job) -> Strategy:
+        """The strategy of a job. Raises ArchError (A2202, A1109)."""
+        phase = job.phase
+        kind = self.kind_of(phase)
+        if phase.training.sharding != "none" and not kind.divides:
+            able = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if one.divides)
+            text = f"phase `{phase.name}`: `{phase.strategy}` keeps weights whole; `training.sharding` is for {able}"
+            raise fail("A1109", text)
+        return kind.make(job, parsed(kind.options, phase.options))
+
+    def check(
+        self, written: Written, number: int, space: Space, check_objective: CheckObjective, executor: str | None
+    ) -> None:
+        """Raise ArchError for what a phase of a recipe names and is not there. `executor` is who scores candidates,
+        instead of whom the phase names."""
+        phase, document = written.recipe.phase[number], written.document
+        whose = f"phase `{phase.name}`: "
+        with document.blamed("phase", number, "strategy"):
+            kind = self.kind_of(phase)
+        options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
+        check_objective(phase.objective, whose, document.at("phase", number, "objective"))
+        for position, also in enumerate(phase.also):
+            check_objective(also, whose, document.at("phase", number, "also", position))
+        for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
+            with document.blamed("phase", number, key):
+                opened(space, patterns)
+        if isinstance(options, TrialOptions):
+            with document.blamed("phase", number, "options", "executor"):
+                options.workers(executor)
+            if options.where:
+                with document.blamed("phase", number, "options", "where"):
+                    space.where(options.where).prove()
+
+    def check_executor(self, recipe: Recipe, executor: str | None) -> None:
+        """Raise ArchError (A2601) for an executor that nothing would use."""
+        phases = recipe.phase
+        if executor is not None and not any(issubclass(self.kind_of(one).options, TrialOptions) for one in phases):
+            raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")

@@ -1,0 +1,56 @@
+"""What phases that try candidates can be told: what these are scored by, and where."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from archir.base.settings import MOST_THREADS, Amount, Count, Many, Positive, Settings
+from archir.search.executors import Executor, executor
+
+
+class Scorer(Settings):
+    """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
+
+    kind: Literal["inherited", "training", "proxies", "predictor"] = "inherited"
+    """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
+    says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
+    `start.trials`."""
+    recalibrate: Amount = 4
+    """Batches on which statistics of norms are measured before a network with inherited weights is."""
+    images: Count | None = None
+    """At most so many images are measured on."""
+    proxies: Annotated[tuple[str, ...], Many] = ("naswot",)
+    """Names of zero-cost proxies, whose scores have these names."""
+    score: str = "accuracy"
+    """The score that is predicted."""
+
+    @property
+    def prefix(self) -> str:
+        """What the names of scores begin with among the figures of epochs, beside those of other images."""
+        return {"proxies": "", "predictor": "predicted_"}.get(self.kind, "validation_")
+
+
+class TrialOptions(Settings):
+    """What all strategies that try candidates can be told, beside their own options."""
+
+    scorer: Scorer = Scorer()
+    where: str = ""
+    """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
+    executor: str = "local"
+    """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
+    limit: Positive | None = None
+    """Seconds that the scoring of a candidate may take."""
+    retries: Amount = 2
+    """How often a candidate is tried again whose worker died."""
+    cores: float = Field(default=1.0, ge=0, le=MOST_THREADS)
+    """Cores of each worker, which are its threads."""
+    gpus: float = Field(default=0.0, ge=0, le=MOST_THREADS)
+    """GPUs of each worker, on Ray; it may be a part of one."""
+
+    def workers(self, instead: str | None = None) -> Executor:
+        """Who scores, not at work yet; `instead` of who is named. Raises ArchError (A2601, A2602, A2603)."""
+        return executor(
+            instead or self.executor, limit=self.limit, retries=self.retries, cores=self.cores, gpus=self.gpus
+        )

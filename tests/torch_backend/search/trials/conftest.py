@@ -1,0 +1,41 @@
+"""Runs and supernets that tests of trials share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from archir.cli import main
+from archir.search.runs import Run
+from archir_torch.search.job import Job, made
+from archir_torch.training.loop import run as through
+from tests.torch_backend.tried import job, recipe
+
+
+@pytest.fixture(scope="session")
+def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run of all phases, and what the command said in the end."""
+    folder = tmp_path_factory.mktemp("tried")
+    arguments = ["search", str(recipe(folder)), "-o", str(folder / "run"), "--device", "cpu"]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return folder / "run", done.stdout
+
+
+@pytest.fixture(scope="session")
+def run(said: tuple[Path, str]) -> Run:
+    """The run."""
+    return Run.open(said[0])
+
+
+@pytest.fixture(scope="session")
+def supernet() -> Job:
+    """A phase that takes over a supernet's weights."""
+    one = job("sandwich")
+    strategy = made(one)
+    through(strategy, epochs=1, steps=strategy.steps)
+    outcome = strategy.outcome()
+    return replace(one, weights=outcome.weights, supernet=outcome.supernet)

@@ -1,0 +1,138 @@
+"""Who tries candidates, what happens when somebody stops it, and what was lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from archir import backends
+from archir.base.errors import ArchError, Interrupted
+from archir.cli import main
+from archir.search.recipes.spaces import load_space
+from archir.search.runs import Run
+from archir.search.runs.folder import JOURNAL
+from archir.search.spaces.space import Space
+from archir_torch.search.job import Job, made
+from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.task import Task
+from archir_torch.training.loop import run as through
+from tests.portions import portion
+from tests.torch_backend.search.trials.test_scoring import scored_by
+from tests.torch_backend.tried import COUNTS, RECIPE, SHORT, job, recipe, trials_of
+
+
+def test_the_executor_of_the_command_comes_first(tmp_path: Path) -> None:
+    """Whom a recipe names need not be there; and what is not there is said before anything is trained."""
+    text = SHORT.replace("[phase.options]", '[phase.options]\nexecutor = "nowhere"')
+    arguments = ["search", str(recipe(tmp_path, text)), "-o", str(tmp_path / "run"), "--device", "cpu"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code != 0
+    assert "A2601" in done.output
+    assert "there is no executor `nowhere`" in done.output
+    assert not (tmp_path / "run").exists()
+    done = CliRunner().invoke(main, [*arguments, "--executor", "local"])
+    assert done.exit_code == 0, done.output
+    assert len(Run.open(tmp_path / "run").phase("evolve").trials()) == COUNTS["evolve"]
+    arguments[1] = str(recipe(tmp_path / "other", SHORT))
+    arguments[3] = str(tmp_path / "third")
+    done = CliRunner().invoke(main, [*arguments, "--executor", "nowhere"])
+    assert "A2601" in done.output
+
+
+def test_workers_leave_signals_as_they_are(supernet: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C reaches workers, too; what is under way there is the driver's to give up."""
+    score, _ = scored_by(replace(supernet, weights=None, supernet=None), kind="training")
+    seen = []
+    measured = Task.measured
+
+    def looked(*arguments: Any) -> dict[str, float]:
+        seen.append(signal.getsignal(signal.SIGINT))
+        return measured(*arguments)
+
+    monkeypatch.setattr(Task, "measured", looked)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        score(supernet.space.sample(0), 1.0)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIG_IGN]
+
+
+def test_a_candidate_in_training_is_given_up_when_somebody_stops_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = job("random", {"scorer": {"kind": "training"}, "trials": 6})
+    phase = made(one)
+    assert isinstance(phase, Trials)
+    losses = 0
+    loss = Task.loss
+
+    def signalled(*arguments: Any) -> torch.Tensor:
+        nonlocal losses
+        losses += 1
+        if losses == 18:  # each is trained for 8 steps
+            os.kill(os.getpid(), signal.SIGINT)
+        return loss(*arguments)
+
+    monkeypatch.setattr(Task, "loss", signalled)
+    with phase, pytest.raises(Interrupted, match="search was stopped after 2 trials"):
+        through(phase, epochs=phase.epochs, steps=phase.steps, phase="search")
+    assert losses < 24
+    assert [trial.status for trial in one.trials.known.values()] == ["done"] * 2
+
+
+class Stopping:
+    """Who looks on, and has enough after a generation of `plane`."""
+
+    def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
+        self.phase = phase
+
+    def step(self, index: int, measured: Mapping[str, float]) -> None:
+        pass
+
+    def epoch(self, row: Mapping[str, object]) -> None:
+        if (self.phase, row["epoch"]) == ("plane", 1):
+            raise Interrupted("that is enough")
+
+
+@pytest.mark.parametrize("name", portion([JOURNAL, "phases/plane/checkpoint-2.safetensors"], [JOURNAL]))
+def test_what_is_lost_is_tried_again(name: str, run: Run, tmp_path: Path) -> None:
+    """Of a checkpoint that is older than the journal, nothing: its trials are there."""
+    path, torch = recipe(tmp_path), backends.get("torch")
+    with pytest.raises(Interrupted):
+        torch.search(path, tmp_path / "run", device="cpu", watch=Stopping())
+    before = {phase: Run.open(tmp_path / "run").phase(phase).trials() for phase in ("evolve", "plane")}
+    assert {phase: len(trials) for phase, trials in before.items()} == {"evolve": 26, "plane": 12}
+    file = tmp_path / "run" / name
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(ArchError, match="A180"):
+        torch.search(None, tmp_path / "run", resume=True, device="cpu")
+    torch.search(None, tmp_path / "run", resume=True, fall_back=True, device="cpu")
+    found = Run.open(tmp_path / "run")
+    for phase in COUNTS:
+        assert trials_of(found, phase) == trials_of(run, phase)
+        last, wanted = (dict(one.phase(phase).done or {}, seconds=None) for one in (found, run))
+        assert last == wanted
+    kept = [found.phase(phase).trials()[: len(trials)] == trials for phase, trials in before.items()]
+    assert kept == [name != JOURNAL] * 2
+    for file_name in ("best.json", "weights.safetensors", "phases/plane/front.json"):
+        assert found.content(file_name) == run.content(file_name)
+
+
+def test_a_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_of = []
+
+    def counted(path: str, folder: Path, parameters: Mapping[str, Any]) -> Space:
+        made_of.append((path, dict(parameters)))
+        return load_space(path, folder, parameters)
+
+    monkeypatch.setattr("archir.search.recipes.spaces.load_space", counted)
+    text = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
+    backends.get("torch").search(recipe(tmp_path, text), tmp_path / "run", device="cpu")
+    assert made_of == [("elastic.arch", {})]

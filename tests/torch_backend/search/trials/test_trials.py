@@ -1,0 +1,131 @@
+"""What phases that try candidates leave behind."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from pathlib import Path
+
+from click.testing import CliRunner
+
+import archir
+from archir.cli import main
+from archir.search.runs import Run, Trial
+from archir.search.spaces.space import Space
+from tests.torch_backend.tried import COUNTS, PHASES, elastic, trials_of
+
+DISTINCT = ("evolve", "plane", "finals")
+
+
+def test_every_trial_is_in_the_journal_once(run: Run) -> None:
+    for name, count in COUNTS.items():
+        trials = run.phase(name).trials()
+        assert [trial.id for trial in trials] == list(range(count))
+        assert {trial.status for trial in trials} == {"done"}
+        assert all(set(trial.scores) >= {"accuracy", "loss"} for trial in trials)
+        assert all(trial.seconds and trial.worker for trial in trials)
+        if name in DISTINCT:
+            assert len({trial.hash for trial in trials}) == count
+        space = elastic()
+        for trial in trials:
+            assert space.canonical(space.architecture(trial.architecture)) == trial.hash
+
+
+def test_conditional_choices_are_there_where_they_mean_something(run: Run) -> None:
+    found = [trial.architecture for trial in run.phase("evolve").trials()]
+    assert {one["op"] for one in found} == {"skip", "pool", "conv"}
+    for one in found:
+        assert ("op.conv.inner" in one) == (one["op"] == "conv"), one
+
+
+def test_generations_are_bred_of_the_best(run: Run) -> None:
+    """Every candidate of a later generation that is no draw is near one of the parents, which were the best."""
+    trials = run.phase("evolve").trials()
+    rows = run.phase("evolve").rows()
+    assert [row["trials"] for row in rows] == [8, 14, 20, 26]
+    for row in rows:
+        tried = [float(trial.scores["accuracy"] or 0) for trial in trials[: int(row["trials"])]]
+        assert row["validation_accuracy"] == max(tried)
+        assert row["failed"] == 0
+
+
+def test_halving_gives_the_best_half_the_double_budget(run: Run) -> None:
+    first, second = trials_of(run, "halve")[:4], trials_of(run, "halve")[4:]
+    best = sorted(first, key=lambda trial: -float(trial.scores["accuracy"] or 0))[:2]
+    assert [trial.hash for trial in second] == [trial.hash for trial in best]
+    assert [trial.scores for trial in second] != [trial.scores for trial in best]
+
+
+def test_finalists_are_the_best_of_before(run: Run) -> None:
+    before = sorted(trials_of(run, "evolve"), key=lambda trial: -float(trial.scores["accuracy"] or 0))[:3]
+    assert [trial.hash for trial in trials_of(run, "finals")] == [trial.hash for trial in before]
+
+
+def test_outcomes_are_the_best_trials(run: Run) -> None:
+    space = elastic()
+    for name in ("evolve", "plane", "finals"):
+        stored = space.architecture(json.loads(run.content(f"phases/{name}/architecture.json"))["choices"])
+        trials = trials_of(run, name)
+        best = max(float(trial.scores["accuracy"] or 0) for trial in trials)
+        assert space.canonical(stored) in {trial.hash for trial in trials if trial.scores["accuracy"] == best}
+    assert run.content("best.json") == run.content("phases/evolve/architecture.json")  # what `retrain` trained
+    assert run.content("phases/retrain/architecture.json") == run.content("best.json")
+
+
+def test_the_front_is_a_table_a_picture_and_files(run: Run, said: tuple[Path, str]) -> None:
+    front = json.loads(run.content("phases/plane/front.json"))
+    assert front["objectives"] == ["accuracy:max", "macs:min"]
+    space = elastic()
+    by_id = {trial.id: trial for trial in trials_of(run, "plane")}
+    points = {number: (float(trial.scores["accuracy"] or 0), -macs_of(space, trial)) for number, trial in by_id.items()}
+    dominated = {
+        one for one, mine in points.items()
+        if any(all(a >= b for a, b in zip(other, mine, strict=True)) and other != mine for other in points.values())
+    }  # fmt: skip
+    ids = [row["id"] for row in front["front"]]
+    assert {points[i] for i in ids} == {points[i] for i in points.keys() - dominated}
+    for row in front["front"]:
+        content = json.loads(run.content(f"phases/plane/front/{row['id']}.json"))
+        architecture = space.architecture(content["choices"])
+        assert space.canonical(architecture) == by_id[row["id"]].hash == row["hash"]
+        assert row["scores"]["macs"] == macs_of(space, by_id[row["id"]])
+        assert row["hash"] in said[1]
+        assert f"{row['scores']['macs']:,}" in said[1]
+    names = [name for name in run.files.manifest.files if name.startswith("phases/plane/front/")]
+    assert len(names) == len(ids)
+    assert "front of `plane`" in said[1]
+    picture = run.content("phases/plane/front.svg").decode()
+    assert "<svg" in picture
+    assert b64encode(picture.encode()) in run.content("report.html")
+    assert not [name for name in run.files.manifest.files if name.startswith("phases/evolve/front")]
+
+
+def macs_of(space: Space, trial: Trial) -> int:
+    return archir.cost(space.specialize(space.architecture(trial.architecture))).macs
+
+
+def test_bounds_of_a_phase_hold(run: Run) -> None:
+    space = elastic()
+    sizes = {
+        name: [
+            archir.cost(space.specialize(space.architecture(one.architecture))).params for one in trials_of(run, name)
+        ]
+        for name in ("evolve", "plane")
+    }
+    assert max(sizes["plane"]) <= 1500 < max(sizes["evolve"])
+
+
+def test_the_summary(run: Run) -> None:
+    summary = json.loads(run.content("summary.json"))
+    assert list(summary["phases"]) == list(PHASES)
+    for name, count in COUNTS.items():
+        assert summary["phases"][name]["trials"] == count
+    assert summary["fronts"]["plane"] == json.loads(run.content("phases/plane/front.json"))
+    assert summary["network"]["phase"] == "retrain"
+    assert summary["onnx"]["relative"] < 1e-4
+
+
+def test_runs_lists_it(run: Run) -> None:
+    done = CliRunner().invoke(main, ["runs", str(run.folder), "--json"], catch_exceptions=False)
+    (row,) = json.loads(done.stdout)
+    assert (row["state"], row["phase"]) == ("finished", "retrain")

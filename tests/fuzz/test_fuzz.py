@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from archir.base.errors import fail
+from tests.conftest import ROOT
 from tests.fuzz.harness import found, tried
 from tests.fuzz.kinds import KINDS
 
@@ -42,11 +45,22 @@ def refused() -> None:
     raise fail("A1202", "no")
 
 
+GREEDY = """
+from tests.fuzz.harness import tried
+held = []
+print(tried((0, lambda: held.append(b"x" * 2**28)), "x", most=2**26))
+"""
+
+
+def test_the_harness_sees_memory() -> None:
+    """In a small process, of which the system takes nothing back meanwhile."""
+    done = subprocess.run([sys.executable, "-c", GREEDY], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "grew by" in done.stdout
+
+
 def test_the_harness_sees_what_escapes() -> None:
     assert tried((0, lambda: 1 / 0), "x") is not None
     assert tried((0, refused), "x") is None
-    held: list[bytes] = []
-    assert tried((0, lambda: held.append(b"x" * 2**28)), "x", most=2**26) is not None
     late = tried((0, spin), "x", seconds=0.1)
     assert late is not None
     assert "more than 0.1 s" in str(late)

@@ -77,7 +77,7 @@ def test_closed(name: str, tmp_path: Path) -> None:
         assert it.gone(), it.left()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_interrupted(name: str, tmp_path: Path) -> None:
     """Ctrl-C of a terminal goes to all of the group."""
     with program(name, tmp_path, 60.0) as it:

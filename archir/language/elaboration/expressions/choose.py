@@ -14,7 +14,8 @@ from archir.ir.choices.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration.context import Scope, join
 from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.calls import Caller, Given
+from archir.language.elaboration.expressions.apply import Given
+from archir.language.elaboration.expressions.calls import Caller
 from archir.language.elaboration.expressions.values import POISON, UNBOUND, Items, Library, Tensor, show
 from archir.language.syntax import ast
 

@@ -137,10 +137,11 @@ def tries_the_same(name: str, seed: int, order: random.Random) -> None:
     assert first.front() == second.front()
 
 
+@pytest.mark.parametrize("places", portion([4, 10**6], [4]))
 @pytest.mark.parametrize("name", OPTIONS)
-def test_a_search_resumes_by_being_told_again(name: str) -> None:
+def test_a_search_resumes_by_being_told_again(name: str, places: int) -> None:
     whole = run(create(name, BOUND, OPTIONS[name], 3), failing=0.2)
-    for done in range(0, len(whole), max(1, len(whole) // 4)):
+    for done in range(0, len(whole), max(1, len(whole) // places)):
         resumed = create(name, BOUND, OPTIONS[name], 3)
         for told in whole[:done]:
             assert resumed.ask() == [candidate for candidate, _ in told]

@@ -38,8 +38,8 @@ def architectures(space: Space, count: int) -> list[Architecture]:
     return [space.sample(seed, policy="choices" if seed % 2 else "architectures") for seed in range(count)]
 
 
-KINDS = ["darts", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
-"""Spaces of the suite: cells of pairs and of plain choices, elastic convolutions, elastic attention."""
+KINDS = ["darts", "full_attention", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
+"""Spaces of the suite: cells of pairs, calibrated maps, cells of plain choices, elastic convolutions, elastic attention."""
 
 
 def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:

@@ -39,7 +39,7 @@ def architectures(space: Space, count: int) -> list[Architecture]:
 
 
 KINDS = ["darts", "full_attention", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
-"""Spaces of the suite: cells of pairs, calibrated maps, cells of plain choices, elastic convolutions, elastic attention."""
+"""Spaces of the suite: cells of pairs, calibrated maps, plain choices, elastic convolutions, elastic attention."""
 
 
 def tensors(found: Tensor | dict[str, Tensor]) -> list[Tensor]:

@@ -36,11 +36,11 @@ ELASTIC = {"trionet", "glit", "mobilenet_v3_ofa", "autoformer"}
 """Spaces with choices of values, whose alternatives get names of their own."""
 
 
-FEW = {"darts", "full_attention", "nas_bench_201"}
+FEW = {"darts", "nas_bench_201", "nos"}
 """Spaces whose mixtures the suite runs, of pairs and of plain choices; the soak runs those of all."""
 
 
-WAYS = portion(SPACES, {"darts", "full_attention", "nas_bench_201", "glit", "mobilenet_v3_ofa", "autoformer"})
+WAYS = portion(SPACES, {"darts", "nas_bench_201", "nos", "glit", "mobilenet_v3_ofa", "autoformer"})
 """Cells of pairs and of plain choices, layers that may be skipped, elastic convolutions and attention."""
 
 

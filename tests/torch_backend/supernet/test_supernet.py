@@ -38,7 +38,7 @@ def architectures(space: Space, count: int) -> list[Architecture]:
     return [space.sample(seed, policy="choices" if seed % 2 else "architectures") for seed in range(count)]
 
 
-KINDS = ["darts", "full_attention", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
+KINDS = ["darts", "nos", "nas_bench_201", "mobilenet_v3_ofa", "autoformer"]
 """Spaces of the suite: cells of pairs, calibrated maps, plain choices, elastic convolutions, elastic attention."""
 
 

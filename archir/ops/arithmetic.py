@@ -11,36 +11,34 @@ from archir.ir.types import TensorType, broadcast, is_tokens
 
 
 @dataclass(frozen=True)
-class Add(Free):
+class _Elementwise(Free, abstract=True):
+    operands: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    def infer(self, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        return broadcast(a, b)
+
+
+@dataclass(frozen=True)
+class Add(_Elementwise):
     """Element-wise sum; a dimension of 1 is stretched to the other's. `a + b` in `.arch`."""
 
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
     commutative: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     any_kind: ClassVar[bool] = True
 
-    def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
-        return broadcast(a, b)
-
 
 @dataclass(frozen=True)
-class Sub(Free):
+class Sub(_Elementwise):
     """Element-wise difference, shapes as in `add`. `a - b` in `.arch`."""
 
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
     linear: ClassVar[bool] = True
-
-    def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
-        return broadcast(a, b)
 
 
 @dataclass(frozen=True)
-class Mul(Free):
+class Mul(_Elementwise):
     """Element-wise product, shapes as in `add`. `a * b` in `.arch`."""
 
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
     commutative: ClassVar[bool] = True
     any_kind: ClassVar[bool] = True
 
@@ -52,26 +50,15 @@ class Mul(Free):
 
 
 @dataclass(frozen=True)
-class Div(Free):
+class Div(_Elementwise):
     """Element-wise quotient, shapes as in `add`. `a / b` in `.arch`."""
-
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
-
-    def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
-        return broadcast(a, b)
 
 
 @dataclass(frozen=True)
-class Minimum(Free):
+class Minimum(_Elementwise):
     """The smaller of each pair of elements, shapes as in `add`."""
 
-    operands: ClassVar[tuple[str, ...]] = ("a", "b")
     commutative: ClassVar[bool] = True
-
-    def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """The stretched shape."""
-        return broadcast(a, b)
 
 
 @dataclass(frozen=True)

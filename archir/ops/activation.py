@@ -95,7 +95,7 @@ class Clamp(_Activation):
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        require(self.low is not None or self.high is not None, "clamp takes a `low` bound, a `high` one, or both")
+        require(self.low is not None or self.high is not None, "`low`, `high`, or both are needed")
         if self.low is not None and self.high is not None:
             require(self.low <= self.high, f"`low` is {self.low}, above `high`, which is {self.high}")
         return x

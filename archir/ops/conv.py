@@ -9,7 +9,7 @@ from typing import ClassVar
 from archir.base.errors import require
 from archir.ir.op import Op, Piece, Role, Tied, Weight
 from archir.ir.types import TensorType, has_axes
-from archir.ir.windows import Padding, Sizes, Windows, each, pads_of, slid, windows
+from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows
 
 
 def grouped(groups: int, channels: int, operand: int) -> tuple[Tied | Piece, ...]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from archir.base.errors import require
 from archir.ir.op import Free
 from archir.ir.types import TensorType, has_axes, is_map
-from archir.ir.windows import Padding, Sizes, Windows, pads_of, slid, windows
+from archir.ops.windows import Padding, Sizes, Windows, pads_of, slid, windows
 
 
 @dataclass(frozen=True)

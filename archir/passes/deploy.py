@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
-from archir.ir.windows import alike
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Pad
+from archir.ops.windows import alike
 from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold

@@ -13,7 +13,6 @@ from math import isfinite
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op, attribute_types
 from archir.ir.types import TensorType, broadcast
-from archir.ir.windows import alike
 from archir.ops import activation
 from archir.ops.activation import Scale, Shift, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
@@ -23,6 +22,7 @@ from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
+from archir.ops.windows import alike
 from archir.passes.equivalence.isomorphism import Vertex, canonical_text, reachable
 from archir.passes.equivalence.movement import POINTWISE, lawful
 from archir.passes.fold import FOLDING, Site

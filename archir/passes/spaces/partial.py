@@ -14,10 +14,10 @@ from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer_op
 from archir.ir.verify import typed
-from archir.ir.windows import alike
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import MaxPool
 from archir.ops.shape import ChannelShuffle, Slice
+from archir.ops.windows import alike
 from archir.passes.prune import prune
 
 _BEGIN = -1

@@ -13,7 +13,7 @@ from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import lifted
-from archir.ir.windows import Window
+from archir.ops.windows import Window
 from archir.search.lint.subject import Subject, others
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.ir.windows import Windows
+from archir.ops.windows import Windows
 from archir_onnx.lowering.builder import END, Builder
 
 

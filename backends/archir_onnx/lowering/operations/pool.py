@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.ir.windows import Window
 from archir.ops import pool as ops
+from archir.ops.windows import Window
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import slides

@@ -67,7 +67,7 @@ class Weight:
         return prod(self.shape)
 
 
-_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "narrowed", "expand"}
+_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,8 @@ class Op:
     """Draws random numbers in training."""
     any_kind: ClassVar[bool] = False
     """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
+    any_element: ClassVar[bool] = False
+    """Takes integers and truth values too, and says in `infer` which fit; all others take floating-point numbers."""
     internal: ClassVar[bool] = False
     """Made by the compiler; cannot be called in a `.arch` file."""
 
@@ -129,6 +131,10 @@ class Op:
         What computes or moves numbers counts; views, allocations, and copies into order do not.
         """
         return 1
+
+    def limits(self, *operands: Any) -> tuple[int | None, ...]:
+        """What the integers of each operand must be below; None where there is no limit."""
+        return (None,) * len(operands)
 
     def narrowed(self, part: int) -> Op:
         """The same for one in `part` of the channels. RuleError if these do not divide."""

@@ -22,6 +22,7 @@ from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
+from archir.ir.ranges import ranged_inputs
 from archir.ir.typing import infer
 from archir.search.data.inputs import image_size
 from archir.search.spaces.architecture import Architecture
@@ -93,7 +94,7 @@ class TorchBackend:
         It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. What was there before
         stays if the package cannot be made, or computes something else. Raises ArchError (A0907, A0913).
         """
-        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        inputs = ranged_inputs(graph)
         facts = {"net": graph.name, "archir": __version__, **(metadata or {})}
         written = package.deployed(graph, self.arrays(module)) if deployed else module
         reference = self.runner(module)

@@ -32,7 +32,7 @@ from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
+from archir.ops.pool import AvgPool, AvgPool1d, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MaxPool1d, MeanOver
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import (
     ChannelShuffle,
@@ -65,6 +65,8 @@ ACTIVATIONS: list[Op] = [
 ]
 CONVOLUTIONS: list[Op] = [
     *(Conv(16), Conv(16, 1), Conv(16, 3, 2), Conv(16, 4, 2), Conv(16, 2, padding="valid", bias=True)),
+    *(Conv(16, (3, 1), (2, 1)), Conv(16, (1, 4), padding=(0, 2), bias=True), Conv(16, 3, 2, (1, 0, 0, 2), (1, 2))),
+    *(Conv(8, (5, 3), groups=8, padding="valid"), Conv(8, (3, 3), (2, 2), (1, 1), (1, 1), 8)),
     *(Conv(16, 3, padding=3), Conv(16, 3, dilation=2, groups=4), Conv(8, 5, groups=8, bias=True), Conv(4, 7, 3)),
 ]
 CASES: list[Case] = [
@@ -99,6 +101,7 @@ CASES: list[Case] = [
     (AsGate(), (MAP,)),
     (AsKernel(), ((8, 3, 3),)),
     *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
+    *((Conv1d(8, 3, padding, 4, stride=2, dilation=2), (TOKENS,)) for padding in ("same", "valid", (3, 0))),
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
     *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
@@ -107,6 +110,18 @@ CASES: list[Case] = [
     *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
     *((AvgPool(2, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
     (AvgPool(2, 2, "valid"), (MAP,)),
+    *(
+        (kind((3, 2), (1, 2), padding), (MAP,))
+        for kind in (MaxPool, AvgPool)
+        for padding in ("same", (1, 0), (1, 0, 0, 1))
+    ),
+    (AvgPool((2, 3), 1, (1, 0), True), (MAP,)),
+    *(
+        (op, (TOKENS,))
+        for kind in (MaxPool1d, AvgPool1d)
+        for op in (kind(3), kind(2, 2, "valid"), kind(4, 2), kind(4, 3, (0, 2)))
+    ),
+    *((AvgPool1d(4, 2, padding, True), (TOKENS,)) for padding in ("same", 2)),
     *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
     *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
     *((kind(axis), (MAP,)) for kind in (MeanOver, MaxOver) for axis in (0, 1, 2, -1)),

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.base.errors import RuleError, total
-from archir.ir.choices.cases import Value, at, support, varies
+from archir.ir.choices.cases import Value, at, same, support, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.types import TensorType
 
@@ -91,6 +91,9 @@ class Op:
     """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
     any_element: ClassVar[bool] = False
     """Takes integers and truth values too, and says in `infer` which fit; all others take floating-point numbers."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the operation did not have at first. What is kept of graphs leaves them out where they have their
+    default, so that hashes, files and tables of then are those of now."""
     internal: ClassVar[bool] = False
     """Made by the compiler; cannot be called in a `.arch` file."""
 
@@ -167,6 +170,11 @@ class Op:
     def attributes(self) -> dict[str, Value]:
         """Attribute values by name, in declaration order."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
+
+    def kept_attributes(self) -> dict[str, Value]:
+        """Those that hashes, files and tables tell: all but later ones that have their default."""
+        usual = {f.name: f.default for f in fields(self) if f.name in self.later}
+        return {n: v for n, v in self.attributes().items() if n not in usual or not same(v, usual[n])}
 
 
 class Composite(Op, abstract=True):

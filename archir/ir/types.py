@@ -68,6 +68,16 @@ class TensorType:
         return self.dtype not in (*INTEGERS, "bool")
 
     @property
+    def spatial(self) -> tuple[int, ...]:
+        """Sizes of the other axes: height and width of a map, the number of tokens."""
+        axis = self.channel_axis
+        return (*self.shape[:axis], *self.shape[axis + 1 :])
+
+    def with_spatial(self, channels: int, *sizes: int) -> TensorType:
+        """Other channels and other sizes, in the same order."""
+        return self.with_dims(*((channels, *sizes) if self.channel_axis == 0 else (*sizes, channels)))
+
+    @property
     def varied(self) -> bool:
         """Whether the type depends on choices."""
         return varies(self.kind) or any(varies(dim) for dim in self.dims)
@@ -92,17 +102,25 @@ class TensorType:
 
 def is_map(x: TensorType) -> tuple[int, int, int]:
     """The dimensions (C, H, W) of a map; RuleError for anything else."""
-    if x.rank != 3:
-        hint = "there is no axis for the batch" if x.rank == 4 else None
-        raise RuleError(f"expected a map [C, H, W], got {x}", hint, "A0402")
+    has_axes(x, 2)
     channels, height, width = x.shape
     return channels, height, width
 
 
+_AXES = {1: "tokens [N, D]", 2: "a map [C, H, W]", 3: "a volume [C, D, H, W]"}
+"""Tensors by how many axes they have besides that of the features."""
+
+
+def has_axes(x: TensorType, *spatial: int) -> None:
+    """RuleError unless x has so many axes besides that of the features."""
+    if x.rank - 1 not in spatial:
+        hint = "there is no axis for the batch" if x.rank > 3 and x.rank - 2 in spatial else None
+        raise RuleError(f"expected {' or '.join(_AXES[count] for count in spatial)}, got {x}", hint, "A0402")
+
+
 def is_tokens(x: TensorType) -> tuple[int, int]:
     """The dimensions (N, D) of tokens; RuleError for anything else."""
-    if x.rank != 2:
-        raise RuleError(f"expected tokens [N, D], got {x}", code="A0402")
+    has_axes(x, 1)
     tokens, features = x.shape
     return tokens, features
 

@@ -34,7 +34,7 @@ class TensorType:
     dtype: str = "f32"
     kind: Kind | Case = "feature"
     below: int | None = field(default=None, compare=False)
-    """What the integers of an input are below, where `archir.ir.ranges` found it; types are the same without."""
+    """What the integers of an input are below, where `archir.backends.ranges` found it; types are the same without."""
 
     @property
     def shape(self) -> tuple[int, ...]:

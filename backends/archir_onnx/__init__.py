@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS, Verified
 from archir.backends.images import Images
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import Diagnostic
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand

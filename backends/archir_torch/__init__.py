@@ -17,12 +17,12 @@ from torch import nn
 from archir import __version__
 from archir.backends.certificates import Verified
 from archir.backends.images import Images
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import Diagnostic, fail, suggest
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 from archir.ir.typing import infer
 from archir.search.data.inputs import image_size
 from archir.search.spaces.architecture import Architecture

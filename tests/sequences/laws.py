@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 import archir
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 from archir.search.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH

@@ -13,10 +13,10 @@ import torch
 
 import archir
 from archir.backends.comparison import random_inputs
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError
 from archir.costs.latencies.workloads import workloads
 from archir.ir.graph import Graph, Node
-from archir.ir.ranges import ranged_inputs
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer
 from archir.ops.activation import Relu

@@ -17,9 +17,9 @@ from onnx import helper
 from archir import __version__
 from archir.backends import unlowered
 from archir.backends.certificates import MOST_ELEMENTS
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
-from archir.ir.ranges import ranged_inputs
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.files.models import Model

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS
 from archir.backends.comparison import random_input
+from archir.backends.ranges import ranged_inputs
 from archir.costs.latencies.machine import clock, cores, gpu, processor
 from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph, state_name
 from archir.ir.op import Weight
-from archir.ir.ranges import ranged_inputs
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir_onnx.lowering.model import build

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.costs.latencies.machine import clock, processor
 from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 from archir.ir.types import TensorType
 from archir_torch.lowering.module import lower
 

@@ -6,9 +6,9 @@ import platform
 
 import torch
 
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 

@@ -13,9 +13,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
-from archir.ir.ranges import ranged_inputs
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.ops.activation import Relu, Zero

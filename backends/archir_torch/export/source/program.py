@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
-from archir.ir.ranges import ranged_inputs
 
 IMPORTS = ["import json", "import sys", "from pathlib import Path"]
 

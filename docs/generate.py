@@ -39,6 +39,8 @@ def operations() -> str:
     for _, family, _ in iter_modules(ops.__path__):
         module = import_module(f"archir.ops.{family}")
         found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
+        if not found:
+            continue
         text += f"\n## {family.capitalize()}\n\n{paragraphs(module.__doc__)}\n"
         text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in found)
     return text

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.base.errors import RuleError, total
 from archir.base.plugins.registry import Registry
-from archir.ir.choices.cases import Value, at, support, varies
+from archir.ir.choices.cases import Value, at, same, support, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.types import TensorType
 
@@ -73,7 +73,7 @@ def op_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "narrowed", "expand"}
+_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,11 @@ class Op:
     """Draws random numbers in training."""
     any_kind: ClassVar[bool] = False
     """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
+    any_element: ClassVar[bool] = False
+    """Takes integers and truth values too, and says in `infer` which fit; all others take floating-point numbers."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the operation did not have at first. What is kept of graphs leaves them out where they have their
+    default, so that hashes, files and tables of then are those of now."""
     internal: ClassVar[bool] = False
     """Made by the compiler; cannot be called in a `.arch` file."""
 
@@ -134,6 +139,10 @@ class Op:
         """
         return 1
 
+    def limits(self, *operands: Any) -> tuple[int | None, ...]:
+        """What the integers of each operand must be below; None where there is no limit."""
+        return (None,) * len(operands)
+
     def narrowed(self, part: int) -> Op:
         """The same for one in `part` of the channels. RuleError if these do not divide."""
         return self
@@ -165,6 +174,11 @@ class Op:
     def attributes(self) -> dict[str, Value]:
         """Attribute values by name, in declaration order."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
+
+    def kept_attributes(self) -> dict[str, Value]:
+        """Those that hashes, files and tables tell: all but later ones that have their default."""
+        usual = {f.name: f.default for f in fields(self) if f.name in self.later}
+        return {n: v for n, v in self.attributes().items() if n not in usual or not same(v, usual[n])}
 
 
 class Composite(Op, abstract=True):

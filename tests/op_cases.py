@@ -30,6 +30,7 @@ from archir.ops.arithmetic import Add, Concat, Div, Matmul, Maximum, Minimum, Mu
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
+from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import (
     AvgPool,
@@ -64,6 +65,8 @@ KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     Div: (Identity, Exp),  # nothing is near zero below
 }
 """What makes operands of a kind of the inputs."""
+ELEMENTS: dict[type[Op], tuple[str, ...]] = {Embedding: ("i64",), Gather: ("f32", "i64")}
+"""The element types of operands that are not all f32."""
 Case = tuple[Op, tuple[Dims, ...]]
 
 ACTIVATIONS: list[Op] = [
@@ -159,6 +162,8 @@ CASES: list[Case] = [
     *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
     (ChannelShuffle(4), (MAP,)),
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
+    *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
+    *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]
@@ -174,7 +179,9 @@ def name_of(case: Case) -> str:
 def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
     """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
     graph = Graph("one")
-    operands = [graph.add(Node(Input(f"x{i}", shape))) for i, shape in enumerate(dims)]
+    elements = ELEMENTS.get(type(op), ("f32",) * len(dims))
+    inputs = [Input(f"x{i}", *kind) for i, kind in enumerate(zip(dims, elements, strict=True))]
+    operands = [graph.add(Node(one)) for one in inputs]
     kinds = KINDS.get(type(op), ())
     operands = [graph.add(Node(kind()), x) for kind, x in zip(kinds, operands, strict=False)] or operands
     graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)

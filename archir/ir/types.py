@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, cast
 
@@ -19,6 +19,9 @@ KINDS: tuple[Kind, ...] = ("feature", "gate", "kernel")
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
 """Element types and their sizes in bytes."""
 
+INTEGERS = ("i64", "i32")
+"""Element types of integers, which operations look things up by."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -30,6 +33,8 @@ class TensorType:
     dims: tuple[Dim, ...]
     dtype: str = "f32"
     kind: Kind | Case = "feature"
+    below: int | None = field(default=None, compare=False)
+    """What the integers of an input are below, where `archir.backends.ranges` found it; types are the same without."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -56,6 +61,11 @@ class TensorType:
     def channels(self) -> int:
         """Size of the feature axis."""
         return self.shape[self.channel_axis]
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its elements are floating-point numbers, which can be computed with; others are looked up by."""
+        return self.dtype not in (*INTEGERS, "bool")
 
     @property
     def spatial(self) -> tuple[int, ...]:

@@ -17,7 +17,8 @@ from torch import nn
 from archir import __version__
 from archir.backends.certificates import Verified
 from archir.backends.images import Images
-from archir.base.errors import Diagnostic, fail, suggest
+from archir.backends.ranges import ranged_inputs
+from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.base.settings import parsed
@@ -93,7 +94,7 @@ class TorchBackend:
         It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. What was there before
         stays if the package cannot be made, or computes something else. Raises ArchError (A0907, A0913).
         """
-        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        inputs = ranged_inputs(graph)
         facts = {"net": graph.name, "archir": __version__, **(metadata or {})}
         written = package.deployed(graph, self.arrays(module)) if deployed else module
         reference = self.runner(module)
@@ -203,8 +204,7 @@ class TorchBackend:
         device = device_of(device)
         for name in names:
             if name not in PROXIES:
-                hint = suggest(name, PROXIES) or f"proxies are {', '.join(self.proxies)}"
-                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+                raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
         batches: dict[tuple[int, ...], Split] = {}
 
         def scores(graph: Graph) -> dict[str, float]:

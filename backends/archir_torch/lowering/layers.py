@@ -9,6 +9,7 @@ from typing import Any
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
+from archir.ops.lookup import Embedding
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
 from archir.ops.windows import alike
@@ -131,6 +132,10 @@ def _dropout(op: Dropout, x: TensorType) -> Standard:
     return Standard("nn.Dropout", [Argument("rate", op.rate)])
 
 
+def _embedding(op: Embedding, x: TensorType) -> Standard:
+    return Standard("nn.Embedding", [Argument("num_embeddings", op.vocabulary), Argument("channels", op.channels)])
+
+
 _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     Conv: _conv,
     Conv1d: _conv1d,
@@ -142,6 +147,7 @@ _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     RmsNorm: _rms_norm,
     GroupNorm: _group_norm,
     Dropout: _dropout,
+    Embedding: _embedding,
 }
 
 

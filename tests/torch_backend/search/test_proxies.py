@@ -34,7 +34,7 @@ def network(body: str, size: str = "f32[1, 2, 2]") -> archir.Graph:
 
 
 def batch(images: Any, labels: list[int], shape: tuple[int, ...] = (1, 2, 2)) -> Split:
-    return Split(torch.tensor(images, dtype=torch.float32).reshape(-1, *shape), torch.tensor(labels))
+    return Split.labelled(torch.tensor(images, dtype=torch.float32).reshape(-1, *shape), torch.tensor(labels))
 
 
 def fixed(graph: archir.Graph, images: Split, **weights: Any) -> Trial:

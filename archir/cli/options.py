@@ -94,7 +94,7 @@ SOURCES = "digits, FILE.npz, images:DIR, idx:DIR, parquet:PATH, hf:NAME, or a fo
 
 
 def objective_settings(_: click.Context, __: click.Parameter, given: str) -> dict[str, Any]:
-    """The callback of an option that takes a kind of objective, or its settings: `{kind = "regression", loss = "mae"}`."""
+    """The callback of an option that takes a kind of objective, or a table: `{kind = "regression", loss = "mae"}`."""
     if not given.lstrip().startswith("{"):
         return {"kind": given}
     try:

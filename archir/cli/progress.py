@@ -25,10 +25,8 @@ def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
 def _text(found: Mapping[str, float]) -> str:
     """Measures as text, the accuracy without its name."""
     named = {name: value for name, value in found.items() if "loss" not in name} or found
-    return ", ".join(
-        shown(name, value, 1) if name == "accuracy" else f"{name} {shown(name, value, 1)}"
-        for name, value in named.items()
-    )
+    texts = [(name, shown(name, value, 1)) for name, value in named.items()]
+    return ", ".join(text if name == "accuracy" else f"{name} {text}" for name, text in texts)
 
 
 class TrainingProgress:

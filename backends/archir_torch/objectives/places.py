@@ -10,6 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import fail
+from archir.base.settings import MOST
 from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures
@@ -23,7 +24,7 @@ class PlaceSettings(TaskSettings):
     """Places whose target is `ignore`, or below 0, are left out; `label_smoothing` is the part of probability that all
     classes share."""
 
-    ignore: int | None = None
+    ignore: int | None = Field(None, ge=-MOST, le=MOST)
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
 

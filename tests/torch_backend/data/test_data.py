@@ -60,7 +60,7 @@ def test_bytes_and_floats_mean_the_same(tmp_path: Path) -> None:
         ),
         (
             {"images": np.zeros((3, 4, 4)), "labels": np.zeros(2, int)},
-            "has 3 of `input` and 2 of `target`: every sample has one of each",
+            "has 3 of `image` and 2 of `target`: every sample has one of each",
         ),
         ({"images": np.zeros((3, 4, 4)), "labels": np.zeros(3)}, "`labels` must hold integers from 0, got float64"),
         (

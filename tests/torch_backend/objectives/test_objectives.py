@@ -102,7 +102,7 @@ def test_classification_needs_outputs(digits: Data) -> None:
     with pytest.raises(ArchError, match=r"A1902.*`plain` has no output `auxiliary`"):
         create("classification", {"auxiliary": 0.4}).reads(graph)
     with pytest.raises(ArchError, match=r"A1903.*`y` of `plain` is f32\[1, 8, 8\], not a vector"):
-        create("classification", {}).prepare(graph, digits, torch.Generator())
+        create("classification", {}).check(graph, digits)
     with pytest.raises(ArchError, match=r"A1109.*no `label_smooth`"):
         create("classification", {"label_smooth": 0.1})
 

@@ -39,6 +39,8 @@ def operations() -> str:
     for _, family, _ in iter_modules(ops.__path__):
         module = import_module(f"archir.ops.{family}")
         found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
+        if not found:
+            continue
         text += f"\n## {family.capitalize()}\n\n{paragraphs(module.__doc__)}\n"
         text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in found)
     return text
@@ -160,7 +162,7 @@ GROUPS = {
     "A10": "Architectures and sampling", "A11": "Training", "A12": "Commands",
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
     "A17": "Training engine", "A18": "Runs", "A19": "Objectives", "A20": "Relaxation", "A21": "Derivation",
-    "A22": "Recipes", "A25": "Trying many architectures", "A26": "Executors", "A28": "Quantisation",
+    "A22": "Recipes", "A25": "Trying many architectures", "A26": "Executors", "A28": "Quantisation", "A31": "Plugins",
 }  # fmt: skip
 
 

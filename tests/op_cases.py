@@ -30,8 +30,9 @@ from archir.ops.arithmetic import Add, Concat, Div, Matmul, Maximum, Minimum, Mu
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
 from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
+from archir.ops.pool import AvgPool, AvgPool1d, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MaxPool1d, MeanOver
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import (
     ChannelShuffle,
@@ -53,6 +54,8 @@ KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     Div: (Identity, Exp),  # nothing is near zero below
 }
 """What makes operands of a kind of the inputs."""
+ELEMENTS: dict[type[Op], tuple[str, ...]] = {Embedding: ("i64",), Gather: ("f32", "i64")}
+"""The element types of operands that are not all f32."""
 Case = tuple[Op, tuple[Dims, ...]]
 
 ACTIVATIONS: list[Op] = [
@@ -62,6 +65,8 @@ ACTIVATIONS: list[Op] = [
 ]
 CONVOLUTIONS: list[Op] = [
     *(Conv(16), Conv(16, 1), Conv(16, 3, 2), Conv(16, 4, 2), Conv(16, 2, padding="valid", bias=True)),
+    *(Conv(16, (3, 1), (2, 1)), Conv(16, (1, 4), padding=(0, 2), bias=True), Conv(16, 3, 2, (1, 0, 0, 2), (1, 2))),
+    *(Conv(8, (5, 3), groups=8, padding="valid"), Conv(8, (3, 3), (2, 2), (1, 1), (1, 1), 8)),
     *(Conv(16, 3, padding=3), Conv(16, 3, dilation=2, groups=4), Conv(8, 5, groups=8, bias=True), Conv(4, 7, 3)),
 ]
 CASES: list[Case] = [
@@ -96,6 +101,7 @@ CASES: list[Case] = [
     (AsGate(), (MAP,)),
     (AsKernel(), ((8, 3, 3),)),
     *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
+    *((Conv1d(8, 3, padding, 4, stride=2, dilation=2), (TOKENS,)) for padding in ("same", "valid", (3, 0))),
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
     *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
@@ -104,6 +110,18 @@ CASES: list[Case] = [
     *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
     *((AvgPool(2, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
     (AvgPool(2, 2, "valid"), (MAP,)),
+    *(
+        (kind((3, 2), (1, 2), padding), (MAP,))
+        for kind in (MaxPool, AvgPool)
+        for padding in ("same", (1, 0), (1, 0, 0, 1))
+    ),
+    (AvgPool((2, 3), 1, (1, 0), True), (MAP,)),
+    *(
+        (op, (TOKENS,))
+        for kind in (MaxPool1d, AvgPool1d)
+        for op in (kind(3), kind(2, 2, "valid"), kind(4, 2), kind(4, 3, (0, 2)))
+    ),
+    *((AvgPool1d(4, 2, padding, True), (TOKENS,)) for padding in ("same", 2)),
     *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
     *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
     *((kind(axis), (MAP,)) for kind in (MeanOver, MaxOver) for axis in (0, 1, 2, -1)),
@@ -122,6 +140,8 @@ CASES: list[Case] = [
     *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
     (ChannelShuffle(4), (MAP,)),
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
+    *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
+    *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]
@@ -137,7 +157,9 @@ def name_of(case: Case) -> str:
 def graph_of(op: Op, dims: tuple[Dims, ...]) -> Graph:
     """One operation, its operands the inputs. There is an input even if it reads none: it says how many samples."""
     graph = Graph("one")
-    operands = [graph.add(Node(Input(f"x{i}", shape))) for i, shape in enumerate(dims)]
+    elements = ELEMENTS.get(type(op), ("f32",) * len(dims))
+    inputs = [Input(f"x{i}", *kind) for i, kind in enumerate(zip(dims, elements, strict=True))]
+    operands = [graph.add(Node(one)) for one in inputs]
     kinds = KINDS.get(type(op), ())
     operands = [graph.add(Node(kind()), x) for kind, x in zip(kinds, operands, strict=False)] or operands
     graph.outputs["y"] = graph.add(Node(op, scope="block[0].op"), *operands)

@@ -51,11 +51,12 @@ class Difference:
 
 
 def random_input(rng: np.random.Generator, batch: int, kind: TensorType) -> NDArray[Any]:
-    """A batch of normal numbers, or of zeros and ones where the type holds integers. Raises ArchError (A0907)."""
+    """A batch of normal numbers; of integers, those below what the type says, or else zeros and ones. Raises ArchError
+    (A0907)."""
     if kind.dtype not in _DTYPES:
         raise fail("A0907", f"an input is {kind}, of which numpy has no numbers to try the network on")
     shape = (batch, *kind.shape)
-    numbers = rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, 2, shape)
+    numbers = rng.standard_normal(shape) if kind.dtype.startswith("f") else rng.integers(0, kind.below or 2, shape)
     return numbers.astype(_DTYPES[kind.dtype])
 
 

@@ -10,11 +10,12 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.base.errors import RuleError, total
-from archir.ir.choices.cases import Value, at, support, varies
+from archir.base.plugins.registry import Registry
+from archir.ir.choices.cases import Value, at, same, support, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.types import TensorType
 
-OPS: dict[str, type[Op]] = {}
+OPS: Registry[str, type[Op]] = Registry("operation", "operations")
 """Every operation by its name in `.arch` files."""
 
 Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
@@ -67,7 +68,12 @@ class Weight:
         return prod(self.shape)
 
 
-_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "narrowed", "expand"}
+def op_name(name: str) -> str:
+    """The name in `.arch` files of the operation of a class."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+_RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
 
 
 @dataclass(frozen=True)
@@ -89,6 +95,11 @@ class Op:
     """Draws random numbers in training."""
     any_kind: ClassVar[bool] = False
     """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
+    any_element: ClassVar[bool] = False
+    """Takes integers and truth values too, and says in `infer` which fit; all others take floating-point numbers."""
+    later: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the operation did not have at first. What is kept of graphs leaves them out where they have their
+    default, so that hashes, files and tables of then are those of now."""
     internal: ClassVar[bool] = False
     """Made by the compiler; cannot be called in a `.arch` file."""
 
@@ -98,10 +109,8 @@ class Op:
             setattr(cls, name, total(getattr(cls, name)))
         if abstract:
             return
-        cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        known = OPS.get(cls.name)
-        assert known is None or known.__qualname__ == cls.__qualname__, f"two operations are named {cls.name}"
-        OPS[cls.name] = cls
+        cls.name = op_name(cls.__name__)
+        OPS.register(cls.name, cls)
 
     def infer(self, *operands: Any) -> TensorType:
         """The type of the result. Raises RuleError for operands that do not fit."""
@@ -129,6 +138,10 @@ class Op:
         What computes or moves numbers counts; views, allocations, and copies into order do not.
         """
         return 1
+
+    def limits(self, *operands: Any) -> tuple[int | None, ...]:
+        """What the integers of each operand must be below; None where there is no limit."""
+        return (None,) * len(operands)
 
     def narrowed(self, part: int) -> Op:
         """The same for one in `part` of the channels. RuleError if these do not divide."""
@@ -161,6 +174,11 @@ class Op:
     def attributes(self) -> dict[str, Value]:
         """Attribute values by name, in declaration order."""
         return {name: getattr(self, name) for name in attribute_names(type(self))}
+
+    def kept_attributes(self) -> dict[str, Value]:
+        """Those that hashes, files and tables tell: all but later ones that have their default."""
+        usual = {f.name: f.default for f in fields(self) if f.name in self.later}
+        return {n: v for n, v in self.attributes().items() if n not in usual or not same(v, usual[n])}
 
 
 class Composite(Op, abstract=True):
@@ -227,3 +245,10 @@ def _declared(name: str) -> dict[str, Any]:
 def attribute_types(op: type[Op]) -> dict[str, Any]:
     """The declared types of an operation's attributes."""
     return _declared(op.name)
+
+
+@OPS.each
+def _forget(name: str, op: type[Op]) -> None:
+    """A class that is defined again may have other attributes."""
+    _names.cache_clear()
+    _declared.cache_clear()

@@ -31,6 +31,7 @@ class Select(View):
     """One of the operands, by the outcome of a choice: outcome i reads operand `cases[i]`."""
 
     operands: ClassVar[tuple[str, ...]] = ("*alternatives",)
+    any_element: ClassVar[bool] = True
     internal: ClassVar[bool] = True
     choice: str
     cases: tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, cast
 
@@ -19,6 +19,9 @@ KINDS: tuple[Kind, ...] = ("feature", "gate", "kernel")
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "bool": 1}
 """Element types and their sizes in bytes."""
 
+INTEGERS = ("i64", "i32")
+"""Element types of integers, which operations look things up by."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -30,6 +33,8 @@ class TensorType:
     dims: tuple[Dim, ...]
     dtype: str = "f32"
     kind: Kind | Case = "feature"
+    below: int | None = field(default=None, compare=False)
+    """What the integers of an input are below, where `archir.backends.ranges` found it; types are the same without."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,6 +63,21 @@ class TensorType:
         return self.shape[self.channel_axis]
 
     @property
+    def numeric(self) -> bool:
+        """Whether its elements are floating-point numbers, which can be computed with; others are looked up by."""
+        return self.dtype not in (*INTEGERS, "bool")
+
+    @property
+    def spatial(self) -> tuple[int, ...]:
+        """Sizes of the other axes: height and width of a map, the number of tokens."""
+        axis = self.channel_axis
+        return (*self.shape[:axis], *self.shape[axis + 1 :])
+
+    def with_spatial(self, channels: int, *sizes: int) -> TensorType:
+        """Other channels and other sizes, in the same order."""
+        return self.with_dims(*((channels, *sizes) if self.channel_axis == 0 else (*sizes, channels)))
+
+    @property
     def varied(self) -> bool:
         """Whether the type depends on choices."""
         return varies(self.kind) or any(varies(dim) for dim in self.dims)
@@ -82,17 +102,25 @@ class TensorType:
 
 def is_map(x: TensorType) -> tuple[int, int, int]:
     """The dimensions (C, H, W) of a map; RuleError for anything else."""
-    if x.rank != 3:
-        hint = "there is no axis for the batch" if x.rank == 4 else None
-        raise RuleError(f"expected a map [C, H, W], got {x}", hint, "A0402")
+    has_axes(x, 2)
     channels, height, width = x.shape
     return channels, height, width
 
 
+_AXES = {1: "tokens [N, D]", 2: "a map [C, H, W]", 3: "a volume [C, D, H, W]"}
+"""Tensors by how many axes they have besides that of the features."""
+
+
+def has_axes(x: TensorType, *spatial: int) -> None:
+    """RuleError unless x has so many axes besides that of the features."""
+    if x.rank - 1 not in spatial:
+        hint = "there is no axis for the batch" if x.rank > 3 and x.rank - 2 in spatial else None
+        raise RuleError(f"expected {' or '.join(_AXES[count] for count in spatial)}, got {x}", hint, "A0402")
+
+
 def is_tokens(x: TensorType) -> tuple[int, int]:
     """The dimensions (N, D) of tokens; RuleError for anything else."""
-    if x.rank != 2:
-        raise RuleError(f"expected tokens [N, D], got {x}", code="A0402")
+    has_axes(x, 1)
     tokens, features = x.shape
     return tokens, features
 

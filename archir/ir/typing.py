@@ -25,6 +25,7 @@ Types = Mapping[NodeId, TensorType]
 
 MOST_LISTED = 4_096
 """Combinations of choices that are listed, whatever they are."""
+LOOKED_UP = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
 MOST_ELEMENTS = 2**63 - 1
 """Numbers of one tensor: what is larger has no size in any backend."""
 
@@ -165,6 +166,10 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
         for x in types:
             if x.kind != "feature":
                 raise RuleError(f"expected a feature, got {x}", "`calibrate` takes gates and kernels", "A0407")
+    if not op.any_element:
+        for x in types:
+            if not x.numeric:
+                raise RuleError(f"expected floating-point numbers, got {x}", LOOKED_UP, "A0408")
     result = op.infer(*types)
     if result.elements > MOST_ELEMENTS:
         raise RuleError(f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")

@@ -118,6 +118,7 @@ class Identity(View, _Activation):
     """x itself: the skip connection of many spaces."""
 
     any_kind: ClassVar[bool] = True
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
 

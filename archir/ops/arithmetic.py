@@ -74,6 +74,7 @@ class Concat(Free):
     """
 
     operands: ClassVar[tuple[str, ...]] = ("*xs",)
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     axis: int | None = None
 

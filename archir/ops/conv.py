@@ -8,29 +8,8 @@ from typing import ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Op, Piece, Role, Tied, Weight
-from archir.ir.types import TensorType, is_map
-
-Padding = int | str
-Pads = tuple[int, int, int, int]
-
-
-def pads_of(padding: Padding, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Zeros before and after an axis. `"same"` gives ceil(size / stride) outputs; with an even extent the extra zero
-    goes after."""
-    if padding == "same":
-        extent = dilation * (kernel - 1)
-        return extent // 2, extent - extent // 2
-    require(padding == "valid" or isinstance(padding, int), '`padding` is "same", "valid" or a number of pixels')
-    require(not isinstance(padding, int) or padding >= 0, "`padding` must not be negative")
-    return (0, 0) if padding == "valid" else (int(padding), int(padding))
-
-
-def window(size: int, pads: tuple[int, int], kernel: int, stride: int, dilation: int, what: str) -> int:
-    """Outputs of a sliding window along one axis."""
-    require(kernel >= 1 and stride >= 1 and dilation >= 1, "kernel, stride and dilation must be at least 1")
-    result = (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
-    require(result >= 1, f"a window of {kernel} does not fit into a {what} of {size}")
-    return result
+from archir.ir.types import TensorType, has_axes
+from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows
 
 
 def grouped(groups: int, channels: int, operand: int) -> tuple[Tied | Piece, ...]:
@@ -43,57 +22,56 @@ def grouped(groups: int, channels: int, operand: int) -> tuple[Tied | Piece, ...
 def _axes(weights: dict[str, Weight], groups: int) -> dict[str, tuple[Role, ...]]:
     """Each group has the first of its operand's channels, and kernels lie in the middle of larger ones."""
     inner: Role = "operand" if groups == 1 else "leading"
-    kernel: tuple[Role, ...] = ("result", inner, "centred", "centred")
-    return {name: kernel[: len(weight.shape)] for name, weight in weights.items()}
+    found: dict[str, tuple[Role, ...]] = {}
+    for name, weight in weights.items():
+        kernel: list[Role] = ["centred"] * (len(weight.shape) - 2)
+        found[name] = ("result", inner, *kernel)[: len(weight.shape)]
+    return found
 
 
-@dataclass(frozen=True)
-class Conv(Op):
-    """2-D convolution of a map f32[C, H, W]; `kernel`, `stride` and `dilation` hold for both axes.
-
-    `padding` is "same", which gives ceil(size / stride) pixels, "valid" for none, or a number of zeros on every side.
-    """
+class _Convolution(Op, abstract=True):
+    """A convolution along `spatial` axes, with weights [channels, C / groups, *kernel]."""
 
     linear: ClassVar[bool] = True
+    spatial: ClassVar[int]
     channels: int
-    kernel: int = 3
-    stride: int = 1
-    padding: Padding = "same"
-    dilation: int = 1
-    groups: int = 1
-    bias: bool = False
+    kernel: Sizes
+    stride: Sizes
+    padding: Padding
+    dilation: Sizes
+    groups: int
+    bias: bool
 
     @property
-    def pads(self) -> Pads:
-        """Zeros at the left, right, top and bottom."""
-        before, after = pads_of(self.padding, self.kernel, self.stride, self.dilation)
-        return before, after, before, after
+    def windows(self) -> Windows:
+        """One for each axis."""
+        return windows(self.spatial, self.kernel, self.stride, self.padding, self.dilation)
 
-    def narrowed(self, part: int) -> Conv:
-        """Fewer channels, and as many in a group as before."""
-        groups = self.groups if self.groups == 1 else self.groups // part
-        fits = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
-        require(fits, f"{self.channels} channels in {self.groups} groups do not divide by {part}")
-        return replace(self, channels=self.channels // part, groups=groups)
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Zeros before and after, the last axis first."""
+        return pads_of(self.windows)
 
     def infer(self, x: TensorType) -> TensorType:
-        """f32[channels, H', W']."""
-        channels, height, width = is_map(x)
+        """The same axes, of `channels` channels and as many positions as there are windows."""
+        self._check(x)
+        return x.with_spatial(self.channels, *slid(self.windows, x.spatial))
+
+    def _check(self, x: TensorType) -> None:
+        """That the operand has the axes, and that its channels and those of the result split into groups."""
+        has_axes(x, self.spatial)
         require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
-        for what, count in (("input", channels), ("output", self.channels)):
+        for what, count in (("input", x.channels), ("output", self.channels)):
             require(count % self.groups == 0, f"{count} {what} channels do not split into {self.groups} groups")
-        pads = self.pads[:2]
-        rows = window(height, pads, self.kernel, self.stride, self.dilation, "height")
-        columns = window(width, pads, self.kernel, self.stride, self.dilation, "width")
-        return x.with_dims(self.channels, rows, columns)
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """`weight` [channels, C / groups, kernel, kernel] and, if asked for, `bias` [channels]."""
+        """`weight` [channels, C / groups, *kernel] and, if asked for, `bias` [channels]."""
+        kernel = each(self.kernel, self.spatial, "kernel")
         inner = x.channels // self.groups
-        fan_in = inner * self.kernel**2
-        kernel = Weight((self.channels, inner, self.kernel, self.kernel), "lecun", fan_in)
-        return {"weight": kernel} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
+        fan_in = inner * prod(kernel)
+        weight = Weight((self.channels, inner, *kernel), "lecun", fan_in)
+        return {"weight": weight} | ({"bias": Weight((self.channels,), "fan_in", fan_in)} if self.bias else {})
 
     def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
         """Channels, and kernels in the middle of larger ones."""
@@ -105,63 +83,55 @@ class Conv(Op):
 
     def macs(self, x: TensorType) -> int:
         """One per weight and output position."""
-        y = self.infer(x)
-        return self.weights(x)["weight"].elements * prod(y.shape[1:])
+        return self.weights(x)["weight"].elements * prod(self.infer(x).spatial)
 
     def kernels(self, x: TensorType) -> int:
         """One; two where the zeros before and after differ in number."""
-        return 1 + (self.pads[0] != self.pads[1])
+        return 1 + (not all(window.even for window in self.windows))
 
 
 @dataclass(frozen=True)
-class Conv1d(Op):
-    """1-D convolution along the tokens of f32[N, D], features as channels; `padding` as in `conv`."""
+class Conv(_Convolution):
+    """2-D convolution of a map f32[C, H, W]: `conv(8, kernel=[3, 1], stride=[2, 1])`.
 
-    linear: ClassVar[bool] = True
+    `kernel`, `stride` and `dilation` are numbers for both axes, or one for the height and one for the width. `padding`
+    is "same", which gives ceil(size / stride) pixels, "valid" for none, a number of zeros on every side, one for the
+    height and one for the width, or [left, right, top, bottom].
+    """
+
+    spatial: ClassVar[int] = 2
+    channels: int
+    kernel: Sizes = 3
+    stride: Sizes = 1
+    padding: Padding = "same"
+    dilation: Sizes = 1
+    groups: int = 1
+    bias: bool = False
+
+    def narrowed(self, part: int) -> Conv:
+        """Fewer channels, and as many in a group as before."""
+        groups = self.groups if self.groups == 1 else self.groups // part
+        fits = self.channels % part == 0 and (self.groups == 1 or self.groups % part == 0)
+        require(fits, f"{self.channels} channels in {self.groups} groups do not divide by {part}")
+        return replace(self, channels=self.channels // part, groups=groups)
+
+
+@dataclass(frozen=True)
+class Conv1d(_Convolution):
+    """1-D convolution along the tokens of f32[N, D], features as channels: `conv1d(64, kernel=9, stride=2)`.
+
+    `padding` is as in `conv`, or [before, after].
+    """
+
+    spatial: ClassVar[int] = 1
+    later: ClassVar[tuple[str, ...]] = ("stride", "dilation")
     channels: int
     kernel: int = 3
     padding: Padding = "same"
     groups: int = 1
     bias: bool = False
-
-    @property
-    def pads(self) -> tuple[int, int]:
-        """Zeros before and after the tokens."""
-        return pads_of(self.padding, self.kernel, 1, 1)
-
-    def infer(self, x: TensorType) -> TensorType:
-        """f32[N', channels]."""
-        require(x.rank == 2, f"expected tokens [N, D], got {x}", code="A0402")
-        tokens, features = x.shape
-        require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
-        require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
-        for what, count in (("input", features), ("output", self.channels)):
-            require(count % self.groups == 0, f"{count} {what} channels do not split into {self.groups} groups")
-        return x.with_dims(window(tokens, self.pads, self.kernel, 1, 1, "sequence"), self.channels)
-
-    def weights(self, x: TensorType) -> dict[str, Weight]:
-        """`weight` [channels, D / groups, kernel] and, if asked for, `bias` [channels]."""
-        inner = x.channels // self.groups
-        kernel = Weight((self.channels, inner, self.kernel), "lecun", inner * self.kernel)
-        return {"weight": kernel} | (
-            {"bias": Weight((self.channels,), "fan_in", inner * self.kernel)} if self.bias else {}
-        )
-
-    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
-        """Channels, and kernels in the middle of larger ones."""
-        return _axes(self.weights(x), self.groups)
-
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
-        """As `grouped` says."""
-        return grouped(self.groups, self.channels, x.channels)
-
-    def macs(self, x: TensorType) -> int:
-        """One per weight and output token."""
-        return self.weights(x)["weight"].elements * int(self.infer(x).shape[0])
-
-    def kernels(self, x: TensorType) -> int:
-        """One; two where the zeros before and after differ in number."""
-        return 1 + (self.pads[0] != self.pads[1])
+    stride: int = 1
+    dilation: int = 1
 
 
 @dataclass(frozen=True)

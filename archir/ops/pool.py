@@ -7,50 +7,72 @@ from typing import ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Free
-from archir.ir.types import TensorType, is_map
-from archir.ops.conv import Padding, Pads, pads_of, window
+from archir.ir.types import TensorType, has_axes, is_map
+from archir.ops.windows import Padding, Sizes, Windows, pads_of, slid, windows
 
 
 @dataclass(frozen=True)
 class _Pool(Free, abstract=True):
-    kernel: int
-    stride: int = 1
+    spatial: ClassVar[int] = 2
+    kernel: Sizes
+    stride: Sizes = 1
     padding: Padding = "same"
 
     @property
-    def pads(self) -> Pads:
-        """Padding at the left, right, top and bottom."""
-        before, after = pads_of(self.padding, self.kernel, self.stride, 1)
-        return before, after, before, after
+    def windows(self) -> Windows:
+        """One for each axis."""
+        return windows(self.spatial, self.kernel, self.stride, self.padding)
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """Padding before and after, the last axis first."""
+        return pads_of(self.windows)
 
     def infer(self, x: TensorType) -> TensorType:
-        """f32[C, H', W']."""
-        channels, height, width = is_map(x)
-        pads = self.pads[:2]
-        require(max(pads) * 2 <= self.kernel, f"padding {max(pads)} is more than half of the window of {self.kernel}")
-        rows = window(height, pads, self.kernel, self.stride, 1, "height")
-        return x.with_dims(channels, rows, window(width, pads, self.kernel, self.stride, 1, "width"))
+        """The same channels, of as many positions as there are windows."""
+        has_axes(x, self.spatial)
+        for window in self.windows:
+            most = max(window.before, window.after)
+            require(most * 2 <= window.kernel, f"padding {most} is more than half of the window of {window.kernel}")
+        return x.with_spatial(x.channels, *slid(self.windows, x.spatial))
 
     def kernels(self, x: TensorType) -> int:
         """One; two where the zeros before and after differ in number."""
-        return 1 + (self.pads[0] != self.pads[1])
+        return 1 + (not all(window.even for window in self.windows))
 
 
 @dataclass(frozen=True)
 class MaxPool(_Pool):
-    """Largest value of each window of a map; padding, as in `conv`, never wins."""
+    """Largest value of each window of a map: `max_pool([2, 1], stride=[2, 1])` halves the height.
+
+    `kernel`, `stride` and `padding` are as in `conv`; padding never wins.
+    """
 
 
 @dataclass(frozen=True)
 class AvgPool(_Pool):
-    """Mean of each window of a map, of its own pixels only unless `count_padding`; `padding` as in `conv`."""
+    """Mean of each window of a map, of its own pixels only unless `count_padding`; the others are as in `conv`."""
 
     linear: ClassVar[bool] = True
     count_padding: bool = False
 
     def kernels(self, x: TensorType) -> int:
         """One; where the padding before and after differs, two, or six that count the pixels of each window."""
-        return 1 if self.pads[0] == self.pads[1] else 2 if self.count_padding else 6
+        return 1 if all(window.even for window in self.windows) else 2 if self.count_padding else 6
+
+
+@dataclass(frozen=True)
+class MaxPool1d(MaxPool):
+    """Largest value of each window along the tokens of f32[N, D]: `max_pool1d(2, stride=2)`."""
+
+    spatial: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class AvgPool1d(AvgPool):
+    """Mean of each window along the tokens of f32[N, D]; `count_padding` as in `avg_pool`."""
+
+    spatial: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from archir.ir.types import TensorType, is_map, is_tokens
 class Reshape(View):
     """The same numbers, in order, in another shape; one dimension may be -1."""
 
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     shape: tuple[int, ...]
 
@@ -37,6 +38,7 @@ class Reshape(View):
 class Transpose(View):
     """Axes in another order, counted without the batch axis; the default swaps the last two."""
 
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     axes: tuple[int, ...] | None = None
 
@@ -62,6 +64,7 @@ class Transpose(View):
 class Slice(View):
     """Positions `start:stop` of an axis, counted without the batch axis; the default axis is that of the features."""
 
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     start: int = 0
     stop: int | None = None
@@ -145,6 +148,7 @@ class ToMap(View):
 class Flatten(View):
     """All numbers as a vector."""
 
+    any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 
     def infer(self, x: TensorType) -> TensorType:

@@ -15,6 +15,7 @@ from archir.ops.conv import Conv, Conv1d, Linear
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Pad
+from archir.ops.windows import alike
 from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold
@@ -54,17 +55,17 @@ def _certain(graph: Graph) -> Graph:
 
 
 def fold_pad(graph: Graph) -> Graph:
-    """Zeros around a map made part of the padding of the convolution that reads them, where they are even.
+    """Zeros around a map made part of the padding of the convolution that reads them, where both sides have as many.
 
     `%1 = pad(%0, amount=1); %2 = conv(%1, padding="valid")` -> `%1 = conv(%0, padding=1)`.
     """
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         if isinstance(node.op, Conv) and isinstance(pad := out[operands[0]].op, Pad):
-            before = {sum(pair) for pair in zip(pad.pads, node.op.pads, strict=True)}
-            if len(before) == 1:
+            left, right, top, bottom = (sum(pair) for pair in zip(pad.pads, node.op.pads, strict=True))
+            if left == right and top == bottom:
                 inner = out.operands(operands[0])
-                return out.add(replace(node, op=replace(node.op, padding=before.pop())), *inner)
+                return out.add(replace(node, op=replace(node.op, padding=alike((top, left)))), *inner)
         return keep(out, node, operands)
 
     return prune(rebuild(graph, step))

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS, Verified
 from archir.backends.images import Images
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import Diagnostic
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
-from archir.ir.typing import infer
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import other_sizes
@@ -82,7 +82,7 @@ class OnnxBackend:
         beside it, `NAME.onnx.json`. What was there before is replaced if all of it holds, and else left as it is.
         """
         shape = form_of(**form)
-        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        inputs = ranged_inputs(graph)
         sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights, sizes)

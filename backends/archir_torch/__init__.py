@@ -17,14 +17,17 @@ from torch import nn
 from archir import __version__
 from archir.backends.certificates import Verified
 from archir.backends.images import Images
-from archir.base.errors import Diagnostic, fail, suggest
+from archir.backends.ranges import ranged_inputs
+from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.moved import moved
+from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
+from archir.search.data.objects import module_of
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
@@ -95,7 +98,7 @@ class TorchBackend:
         It is what `archir.passes.deploy` makes of the network, unless `deployed` says otherwise. What was there before
         stays if the package cannot be made, or computes something else. Raises ArchError (A0907, A0913).
         """
-        inputs = {name: infer(graph)[number] for name, number in graph.inputs.items()}
+        inputs = ranged_inputs(graph)
         facts = {"net": graph.name, "archir": __version__, **(metadata or {})}
         written = package.deployed(graph, self.arrays(module)) if deployed else module
         reference = self.runner(module)
@@ -142,6 +145,8 @@ class TorchBackend:
         chosen = parsed(Settings, settings or {})
         objective = objective_of(chosen)
         device = device_of(device)
+        if (module_name := module_of(data)) is not None:
+            loading.load(module_name)
         loaded = load(data, inputs_of(graph), seed=chosen.seed)
         seen = prepared(objective, graph, loaded, chosen.seed)
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
@@ -213,8 +218,7 @@ class TorchBackend:
         device = device_of(device)
         for name in names:
             if name not in PROXIES:
-                hint = suggest(name, PROXIES) or f"proxies are {', '.join(self.proxies)}"
-                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+                raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
         batches: dict[Any, Split] = {}
 
         def scores(graph: Graph) -> dict[str, float]:

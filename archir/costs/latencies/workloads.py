@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 from archir.base.errors import RuleError, fail
@@ -32,7 +32,7 @@ class Workload:
     def key(self) -> str:
         """Its text, such as `linear(f32[8], channels=4, bias=true)`: the same for equal operations anywhere."""
         writer = ValueWriter()
-        attributes = [f"{f.name}={writer.write(getattr(self.op, f.name))}" for f in fields(self.op)]
+        attributes = [f"{name}={writer.write(value)}" for name, value in self.op.kept_attributes().items()]
         return f"{self.op.name}({', '.join([*map(str, self.types), *attributes])})"
 
     def graph(self) -> Graph:

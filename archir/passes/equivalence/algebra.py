@@ -22,6 +22,7 @@ from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
+from archir.ops.windows import alike
 from archir.passes.equivalence.isomorphism import Vertex, canonical_text, reachable
 from archir.passes.equivalence.movement import POINTWISE, lawful
 from archir.passes.fold import FOLDING, Site
@@ -292,22 +293,28 @@ def _label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
     if isinstance(op, Reshape | Flatten):
         return f"reshape {result}"
     kinds = attribute_types(type(op))
-    values = {name: float(v) if kinds[name] is float else v for name, v in op.attributes().items()}
+    values = {name: float(v) if kinds[name] is float else v for name, v in op.kept_attributes().items()}
     values |= _explicit(op, types, result)
     return f"{op.name} {' '.join(f'{name}={values[name]!r}' for name in sorted(values))}"
+
+
+def _plain(op: Conv | Conv1d | MaxPool | AvgPool) -> Mapping[str, object]:
+    """What slides, in as few numbers as say it. A kernel of one position has no dilation."""
+    found: dict[str, object] = {"kernel": alike(op.kernel), "stride": alike(op.stride), "padding": op.pads}
+    if isinstance(op, Conv | Conv1d):
+        found["dilation"] = alike(tuple(window.dilation if window.kernel > 1 else 1 for window in op.windows))
+    if isinstance(op, AvgPool):
+        found["count_padding"] = op.count_padding and any(op.pads)
+    return {name: value for name, value in found.items() if name not in op.later or value != 1}
 
 
 def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapping[str, object]:
     """What attributes that follow from others or from the types come to."""
     match op:
-        case Conv():
-            return {"padding": op.pads, "dilation": op.dilation if op.kernel > 1 else 1}
-        case Conv1d() | MaxPool():
-            return {"padding": op.pads}
+        case Conv() | Conv1d() | MaxPool() | AvgPool():
+            return _plain(op)
         case Pad():
             return {"amount": op.pads}
-        case AvgPool():
-            return {"padding": op.pads, "count_padding": op.count_padding and any(op.pads)}
         case Slice():
             axis, start, stop = op.bounds(types[0])
             return {"axis": axis, "start": start, "stop": stop}

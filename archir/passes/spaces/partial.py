@@ -17,6 +17,7 @@ from archir.ir.verify import typed
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import MaxPool
 from archir.ops.shape import ChannelShuffle, Slice
+from archir.ops.windows import alike
 from archir.passes.prune import prune
 
 _BEGIN = -1
@@ -165,7 +166,8 @@ class _Partial:
         plain = Node(node.op, node.span, "")
         seen = self._add(node.op, node, *chosen)
         past = self._sliced(source, node, x.shape[0] // self.part, None)
-        stride = x.shape[1] // y.shape[1]
-        if stride > 1:
+        strides = tuple(before // after for before, after in zip(x.spatial, y.spatial, strict=True))
+        if max(strides) > 1:
+            stride = alike(strides)
             past = self._add(MaxPool(kernel=stride, stride=stride, padding="valid"), plain, past)
         return self._add(ChannelShuffle(self.part), plain, self._add(Concat(), plain, seen, past))

@@ -187,6 +187,10 @@ class _Relaxation:
         if len(terms) == 1 and terms[0].share == ():
             return terms[0].node
         names = sorted({name for term in terms for name, _ in term.share})
+        if not self.types[terms[0].node].numeric:
+            paths = ", ".join(f"`{name}`" for name in names)
+            text = f"{paths} cannot be relaxed: alternatives are {self.types[terms[0].node]}, which cannot be weighted"
+            self.problems.append(Diagnostic("A2001", text, node.span))
         shares = tuple(tuple(tuple(sorted(dict(term.share).get(name, ()))) for name in names) for term in terms)
         mix = Node(Mix(tuple(names), shares), node.span, node.scope)
         return self._add(mix, [term.node for term in terms], self.types[terms[0].node])

@@ -6,8 +6,8 @@ numbers are whatever numpy makes arrays of.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ from archir.search.data.readers.source import Part, Source, classes_of
 
 MOST_BYTES = 1 << 32
 """Bytes that all samples of a dataset may have."""
+FORMS = ("npz", "npy", "idx", "parquet", "images", "hf")
+"""What the names of sources that are no modules begin with."""
 _SAMPLE = "a sample is a pair, inputs and targets: each an array, or arrays by name"
 
 
@@ -39,11 +41,22 @@ def read(data: Any, what: str) -> Source:
     return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts))
 
 
+def module_of(source: Any) -> str | None:
+    """The module of a source that is written as `MODULE:FUNCTION`."""
+    module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
+    named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return module if named and module not in FORMS else None
+
+
 def called(name: str) -> Source:
-    """What `MODULE:FUNCTION` gives. Its code runs, because whoever named it wanted that. Raises ArchError (A1115)."""
+    """What `MODULE:FUNCTION` gives. Whoever named it has imported its module: a name that stands in a file from
+    elsewhere runs nothing. Raises ArchError (A1115)."""
     module, _, attribute = name.partition(":")
+    if module not in sys.modules:
+        hint = f"if it is yours, name it: `--plugin {module}`"
+        raise fail("A1115", f"`{name}` is data of a module that was not imported", None, hint)
     try:
-        function: Callable[[], Any] = getattr(import_module(module), attribute)
+        function: Callable[[], Any] = getattr(sys.modules[module], attribute)
         data = function()
     except ArchError:
         raise

@@ -36,7 +36,7 @@ def _read(source: str, inputs: Inputs) -> Source:
         image_of(inputs, "`digits`")
         return digits.read()
     prefix, colon, rest = source.partition(":")
-    if colon and prefix not in _FORMS and rest.isidentifier() and not Path(source).exists():
+    if objects.module_of(source) is not None and not Path(source).exists():
         return objects.called(source)
     form, name = (prefix, rest) if colon and prefix in _FORMS else (_form(Path(source)), source)
     return _FORMS[form](name, inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 from archir.base.errors import Diagnostic, Span
 from archir.ir.choices.cases import Choice, leaves
@@ -12,7 +13,7 @@ from archir.ir.op import Op
 from archir.ir.structure import Input, Select
 from archir.ir.types import TensorType
 from archir.ir.typing import lifted
-from archir.ops.conv import pads_of, window
+from archir.ops.windows import Window
 from archir.search.lint.subject import Subject, others
 
 
@@ -36,16 +37,18 @@ def uneven_padding(subject: Subject) -> Iterator[Diagnostic]:
 
 def _may_be_askew(op: Op) -> bool:
     attributes = vars(op)
-    even = any(isinstance(kernel, int) and kernel % 2 == 0 for kernel in leaves(attributes.get("kernel", 1)))
+    sizes = [leaf if isinstance(leaf, tuple) else (leaf,) for leaf in leaves(attributes.get("kernel", 1))]
+    even = any(kernel % 2 == 0 for leaf in sizes for kernel in leaf)
     return even and "same" in leaves(attributes.get("padding"))
 
 
-def _askew(op: Op, x: TensorType) -> bool:
-    kernel, padding, stride, dilation = (getattr(op, name, 1) for name in ("kernel", "padding", "stride", "dilation"))
-    before, after = pads_of(padding, kernel, stride, dilation)
-    size = x.shape[-1] if x.rank == 3 else x.shape[0]
-    seen = window(size, (before, after), kernel, stride, dilation, "width") - 1
-    return kernel % 2 == 0 and before != seen * stride + dilation * (kernel - 1) + 1 - before - size
+def _askew(op: Any, x: TensorType) -> bool:
+    return op.padding == "same" and any(map(_is_askew, op.windows, x.spatial))
+
+
+def _is_askew(window: Window, size: int) -> bool:
+    seen = (window.outputs(size, "axis") - 1) * window.stride + window.span
+    return window.kernel % 2 == 0 and window.before != seen - window.before - size
 
 
 def channels_last(subject: Subject) -> Iterator[Diagnostic]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,8 @@ from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.form import Form, Pixels
 
 Arrays = Mapping[str, NDArray[Any]]
+
+_LIMIT = re.compile("[1-9][0-9]{0,11}")
 
 ELEMENTS = {
     "f32": TensorProto.FLOAT,
@@ -44,6 +47,20 @@ def given(g: Builder, name: str, value: str, kind: TensorType) -> None:
         g.nodes.append(helper.make_node("Cast", [value], [name], name=f"{name}/Cast", to=TensorProto.FLOAT))
     else:
         g.nodes.append(helper.make_node("Identity", [value], [name], name=f"{name}/Identity"))
+
+
+_BELOW = "below."
+
+
+def limits(inputs: Mapping[str, TensorType]) -> dict[str, str]:
+    """What a model says of its inputs of integers: what they must be below, in its metadata."""
+    return {f"{_BELOW}{name}": str(kind.below) for name, kind in inputs.items() if kind.below is not None}
+
+
+def limit(metadata: Mapping[str, str], name: str) -> int:
+    """What the integers of an input are below, as far as a model's metadata say so; zeros and ones suit any."""
+    said = metadata.get(f"{_BELOW}{name}", "")
+    return int(said) if _LIMIT.fullmatch(said) else 2
 
 
 def input_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:

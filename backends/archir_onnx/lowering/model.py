@@ -17,6 +17,7 @@ from onnx import helper
 from archir import __version__
 from archir.backends import unlowered
 from archir.backends.certificates import MOST_ELEMENTS
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.typing import infer
@@ -25,7 +26,7 @@ from archir_onnx.files.models import Model
 from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_onnx.lowering.builder import CONTRIB, Builder, properties
 from archir_onnx.lowering.form import OPSETS, PLAIN, Form
-from archir_onnx.lowering.interface import given, input_info, output_info, taken
+from archir_onnx.lowering.interface import given, input_info, limits, output_info, taken
 from archir_onnx.lowering.rules import RULES, lower_node
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -93,7 +94,7 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     model.graph.node.extend(builder.nodes)
     model.graph.input.extend(input_info(name, types[number], form) for name, number in inputs.items())
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
-    properties(model, {"net": graph.name, **(metadata or {})})
+    properties(model, {"net": graph.name, **limits(ranged_inputs(graph)), **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
 
 

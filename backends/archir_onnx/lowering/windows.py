@@ -1,10 +1,23 @@
-"""The window around each position of a map, from shifted copies of it: whole lines are copied, not single numbers."""
+"""Windows as operators take them; and the one around each position of a map, from shifted copies of it: whole lines are
+copied, not single numbers."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from archir.ops.windows import Windows
 from archir_onnx.lowering.builder import END, Builder
+
+
+def slides(windows: Windows) -> dict[str, Any]:
+    """The attributes of an operator whose windows slide like these."""
+    return {
+        "kernel_shape": [window.kernel for window in windows],
+        "strides": [window.stride for window in windows],
+        "pads": [*(window.before for window in windows), *(window.after for window in windows)],
+    }
 
 
 def columns_of(g: Builder, x: str, kernel: int) -> str:

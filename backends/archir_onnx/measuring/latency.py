@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS
 from archir.backends.comparison import random_input
+from archir.backends.ranges import ranged_inputs
 from archir.costs.latencies.machine import clock, cores, gpu, processor
 from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph, state_name
@@ -40,10 +41,10 @@ class OnnxBench:
     def timed(self, graph: Graph) -> Timed:
         """Times a network without choices, with new weights, on random inputs."""
         running = session(_model(graph).SerializeToString(), [PROVIDERS[self._device]], self.threads)
-        types, rng = infer(graph), np.random.default_rng(0)
+        rng = np.random.default_rng(0)
         binding = running.io_binding()
-        for name, number in graph.inputs.items():
-            array = random_input(rng, self._batch, types[number])
+        for name, kind in ranged_inputs(graph).items():
+            array = random_input(rng, self._batch, kind)
             binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(array, self._device, 0))
         for output in running.get_outputs():
             binding.bind_output(output.name, self._device)

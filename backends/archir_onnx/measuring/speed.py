@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS
 from archir.base.errors import fail
+from archir_onnx.lowering.interface import limit
 from archir_onnx.running.sessions import session
 
 _NAMES = {"float": "float32", "double": "float64"}
@@ -46,7 +47,7 @@ class OnnxRuns:
 
 
 def _inputs(running: Any, batch: int) -> Iterator[tuple[str, NDArray[Any]]]:
-    rng = np.random.default_rng(0)
+    rng, metadata = np.random.default_rng(0), running.get_modelmeta().custom_metadata_map
     for one in running.get_inputs():
         first, *shape = one.shape or [batch]
         if isinstance(first, int) and first != batch:
@@ -60,5 +61,5 @@ def _inputs(running: Any, batch: int) -> Iterator[tuple[str, NDArray[Any]]]:
         except TypeError:
             raise fail("A1508", f"`{one.name}` is a {one.type}, for which there are no random numbers") from None
         full = [batch, *shape] if one.shape else []
-        numbers = rng.standard_normal(full) if dtype.kind == "f" else rng.integers(0, 2, full)
+        numbers = rng.standard_normal(full) if dtype.kind == "f" else rng.integers(0, limit(metadata, one.name), full)
         yield one.name, np.asarray(numbers).astype(dtype)

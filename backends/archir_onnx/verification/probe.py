@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archir.backends.certificates import SEED
+from archir_onnx.lowering.interface import limit
 
 
 def probe(model: onnx.ModelProto, sizes: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """The numbers that are computed with, by a seed: normal ones, pixels, zeros and ones of other integers."""
+    """The numbers that are computed with, by a seed: normal ones, pixels, other integers as far as the model says."""
     rng = np.random.default_rng(SEED)
     found, shapes = {}, shapes_of(model, sizes)
+    metadata = {entry.key: entry.value for entry in model.metadata_props}
     for one in model.graph.input:
         shape = shapes[one.name]
         dtype = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
-        numbers = rng.integers(0, 256 if dtype == np.uint8 else 2, shape)
+        numbers = rng.integers(0, 256 if dtype == np.uint8 else limit(metadata, one.name), shape)
         found[one.name] = (rng.standard_normal(shape) if dtype.kind == "f" else numbers).astype(dtype)
     return found
 

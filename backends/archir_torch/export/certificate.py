@@ -38,7 +38,7 @@ def certify(
         "files": {path.name: certificates.facts(path)},
         "model": {
             "form": report.form,
-            "inputs": {name: {"shape": list(kind.shape), "dtype": kind.dtype} for name, kind in inputs.items()},
+            "inputs": {name: _said(kind) for name, kind in inputs.items()},
             "metadata": dict(metadata),
         },
         "verified": None if not report.batches else {
@@ -51,6 +51,11 @@ def certify(
         "versions": {"archir": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }  # fmt: skip
     return certificates.write(path, content)
+
+
+def _said(kind: TensorType) -> dict[str, Any]:
+    """A type as a certificate has it."""
+    return {"shape": list(kind.shape), "dtype": kind.dtype} | ({} if kind.below is None else {"below": kind.below})
 
 
 def look(path: Path, devices: Sequence[str] = ("cpu",), trust: str | None = None) -> Verified:
@@ -96,7 +101,10 @@ def _inputs(said: Any) -> dict[str, TensorType] | None:
     """The types of inputs; None if that is not what is said."""
     match said:
         case dict() if said and all(_is_input(one) for one in said.values()):
-            kinds = {name: TensorType(tuple(one["shape"]), one["dtype"]) for name, one in said.items()}
+            kinds = {
+                name: TensorType(tuple(one["shape"]), one["dtype"], below=one.get("below"))
+                for name, one in said.items()
+            }
             return kinds if sum(prod(kind.shape) for kind in kinds.values()) <= MOST_ELEMENTS else None
     return None
 
@@ -105,5 +113,7 @@ def _is_input(said: Any) -> bool:
     match said:
         case {"shape": list(shape), "dtype": str(dtype)}:
             sizes = all(type(size) is int and 0 < size <= MOST_ELEMENTS for size in shape)
-            return sizes and len(shape) <= MOST_AXES and dtype in DTYPES
+            below = said.get("below")
+            ranged = below is None or (type(below) is int and 0 < below < 2**63)
+            return sizes and ranged and len(shape) <= MOST_AXES and dtype in DTYPES
     return False

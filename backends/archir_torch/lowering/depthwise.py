@@ -24,13 +24,15 @@ def depthwise_conv(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    stride: int,
-    pads: tuple[int, int, int, int],
-    dilation: int,
+    stride: int | tuple[int, ...],
+    pads: tuple[int, ...],
+    dilation: int | tuple[int, ...],
     groups: int,
 ) -> Tensor:
-    """What `conv` does; if it is depthwise and keeps the size, with gradients that can be taken once."""
+    """What `conv` does; if it is depthwise, square and keeps the size, with gradients that can be taken once."""
     kernel = weight.shape[-1]
+    if weight.shape[-2] != kernel or isinstance(stride, tuple) or isinstance(dilation, tuple):
+        return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
     same = kernel % 2 == 1 and set(pads) == {dilation * (kernel - 1) // 2}
     depthwise = groups == x.shape[1] == weight.shape[0] and bias is None
     apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2

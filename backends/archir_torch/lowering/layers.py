@@ -9,6 +9,7 @@ from typing import Any
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.lookup import Embedding
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
 
@@ -53,7 +54,7 @@ def _conv(op: Conv, x: TensorType) -> Standard | None:
             Argument("out_channels", op.channels),
             Argument("kernel_size", op.kernel),
             _option("stride", op.stride, 1),
-            _option("padding", left, 0),
+            _option("padding", left if left == top else (top, left), 0),
             _option("dilation", op.dilation, 1),
             _option("groups", op.groups, 1),
             _option("bias", op.bias, True),
@@ -71,7 +72,9 @@ def _conv1d(op: Conv1d, x: TensorType) -> Standard | None:
             Argument("in_channels", x.channels),
             Argument("out_channels", op.channels),
             Argument("kernel_size", op.kernel),
+            _option("stride", op.stride, 1),
             _option("padding", before, 0),
+            _option("dilation", op.dilation, 1),
             _option("groups", op.groups, 1),
             _option("bias", op.bias, True),
         ],
@@ -111,6 +114,10 @@ def _dropout(op: Dropout, x: TensorType) -> Standard:
     return Standard("nn.Dropout", [Argument("rate", op.rate)])
 
 
+def _embedding(op: Embedding, x: TensorType) -> Standard:
+    return Standard("nn.Embedding", [Argument("num_embeddings", op.vocabulary), Argument("channels", op.channels)])
+
+
 _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     Conv: _conv,
     Conv1d: _conv1d,
@@ -120,6 +127,7 @@ _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     RmsNorm: _rms_norm,
     GroupNorm: _group_norm,
     Dropout: _dropout,
+    Embedding: _embedding,
 }
 
 

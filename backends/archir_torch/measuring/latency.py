@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.costs.latencies.machine import clock, processor
 from archir.costs.latencies.timing import Timed
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
-from archir.ir.typing import infer
 from archir_torch.lowering.module import lower
 
 _DTYPES = {
@@ -46,9 +46,9 @@ class TorchBench:
     def timed(self, graph: Graph) -> Timed:
         """Times a network without choices, with new weights, on random inputs."""
         module = lower(graph).eval().to(self._device)
-        types = infer(graph)
         generator = torch.Generator().manual_seed(0)
-        inputs = [random_input(types[i], self._batch, generator).to(self._device) for i in graph.inputs.values()]
+        kinds = ranged_inputs(graph).values()
+        inputs = [random_input(kind, self._batch, generator).to(self._device) for kind in kinds]
 
         def on_cpu(calls: int) -> float:
             with torch.inference_mode():
@@ -88,8 +88,8 @@ def bench(device: str, batch: int, threads: int | None) -> Iterator[TorchBench]:
 
 
 def random_input(kind: TensorType, batch: int, generator: torch.Generator) -> Tensor:
-    """A batch of normal numbers, or of zeros and ones where the type holds integers."""
+    """A batch of normal numbers; of integers, those below what the type says, or else zeros and ones."""
     shape, dtype = (batch, *kind.shape), _DTYPES[kind.dtype]
     if dtype.is_floating_point:
         return torch.randn(shape, generator=generator).to(dtype)
-    return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    return torch.randint(0, kind.below or 2, shape, generator=generator).to(dtype)

@@ -6,9 +6,9 @@ import platform
 
 import torch
 
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
-from archir.ir.typing import infer
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 
@@ -23,8 +23,8 @@ class TorchRuns:
         self._device = torch.device(device)
         module = lower(graph).eval().to(self._device)
         self._module = torch.compile(module, dynamic=False) if compiled else module
-        types, generator = infer(graph), torch.Generator().manual_seed(0)
-        self._inputs = [random_input(types[i], batch, generator).to(self._device) for i in graph.inputs.values()]
+        kinds, generator = ranged_inputs(graph).values(), torch.Generator().manual_seed(0)
+        self._inputs = [random_input(kind, batch, generator).to(self._device) for kind in kinds]
 
     @property
     def machine(self) -> dict[str, str]:

@@ -111,6 +111,12 @@ def test_a_function_is_called_because_it_was_named(tmp_path: Path, monkeypatch: 
         "import numpy as np\n\ndef data():\n    return np.ones((9, 4)), np.arange(9.0)\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ArchError, match=r"A1115.*a module that was not imported"):
+        load("mine_of_fields:data", inputs_of(TABLE))
+    _, result = archir.train(
+        TABLE, data="mine_of_fields:data", settings={"epochs": 1, "objective": {"kind": "regression"}}
+    )
+    assert result.measures["mse"] > 0
     assert len(load("mine_of_fields:data", inputs_of(TABLE)).train) == 7
     with pytest.raises(ArchError, match=r"A1115.*`mine_of_fields:nothing` raised AttributeError"):
         load("mine_of_fields:nothing", inputs_of(TABLE))

@@ -13,6 +13,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
 from archir.ir.types import TensorType
@@ -28,6 +29,7 @@ from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsamp
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
 from archir_torch.lowering.rules import RULES, lowers
+from archir_torch.measuring.latency import random_input
 from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
 
 
@@ -38,8 +40,7 @@ def run(network: Network, *inputs: Tensor) -> Tensor:
 
 def inputs_of(graph: Graph, batch: int = 2) -> list[Tensor]:
     generator = torch.Generator().manual_seed(1)
-    shapes = [graph[number].op.dims for number in graph.inputs.values()]
-    return [torch.randn(batch, *shape, generator=generator) for shape in shapes]
+    return [random_input(kind, batch, generator) for kind in ranged_inputs(graph).values()]
 
 
 def test_every_operation_has_a_rule_and_a_case() -> None:
@@ -58,7 +59,7 @@ def test_shape_weights_and_gradients(case: Case) -> None:
         key: weight.shape for key, weight in weights_of(graph).items()
     }
     for training in (False, True):
-        inputs = [x.requires_grad_() for x in inputs_of(graph)]
+        inputs = [x.requires_grad_() if x.is_floating_point() else x for x in inputs_of(graph)]
         y = run(network.train(training), *inputs)
         assert tuple(y.shape) == (2, *infer(graph)[graph.outputs["y"]].shape)
         assert y.isfinite().all()
@@ -67,7 +68,7 @@ def test_shape_weights_and_gradients(case: Case) -> None:
             continue
         network.zero_grad()
         (y * torch.linspace(-1, 1, y.numel()).reshape(y.shape)).sum().backward()
-        leaves = [*network.parameters(), *(inputs if dims else [])]
+        leaves = [*network.parameters(), *(x for x in inputs if x.requires_grad and dims)]
         assert all(leaf.grad is not None and leaf.grad.isfinite().all() for leaf in leaves)
 
 
@@ -82,7 +83,7 @@ def test_samples_do_not_meet(case: Case) -> None:
         together = run(network, *inputs)
         apart = torch.cat([run(network, *(x[i : i + 1] for x in inputs)) for i in range(2)])
     torch.testing.assert_close(together, apart)
-    assert run(network.double(), *(x.double() for x in inputs)).dtype == torch.float64
+    assert run(network.double(), *(x.double() if x.is_floating_point() else x for x in inputs)).dtype == torch.float64
 
 
 COUNTED = (Conv, Conv1d, Linear, Matmul, Attention)

@@ -5,29 +5,19 @@ from __future__ import annotations
 from archir.ops import conv as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
+from archir_onnx.lowering.windows import slides
 
 
 @lowers(ops.Conv)
 def conv(g: Builder, op: ops.Conv, x: str, *, weight: str, bias: str | None = None) -> str:
-    left, right, top, bottom = op.pads
-    return g.node(
-        "Conv",
-        x,
-        weight,
-        bias,
-        kernel_shape=[op.kernel] * 2,
-        strides=[op.stride] * 2,
-        dilations=[op.dilation] * 2,
-        pads=[top, left, bottom, right],
-        group=op.groups,
-    )
+    dilations = [window.dilation for window in op.windows]
+    return g.node("Conv", x, weight, bias, **slides(op.windows), dilations=dilations, group=op.groups)
 
 
 @lowers(ops.Conv1d)
 def conv1d(g: Builder, op: ops.Conv1d, x: str, *, weight: str, bias: str | None = None) -> str:
-    y = g.node(
-        "Conv", g.transpose(x, 0, 2, 1), weight, bias, kernel_shape=[op.kernel], pads=list(op.pads), group=op.groups
-    )
+    moved = g.transpose(x, 0, 2, 1)
+    y = g.node("Conv", moved, weight, bias, **slides(op.windows), dilations=[op.dilation], group=op.groups)
     return g.transpose(y, 0, 2, 1)
 
 

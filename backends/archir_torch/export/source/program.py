@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
-from archir.ir.typing import Types
 
 IMPORTS = ["import json", "import sys", "from pathlib import Path"]
 
@@ -51,16 +51,16 @@ if __name__ == "__main__":
 '''
 
 
-def program(graph: Graph, types: Types, name: str) -> list[str]:
+def program(graph: Graph, name: str) -> list[str]:
     """The functions `load` and `main` for a network whose class has this name."""
     inputs = []
-    for number in graph.inputs.values():
-        kind = types[number]
+    for kind in ranged_inputs(graph).values():
         shape = ", ".join(map(str, (1, *kind.shape)))
         if kind.dtype == "f32":
             inputs.append(f"torch.randn({shape})")
-        elif kind.dtype in ("i64", "i32", "bool"):
-            inputs.append(f"torch.randint(2, ({shape})).to({_TYPES[kind.dtype]})")
+        elif not kind.numeric:
+            cast = "" if kind.dtype == "i64" else f".to({_TYPES[kind.dtype]})"
+            inputs.append(f"torch.randint({kind.below or 2}, ({shape}{',' * (kind.rank == 0)})){cast}")
         else:
             inputs.append(f"torch.randn({shape}).to({_TYPES[kind.dtype]})")
     shown = '    print(f"{NAME}: {[*VALUE.shape]}, the largest number is at {VALUE.argmax().item()}")'

@@ -15,9 +15,9 @@ def conv(
     weight: Tensor,
     bias: Tensor | None = None,
     *,
-    stride: int,
-    pads: tuple[int, int, int, int],
-    dilation: int,
+    stride: int | tuple[int, ...],
+    pads: tuple[int, ...],
+    dilation: int | tuple[int, ...],
     groups: int,
 ) -> Tensor:
     left, right, top, bottom = pads
@@ -27,12 +27,21 @@ def conv(
 
 
 @lowers(ops.Conv1d)
-def conv1d(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, pads: tuple[int, int], groups: int) -> Tensor:
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int,
+    pads: tuple[int, ...],
+    dilation: int,
+    groups: int,
+) -> Tensor:
     before, after = pads
     x = x.transpose(1, 2)
     if before != after:
         x, before = F.pad(x, pads), 0
-    return F.conv1d(x, weight, bias, 1, before, 1, groups).transpose(1, 2)
+    return F.conv1d(x, weight, bias, stride, before, dilation, groups).transpose(1, 2)
 
 
 @lowers(ops.Linear)

@@ -11,7 +11,9 @@ from archir_torch.lowering.rules import lowers
 
 
 @lowers(ops.MaxPool)
-def max_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int]) -> Tensor:
+def max_pool(
+    x: Tensor, *, kernel: int | tuple[int, ...], stride: int | tuple[int, ...], pads: tuple[int, ...]
+) -> Tensor:
     left, right, top, bottom = pads
     if left != right or top != bottom:
         x, left, top = F.pad(x, pads, value=float("-inf")), 0, 0
@@ -19,7 +21,14 @@ def max_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, 
 
 
 @lowers(ops.AvgPool)
-def avg_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, int], count_padding: bool) -> Tensor:
+def avg_pool(
+    x: Tensor,
+    *,
+    kernel: int | tuple[int, ...],
+    stride: int | tuple[int, ...],
+    pads: tuple[int, ...],
+    count_padding: bool,
+) -> Tensor:
     left, right, top, bottom = pads
     if left == right and top == bottom:
         return F.avg_pool2d(x, kernel, stride, (top, left), count_include_pad=count_padding)
@@ -27,6 +36,27 @@ def avg_pool(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, int, int, 
     if count_padding:
         return mean
     return mean / F.avg_pool2d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)
+
+
+@lowers(ops.MaxPool1d)
+def max_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...]) -> Tensor:
+    before, after = pads
+    x = x.transpose(1, 2)
+    if before != after:
+        x, before = F.pad(x, pads, value=float("-inf")), 0
+    return F.max_pool1d(x, kernel, stride, before).transpose(1, 2)
+
+
+@lowers(ops.AvgPool1d)
+def avg_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...], count_padding: bool) -> Tensor:
+    before, after = pads
+    x = x.transpose(1, 2)
+    if before == after:
+        return F.avg_pool1d(x, kernel, stride, before, count_include_pad=count_padding).transpose(1, 2)
+    mean = F.avg_pool1d(F.pad(x, pads), kernel, stride)
+    if not count_padding:
+        mean = mean / F.avg_pool1d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)
+    return mean.transpose(1, 2)
 
 
 @lowers(ops.GlobalAvgPool)

@@ -1,0 +1,30 @@
+"""What the integers of a network's inputs may be: they are looked up, and nothing has more rows than it has."""
+
+from __future__ import annotations
+
+from archir.ir.graph import Graph, NodeId
+from archir.ir.types import TensorType
+from archir.ir.typing import infer
+
+
+def ranged_inputs(graph: Graph) -> dict[str, TensorType]:
+    """The types of the inputs of a graph without choices by name; those of integers say what these are below.
+
+    That is the least that any operation has which looks something up by them, as they are or after operations that
+    only move them.
+    """
+    types = infer(graph)
+    below: dict[NodeId, int] = {}
+    for number in reversed([*graph]):
+        if number not in types:
+            continue
+        operands = graph.operands(number)
+        for operand, limit in zip(operands, graph[number].op.limits(*(types[o] for o in operands)), strict=True):
+            moved = None if types[number].numeric else below.get(number)
+            known = [one for one in (limit, moved, below.get(operand)) if one is not None]
+            if known and not types[operand].numeric:
+                below[operand] = min(known)
+    return {
+        name: TensorType(types[number].dims, types[number].dtype, types[number].kind, below.get(number))
+        for name, number in graph.inputs.items()
+    }

@@ -1,0 +1,22 @@
+"""Lookups by integers."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from archir.ops import lookup as ops
+from archir_onnx.lowering.builder import Builder
+from archir_onnx.lowering.rules import lowers
+
+
+@lowers(ops.Embedding)
+def embedding(g: Builder, op: ops.Embedding, x: str, *, weight: str) -> str:
+    return g.node("Gather", weight, x, axis=0)
+
+
+@lowers(ops.Gather)
+def gather(g: Builder, op: ops.Gather, x: str, positions: str) -> str:
+    """`GatherND` takes an index of one number for each position, of the sample that it is in."""
+    if g.types[1].dtype != "i64":
+        positions = g.node("Cast", positions, to=TensorProto.INT64)
+    return g.node("GatherND", x, g.node("Unsqueeze", positions, g.constant([-1])), batch_dims=1)

@@ -1,0 +1,66 @@
+"""What must hold of a space, whatever its inputs are: its supernet, its networks, and all that these become."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import torch
+
+import archir
+from archir.backends.ranges import ranged_inputs
+from archir.ir.graph import Graph
+from archir.search.spaces.space import Space
+from archir_onnx import BACKEND as ONNX
+from archir_torch import BACKEND as TORCH
+from archir_torch.export.source.emit import emit
+from archir_torch.measuring.latency import random_input
+from archir_torch.supernet.network import SuperNetwork, extract
+from tests.torch_backend.export.test_emit import imported, last_class
+
+
+def inputs_of(graph: Graph, batch: int = 2) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return [random_input(kind, batch, generator) for kind in ranged_inputs(graph).values()]
+
+
+def assert_shared(space: Space, count: int = 4, seed: int = 0) -> None:
+    """An architecture computes in the supernet what its own network does, and its gradients reach what it uses."""
+    supernet = SuperNetwork(space.graph, torch.Generator().manual_seed(seed)).train()
+    rng = random.Random(seed)
+    for _ in range(count):
+        architecture = space.sample(rng)
+        network = extract(supernet, architecture)
+        inputs = inputs_of(space.specialize(architecture))
+        found, wanted = supernet(*inputs, architecture), network(*inputs)
+        pairs = [(found[name], wanted[name]) for name in wanted] if isinstance(wanted, dict) else [(found, wanted)]
+        for one, other in pairs:
+            torch.testing.assert_close(one, other)
+        supernet.zero_grad()
+        sum(one.square().mean() for one, _ in pairs).backward()
+        used = supernet.used(architecture)
+        for name, parameter in supernet.named_parameters():
+            outside = ~used[name] if name in used else torch.ones_like(parameter, dtype=torch.bool)
+            assert parameter.grad is None or not parameter.grad[outside].any(), name
+
+
+def assert_deploys(graph: Graph, folder: Path, **form: object) -> None:
+    """A network trains, costs what it holds, and is the same as ONNX (certified) and as a file of its own."""
+    module = TORCH.lower(graph).train()
+    inputs = inputs_of(graph)
+    results = module(*inputs)
+    results = [*results.values()] if isinstance(results, dict) else [results]
+    sum(one.square().mean() for one in results).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in module.parameters())
+    assert archir.cost(graph).params == sum(p.numel() for p in module.parameters())
+    path = folder / "net.onnx"
+    assert archir.export(graph, path, module.eval(), certified=True, **form).relative < 1e-4
+    assert ONNX.look(path).differences["CPUExecutionProvider"] < 1e-4
+    text = emit(graph)
+    emitted = getattr(imported(folder / "net.py", text), last_class(text))().eval()
+    emitted.load_state_dict(module.state_dict())
+    with torch.no_grad():
+        wanted, found = module(*inputs), emitted(*inputs)
+    pairs = zip(wanted.values(), found.values(), strict=True) if isinstance(wanted, dict) else [(wanted, found)]
+    for one, other in pairs:
+        torch.testing.assert_close(one, other, rtol=0, atol=0)

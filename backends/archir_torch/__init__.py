@@ -24,7 +24,6 @@ from archir.base.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
-from archir.ir.typing import infer
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
 from archir.search.data.objects import module_of

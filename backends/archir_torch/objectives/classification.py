@@ -59,7 +59,7 @@ class Classification(Supervised):
         for name in self.reads(graph):
             (found,) = shape(graph, name, 1)
             if found < count:
-                hint = f"try classes = {count}" if "classes" in graph.parameters else None
+                hint = f"try -p classes={count}, in a recipe parameters.classes = {count}" if "classes" in graph.parameters else None
                 text = f"there are {count} classes, but the output `{name}` of `{graph.name}` has {found}"
                 raise fail("A1108", text, place(graph, name), hint)
 

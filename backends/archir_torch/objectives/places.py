@@ -50,7 +50,7 @@ class Tagging(Supervised):
                 raise unfit(text, span, "targets are integers, one for each place of the output")
             most = int(self._known(target).max())
             if most >= classes:
-                hint = f"try classes = {most + 1}" if "classes" in graph.parameters else None
+                hint = f"try -p classes={most + 1}, in a recipe parameters.classes = {most + 1}" if "classes" in graph.parameters else None
                 text = f"targets go up to {most}, but the output `{name}` of `{graph.name}` has {classes} classes"
                 raise fail("A1108", text, span, hint)
 

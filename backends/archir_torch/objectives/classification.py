@@ -14,7 +14,7 @@ from archir.ir.graph import Graph, NodeId
 from archir_torch.data import Data
 from archir_torch.objectives.measures import TopAccuracy
 from archir_torch.objectives.objective import Batch, Outputs, output, shape
-from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit
+from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit, wider
 
 AUXILIARY = "auxiliary"
 """The output whose loss is added with a weight of its own (Szegedy et al. 2015, section 5)."""
@@ -59,7 +59,7 @@ class Classification(Supervised):
         for name in self.reads(graph):
             (found,) = shape(graph, name, 1)
             if found < count:
-                hint = f"try -p classes={count}, in a recipe parameters.classes = {count}" if "classes" in graph.parameters else None
+                hint = wider(graph, count)
                 text = f"there are {count} classes, but the output `{name}` of `{graph.name}` has {found}"
                 raise fail("A1108", text, place(graph, name), hint)
 

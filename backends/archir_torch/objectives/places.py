@@ -15,7 +15,7 @@ from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures
 from archir_torch.objectives.objective import Batch, Outputs, shape
-from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit
+from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit, wider
 
 LEFT_OUT = -100
 
@@ -50,7 +50,7 @@ class Tagging(Supervised):
                 raise unfit(text, span, "targets are integers, one for each place of the output")
             most = int(self._known(target).max())
             if most >= classes:
-                hint = f"try -p classes={most + 1}, in a recipe parameters.classes = {most + 1}" if "classes" in graph.parameters else None
+                hint = wider(graph, most + 1)
                 text = f"targets go up to {most}, but the output `{name}` of `{graph.name}` has {classes} classes"
                 raise fail("A1108", text, span, hint)
 

@@ -70,6 +70,13 @@ def place(graph: Graph, name: str) -> Span:
     return graph[graph.outputs[name]].span
 
 
+def wider(graph: Graph, classes: int) -> str | None:
+    """What to write for as many classes, where a net has a parameter for them."""
+    if "classes" not in graph.parameters:
+        return None
+    return f"try -p classes={classes}, in a recipe parameters.classes = {classes}"
+
+
 def unfit(why: str, span: Span | None = None, hint: str | None = None) -> ArchError:
     """The diagnostic for targets that an objective cannot take, which shows the output that they are for."""
     return fail("A1116", why, span, hint)

@@ -45,10 +45,10 @@ def check(options: TrialOptions, objective: Objective, space: Space) -> None:
             scores: Sequence[str] = options.scorer.proxies
         case "predictor":
             scores = [aimed(options, objective).scorer.score]
-        case _:
-            if not objective.declared:
-                return
+        case "inherited" | "training" if objective.declared:
             scores = [*objective.directions]
+        case _:  # whoever scores, or measures, has not said what
+            return
     wanted = [getattr(aimed(options, objective), name) for name in _FIELDS if hasattr(options, name)]
     for text in [one for value in wanted for one in ([value] if isinstance(value, str) else value)]:
         name = aim(text).name

@@ -29,10 +29,21 @@ from archir.ops.activation import (
 from archir.ops.arithmetic import Add, Concat, Div, Matmul, Maximum, Minimum, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
 from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, AvgPool1d, GlobalAvgPool, GlobalMaxPool, MaxOver, MaxPool, MaxPool1d, MeanOver
+from archir.ops.pool import (
+    AvgPool,
+    AvgPool1d,
+    AvgPool3d,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxOver,
+    MaxPool,
+    MaxPool1d,
+    MaxPool3d,
+    MeanOver,
+)
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import (
     ChannelShuffle,
@@ -47,7 +58,7 @@ from archir.ops.shape import (
     Upsample,
 )
 
-MAP, TOKENS, VECTOR = (8, 6, 5), (12, 8), (8,)
+MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
 Dims = tuple[int, ...]
 KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     DynamicConv: (Identity, AsKernel),
@@ -106,14 +117,23 @@ CASES: list[Case] = [
     *((AxialAttention(axis, 2, False, 0.5), (MAP, MAP, MAP)) for axis in ("height", "width")),
     *((op, (TOKENS,)) for op in (Rotary(), Rotary(2), Rotary(4, 100.0))),
     *((op, (MAP,)) for op in CONVOLUTIONS),
+    *((op, (VOLUME,)) for op in (Conv3d(4), Conv3d(16, (1, 3, 2), (1, 2, 1), groups=4, bias=True))),
+    (Conv3d(8, 3, 2, (1, 0, 0, 2, 1, 1), groups=8), (VOLUME,)),
+    *((ConvTranspose(16, kernel, 2), (MAP,)) for kernel in (1, 2, 3, 4)),
+    (ConvTranspose(12, (3, 5), (1, 3), bias=True, groups=4), (MAP,)),
+    (ConvTranspose(8, 3, (2, 3), (1, 0), (0, 2), 2, groups=8), (MAP,)),
+    (ConvTranspose(4, 2, padding="valid"), (MAP,)),
     *((DynamicConv(), (MAP, (8, k, k))) for k in (1, 3, 5)),
     (AsGate(), (MAP,)),
     (AsKernel(), ((8, 3, 3),)),
     *((op, (TOKENS,)) for op in (Conv1d(16), Conv1d(16, 4, bias=True), Conv1d(8, 3, "valid", 8), Conv1d(8, 3, 2))),
     *((Conv1d(8, 3, padding, 4, stride=2, dilation=2), (TOKENS,)) for padding in ("same", "valid", (3, 0))),
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
-    *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR, VOLUME)),
     *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
+    (GroupNorm(2), (VOLUME,)),
+    *((op, (VOLUME,)) for op in (Relu(), HardSwish(), Softmax(), Zero(), Dropout(), Upsample(2))),
+    *((op, (VOLUME, VOLUME)) for op in (Add(), Concat())),
     *((op, (MAP,)) for op in (GroupNorm(4), GroupNorm(8, False), GroupNorm(1))),
     *((op, (MAP,)) for op in (MaxPool(3), MaxPool(2), MaxPool(3, 2), MaxPool(2, 2, "valid"), MaxPool(3, 2, 1))),
     *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
@@ -131,8 +151,10 @@ CASES: list[Case] = [
         for op in (kind(3), kind(2, 2, "valid"), kind(4, 2), kind(4, 3, (0, 2)))
     ),
     *((AvgPool1d(4, 2, padding, True), (TOKENS,)) for padding in ("same", 2)),
-    *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS)),
-    *((op, (MAP,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True))),
+    *((op, (VOLUME,)) for kind in (MaxPool3d, AvgPool3d) for op in (kind(2, 2, "valid"), kind((1, 3, 2), (1, 2, 1)))),
+    *((AvgPool3d(3, counts, 1, bool(counts - 1)), (VOLUME,)) for counts in (1, 2)),
+    *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS, VOLUME)),
+    *((op, (dims,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True)) for dims in (MAP, VOLUME)),
     *((kind(axis), (MAP,)) for kind in (MeanOver, MaxOver) for axis in (0, 1, 2, -1)),
     *((kind(0), (dims,)) for kind in (MeanOver, MaxOver) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (Dropout(), Dropout(0.0), DropPath(0.5), DropPath(0.0)) for dims in (MAP, VECTOR)),

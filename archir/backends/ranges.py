@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
-from archir.ir.typing import infer
+from archir.ir.typing import Types, infer
 
 
-def ranged_inputs(graph: Graph) -> dict[str, TensorType]:
+def ranged_inputs(graph: Graph, types: Types | None = None) -> dict[str, TensorType]:
     """The types of the inputs of a graph without choices by name; those of integers say what these are below.
 
     That is the least that any operation has which looks something up by them, as they are or after operations that
-    only move them.
+    only move them. Types are those given, by default those inferred.
     """
-    types = infer(graph)
+    types = infer(graph) if types is None else types
     below: dict[NodeId, int] = {}
     for number in reversed([*graph]):
         if number not in types:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from errno import EPIPE
 from importlib import import_module
+from itertools import islice
 from typing import Any
 
 import click
@@ -11,10 +12,12 @@ import click
 from archir import __version__
 from archir.base.errors import ArchError, Interrupted, fail, suggest
 from archir.base.visible import visible
+from archir.cli.plugins import fault_of_plugin, load_plugins
 
 FAULT = 70
 """The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
 TRACEBACK = "--traceback"
+PLUGIN = "--plugin"
 MOST_TEXT = 300
 
 _COMMANDS = {
@@ -72,6 +75,7 @@ class Commands(click.Group):
         as_json = "--json" in ctx.args
         try:
             try:
+                load_plugins(ctx.params["plugins"], [*ctx._protected_args, *ctx.args])
                 return super().invoke(ctx)
             except OSError as error:
                 if error.errno in (None, EPIPE):  # of sockets and the like; whoever read what was printed has gone
@@ -97,18 +101,26 @@ class Commands(click.Group):
         except Exception as error:
             if ctx.params["traceback"] or (isinstance(error, OSError) and error.errno == EPIPE):
                 raise
-            from archir.cli.output import say
+            from archir.cli.output import complain, say
 
+            if (fault := fault_of_plugin(error)) is not None:
+                complain(fault, as_json)
+                ctx.exit(1)
             say(_apology(error), err=True)
             ctx.exit(FAULT)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Arguments; --traceback may stand anywhere."""
-        before = args[: args.index("--")] if "--" in args else args
-        if TRACEBACK in before:
-            args.remove(TRACEBACK)
-            args.insert(0, TRACEBACK)
-        return super().parse_args(ctx, args)
+        """Arguments; --traceback and --plugin may stand anywhere."""
+        end = args.index("--") if "--" in args else len(args)
+        ours: list[str] = []
+        others: list[str] = []
+        words = iter(args[:end])
+        for word in words:
+            if word == PLUGIN:
+                ours += [word, *islice(words, 1)]
+            else:
+                (ours if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else others).append(word)
+        return super().parse_args(ctx, [*ours, *others, *args[end:]])
 
 
 def _apology(error: Exception) -> str:
@@ -122,7 +134,11 @@ def _apology(error: Exception) -> str:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="archir")
 @click.option(TRACEBACK, is_flag=True, help="Show where archir itself failed, in full; it may stand anywhere.")
-def main(traceback: bool) -> None:
+@click.option(
+    PLUGIN, "plugins", multiple=True, metavar="MODULE",
+    help="A module that registers operations, strategies and the like (docs/plugins.md); it may stand anywhere.",
+)  # fmt: skip
+def main(traceback: bool, plugins: tuple[str, ...]) -> None:
     """Search spaces of neural architectures as programs: check, count, sample, train, export.
 
     FILE is an .arch file; FILE:NET picks one net of several, `-` reads standard input.

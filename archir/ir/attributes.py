@@ -51,7 +51,7 @@ def new_op(name: str, attributes: Mapping[str, Value]) -> Op:
     """The operation of a name with these attributes. RuleError if there is none such."""
     op = OPS.get(name)
     if op is None:
-        raise RuleError(f"there is no operation `{name}`", suggest(name, OPS))
+        raise RuleError(f"there is no operation `{name}`", OPS.hint(name))
     known = {f.name: f.default for f in fields(op)}
     for attribute, value in attributes.items():
         require(attribute in known, f"`{name}` has no attribute `{attribute}`", suggest(attribute, known))

@@ -10,11 +10,12 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
 from archir.base.errors import RuleError, total
+from archir.base.plugins.registry import Registry
 from archir.ir.choices.cases import Value, at, same, support, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.types import TensorType
 
-OPS: dict[str, type[Op]] = {}
+OPS: Registry[str, type[Op]] = Registry("operation", "operations")
 """Every operation by its name in `.arch` files."""
 
 Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
@@ -67,6 +68,11 @@ class Weight:
         return prod(self.shape)
 
 
+def op_name(name: str) -> str:
+    """The name in `.arch` files of the operation of a class."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
 _RULES = {"infer", "weights", "roles", "ties", "macs", "kernels", "limits", "narrowed", "expand"}
 
 
@@ -103,10 +109,8 @@ class Op:
             setattr(cls, name, total(getattr(cls, name)))
         if abstract:
             return
-        cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
-        known = OPS.get(cls.name)
-        assert known is None or known.__qualname__ == cls.__qualname__, f"two operations are named {cls.name}"
-        OPS[cls.name] = cls
+        cls.name = op_name(cls.__name__)
+        OPS.register(cls.name, cls)
 
     def infer(self, *operands: Any) -> TensorType:
         """The type of the result. Raises RuleError for operands that do not fit."""
@@ -241,3 +245,10 @@ def _declared(name: str) -> dict[str, Any]:
 def attribute_types(op: type[Op]) -> dict[str, Any]:
     """The declared types of an operation's attributes."""
     return _declared(op.name)
+
+
+@OPS.each
+def _forget(name: str, op: type[Op]) -> None:
+    """A class that is defined again may have other attributes."""
+    _names.cache_clear()
+    _declared.cache_clear()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from archir.base.errors import require
 from archir.ir.op import Free, Weight
-from archir.ir.types import TensorType
+from archir.ir.types import TensorType, has_axes
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class _Norm(Free, abstract=True):
 
 @dataclass(frozen=True)
 class BatchNorm(_Norm):
-    """Batch normalisation over the channels of maps, tokens or vectors (Ioffe and Szegedy 2015).
+    """Batch normalisation over the channels of maps, volumes, tokens or vectors (Ioffe and Szegedy 2015).
 
     With `zero_init` the scale starts at 0: a residual branch that ends in it starts as nothing (Goyal et al. 2017).
     """
@@ -30,7 +30,7 @@ class BatchNorm(_Norm):
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        require(x.rank in (1, 2, 3), f"expected a map, tokens or a vector, got {x}", code="A0402")
+        require(x.rank in (1, 2, 3, 4), f"expected a map, a volume, tokens or a vector, got {x}", code="A0402")
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -79,7 +79,7 @@ class RmsNorm(LayerNorm):
 
 @dataclass(frozen=True)
 class GroupNorm(_Norm):
-    """Group normalisation over a map's channels, split into `groups` (Wu and He 2018)."""
+    """Group normalisation over the channels of a map or a volume, split into `groups` (Wu and He 2018)."""
 
     groups: int = 32
     affine: bool = True
@@ -87,7 +87,7 @@ class GroupNorm(_Norm):
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        require(x.rank == 3, f"expected a map [C, H, W], got {x}", code="A0402")
+        has_axes(x, 2, 3)
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
         require(x.channels % self.groups == 0, f"{x.channels} channels do not split into {self.groups} groups")
         return x

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Free
-from archir.ir.types import TensorType, has_axes, is_map
+from archir.ir.types import TensorType, has_axes
 from archir.ops.windows import Padding, Sizes, Windows, pads_of, slid, windows
 
 
@@ -76,14 +76,28 @@ class AvgPool1d(AvgPool):
 
 
 @dataclass(frozen=True)
+class MaxPool3d(MaxPool):
+    """Largest value of each window of a volume f32[C, D, H, W]; `kernel`, `stride` and `padding` as in `conv3d`."""
+
+    spatial: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
+class AvgPool3d(AvgPool):
+    """Mean of each window of a volume f32[C, D, H, W]; `count_padding` as in `avg_pool`."""
+
+    spatial: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
 class GlobalAvgPool(Free):
-    """Mean over all positions: a map f32[C, H, W] or tokens f32[N, D] to a vector; `keep` leaves a map f32[C, 1, 1]."""
+    """Mean over all positions: a map, a volume or tokens to a vector; `keep` leaves a map f32[C, 1, 1], or a volume."""
 
     linear: ClassVar[bool] = True
     keep: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
-        """f32[C], or f32[C, 1, 1]."""
+        """f32[C], or f32[C, 1, 1] of a map, f32[C, 1, 1, 1] of a volume."""
         return _pooled(x, self.keep)
 
 
@@ -94,7 +108,7 @@ class GlobalMaxPool(Free):
     keep: bool = False
 
     def infer(self, x: TensorType) -> TensorType:
-        """f32[C], or f32[C, 1, 1]."""
+        """f32[C], or f32[C, 1, 1] of a map, f32[C, 1, 1, 1] of a volume."""
         return _pooled(x, self.keep)
 
 
@@ -121,8 +135,7 @@ class MaxOver(_Over):
 
 
 def _pooled(x: TensorType, keep: bool) -> TensorType:
-    require(x.rank in (2, 3), f"expected a map [C, H, W] or tokens [N, D], got {x}", code="A0402")
+    has_axes(x, *((2, 3) if keep else (2, 1, 3)))
     if keep:
-        is_map(x)
-        return x.with_dims(x.channels, 1, 1)
+        return x.with_dims(x.channels, *(1 for _ in x.spatial))
     return x.with_dims(x.channels)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Free, Init, Piece, Role, Tied, View, Weight
-from archir.ir.types import TensorType, is_map, is_tokens
+from archir.ir.types import TensorType, has_axes, is_map, is_tokens
 
 
 @dataclass(frozen=True)
@@ -183,16 +183,16 @@ class ChannelShuffle(Free):
 
 @dataclass(frozen=True)
 class Upsample(Free):
-    """A map `factor` times as high and wide, by repetition."""
+    """A map or a volume `factor` times as long along each axis but that of the channels, by repetition."""
 
     linear: ClassVar[bool] = True
     factor: int = 2
 
     def infer(self, x: TensorType) -> TensorType:
         """f32[C, factor * H, factor * W]."""
-        channels, height, width = is_map(x)
+        has_axes(x, 2, 3)
         require(self.factor >= 1, "`factor` must be at least 1")
-        return x.with_dims(channels, height * self.factor, width * self.factor)
+        return x.with_spatial(x.channels, *(size * self.factor for size in x.spatial))
 
     def kernels(self, x: TensorType) -> int:
         """One; none by a factor of 1."""

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ir.op import Op
+from archir.ops.conv import Biased, Conv, ConvTranspose
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import Pad
@@ -86,13 +87,13 @@ def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[A
             continue
         (maker,) = graph.operands(number)
         alone = graph.consumers(maker) == [number] and maker not in graph.outputs.values()
-        if not (alone and isinstance(graph[maker].op, Conv | Conv1d | Linear)):
+        if not (alone and isinstance(graph[maker].op, Biased)):
             continue
         scope, norm = graph[maker].scope, graph[number].scope
         known = all(name in found for name in [state_name(scope, "weight"), *_names(norm, op)])
-        if known and scopes[scope] == scopes[norm] == 1:
+        if known and scopes[scope] == scopes[norm] == 1 and (axis := _axis(graph[maker].op)) is not None:
             folded[number] = maker
-            _fold(found, scope, norm, op)
+            _fold(found, scope, norm, op, axis)
     makers = set(folded.values())
     numbers = iter(list(graph))
 
@@ -101,11 +102,18 @@ def fold_norm(graph: Graph, weights: Arrays) -> tuple[Graph, dict[str, NDArray[A
         if number in folded:
             return operands[0]
         if number in makers:
-            assert isinstance(node.op, Conv | Conv1d | Linear)
+            assert isinstance(node.op, Biased)
             return out.add(Node(replace(node.op, bias=True), node.span, node.scope), *operands)
         return keep(out, node, operands)
 
     return rebuild(graph, step), found
+
+
+def _axis(op: Op) -> int | None:
+    """The axis of an operation's weight that has the channels of its result; None if there is no such one."""
+    if isinstance(op, ConvTranspose):
+        return 1 if op.groups == 1 else None
+    return 0
 
 
 def _names(norm: str, op: BatchNorm) -> list[str]:
@@ -113,13 +121,13 @@ def _names(norm: str, op: BatchNorm) -> list[str]:
     return [state_name(norm, part) for part in parts]
 
 
-def _fold(weights: dict[str, NDArray[Any]], maker: str, norm: str, op: BatchNorm) -> None:
+def _fold(weights: dict[str, NDArray[Any]], maker: str, norm: str, op: BatchNorm, axis: int) -> None:
     """Rewrite the weights of a maker, and drop those of its norm."""
     parts = {name.rsplit(".", 1)[-1]: weights.pop(name).astype(np.float64) for name in _names(norm, op)}
     factor = parts.get("weight", np.float64(1)) / np.sqrt(parts["running_var"] + op.eps)
     weight = weights[state_name(maker, "weight")]
     bias = weights.get(state_name(maker, "bias"))
     before = -parts["running_mean"] if bias is None else bias.astype(np.float64) - parts["running_mean"]
-    shaped = factor.reshape(-1, *[1] * (weight.ndim - 1))
+    shaped = factor.reshape(*[1] * axis, -1, *[1] * (weight.ndim - 1 - axis))
     weights[state_name(maker, "weight")] = (weight * shaped).astype(weight.dtype)
     weights[state_name(maker, "bias")] = (before * factor + parts.get("bias", 0.0)).astype(weight.dtype)

@@ -18,7 +18,7 @@ from archir import __version__
 from archir.backends.certificates import Verified
 from archir.backends.images import Images
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import Diagnostic, fail, suggest
+from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.base.settings import parsed
@@ -204,8 +204,7 @@ class TorchBackend:
         device = device_of(device)
         for name in names:
             if name not in PROXIES:
-                hint = suggest(name, PROXIES) or f"proxies are {', '.join(self.proxies)}"
-                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+                raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
         batches: dict[tuple[int, ...], Split] = {}
 
         def scores(graph: Graph) -> dict[str, float]:

@@ -136,7 +136,7 @@ STATEMENTS = {
     "y = F.relu(x)": "write `relu`",
     "y = torch.cat(x, x)": "write `concat(a, b)`",
     "y = x |> interpolate(2)": "write `upsample(factor)`",
-    "y = x |> conv_transpose(8)": "no transposed convolution",
+    "y = x |> conv_transpose2d(8)": "write `conv_transpose(channels, kernel, stride)`",
     "y = x |> conv(8, bias=False)": "write `false`",
     "y = None": "write `none`",
     "y = x |> se(4)": "`import std.gates`",

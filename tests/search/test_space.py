@@ -337,7 +337,30 @@ net stacked {
 """
 
 
-def test_copied_cells_are_what_they_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+CHOSEN = """
+cell pick(x, y) {
+    n = choose n(0, 1, 2)
+    ways = [x, y]
+    repeat n { ways = ways + [ways[len(ways) - 1] |> conv(4, choose k(1, 3))] }
+    if n == 1 { return ways[2], x }
+    return ways[len(ways) - 1] |> relu, ways[choose way(0, 1)]
+}
+net chosen {
+    input image: f32[4, 8, 8]
+    x, y = pick(image, image)
+    for i in 0..3 { x, y = pick(x, y) }
+    z = pick(x, x |> relu)
+    out = x |> conv(4)
+    x, y = pick(x, y)
+    for i in 0..2 { x, y = pick(x, z[0]) }
+    output sum = x + y + out
+}
+"""
+"""Cells whose arguments depend on choices, among them their own."""
+
+
+@pytest.mark.parametrize(("text", "often"), [(CELLS, 5), (CHOSEN, 4)], ids=["stacked", "chosen"])
+def test_copied_cells_are_what_they_would_be(text: str, often: int, monkeypatch: pytest.MonkeyPatch) -> None:
     copies = []
 
     def counting(*arguments: object) -> object:
@@ -346,8 +369,14 @@ def test_copied_cells_are_what_they_would_be(monkeypatch: pytest.MonkeyPatch) ->
 
     replay = calls.replay
     monkeypatch.setattr(calls, "replay", counting)
-    fast = archir.loads(CELLS).graph
-    assert len(copies) == 2
+    fast = archir.loads(text).graph
+    assert len(copies) == often
     monkeypatch.setattr(calls, "likeness", lambda *_: None)
-    slow = archir.loads(CELLS).graph
+    slow = archir.loads(text).graph
     assert archir.print_graph(fast) == archir.print_graph(slow)
+
+
+def test_requirements_that_leave_the_same_of_one_choice_both_count() -> None:
+    others = "\n".join(f"o{i} = choose o{i}(1, 2, 3)\nrequire o{i} <= c" for i in range(3))
+    space = net(f"c = choose c(1, 2, 3)\n{others}\noutput y = image |> conv(c + o0 + o1 + o2)")
+    assert space.satisfying == len(wanted(space)) == 1 + 8 + 27

@@ -171,9 +171,9 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             return memo[name]
         if len(memo) > MOST_STEPS:
             raise EntangledError
-        spend(2)
         if type(care) is Case and care.choice.order < top.order:
             top = care.choice
+        spend(1.5 + top.outcomes / 4)
         branches = list(map(walk, branches_of(state, top)))
         result = memo[name] = case(top, branches) if care is True else _join(top, branches)
         return result

@@ -113,7 +113,7 @@ def _meaning(tree: Any, module: Module, given: dict[str, Value]) -> Value:
     if tree.text in given:
         return given[tree.text]
     found = module.lookup(tree.text)
-    if found is None and tree.text in OPS and not OPS[tree.text].internal:
+    if found is None and OPS.here(tree.text) and not OPS[tree.text].internal:
         return Operation(OPS[tree.text])
     return found
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
-from archir.ir.choices.cases import Value, key, leaves, varies
+from archir.ir.choices.cases import Case, Value, case, key, leaves, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Node, NodeId
-from archir.ir.structure import Select
 from archir.language.elaboration.expressions.values import Block, Items, Tensor
 from archir.language.elaboration.network import Network
+
+_Key = TypeVar("_Key")
+_Known = TypeVar("_Known")
 
 
 @dataclass(frozen=True)
@@ -28,69 +32,111 @@ class Recording:
     arguments: tuple[NodeId, ...]
     blocks: tuple[tuple[str, str], ...]
     """The calls inside: where below the scope, and of what."""
+    selected: Mapping[NodeId, Case]
+    """What the select nodes among them stand for."""
     result: Value
 
 
 def likeness(network: Network, block: Block, arguments: Mapping[str, Value]) -> Hashable | None:
     """Equal for calls that only differ in which tensors they are given; None if that cannot be told."""
-    given = [*arguments.values()]
-    if any(_varies(value) for value in given):
-        return None
-    nodes = tensors(arguments)
-    places = {node: nodes.index(node) for node in nodes}
+    places: dict[NodeId, int] = {}
+    for place, node in enumerate(tensors(arguments)):
+        places.setdefault(node, place)
 
     def like(value: Value) -> Hashable:
         if isinstance(value, Tensor):
             return network.types[value.node], places[value.node]
-        return (Items, *map(like, value)) if isinstance(value, Items) else key(value)
+        if isinstance(value, Items):
+            return (Items, *map(like, value))
+        found: Hashable = lift(like, value) if varies(value) else key(value)
+        return found
 
-    return (block, *zip(arguments, map(like, given), strict=True))
-
-
-def _varies(value: Value) -> bool:
-    return varies(value) or (isinstance(value, Items) and any(map(_varies, value)))
+    return (block, *zip(arguments, map(like, arguments.values()), strict=True))
 
 
 def tensors(arguments: Mapping[str, Value]) -> tuple[NodeId, ...]:
-    """The nodes among a call's arguments, those in lists too."""
+    """The nodes among a call's arguments, those in lists and in what depends on choices too."""
     return tuple(node for value in arguments.values() for node in _nodes(value))
 
 
 def _nodes(value: Value) -> Iterator[NodeId]:
     if isinstance(value, Tensor):
         yield value.node
-    elif isinstance(value, Items):
-        for item in value:
+    elif isinstance(value, Items) or varies(value):
+        inside = value if isinstance(value, Items) else leaves(value)
+        for item in inside:
             yield from _nodes(item)
 
 
-def copyable(result: Value) -> bool:
+def _copyable(result: Value) -> bool:
     """Whether a result is made of tensors alone, so that it can be told what stands for it in a copy."""
     return all(
-        isinstance(leaf, Tensor) or (isinstance(leaf, Items) and all(map(copyable, leaf))) for leaf in leaves(result)
+        isinstance(leaf, Tensor) or (isinstance(leaf, Items) and all(map(_copyable, leaf))) for leaf in leaves(result)
     )
+
+
+class Recorder:
+    """Takes down what a call adds, from when it is made on."""
+
+    def __init__(self, network: Network, scope: str, arguments: Mapping[str, Value]) -> None:
+        self.network, self.scope, self.arguments = network, scope, tensors(arguments)
+        self.start, self.called, self.selected = len(network.graph), len(network.graph.blocks), len(network.selected)
+
+    def recording(self, result: Value) -> Recording | None:
+        """What was added since; None if it cannot be copied."""
+        graph, known = self.network.graph, {*self.arguments}
+        added = range(self.start, len(graph))
+        alone = all(operand in added or operand in known for number in added for operand in graph.operands(number))
+        if not (alone and _copyable(result)):
+            return None
+        blocks = [(path[len(self.scope) :], name) for path, name in _latest(graph.blocks, self.called)]
+        selected = {number: stood for stood, number in _latest(self.network.selected, self.selected)}
+        return Recording(self.start, len(graph), self.scope, self.arguments, tuple(blocks), selected, result)
+
+
+def _latest(known: dict[_Key, _Known], before: int) -> list[tuple[_Key, _Known]]:
+    """What was put into a dictionary since it held so many."""
+    return [*islice(reversed(known.items()), len(known) - before)][::-1]
 
 
 def replay(network: Network, recording: Recording, scope: str, arguments: tuple[NodeId, ...]) -> Value:
     """Add the recorded nodes once more, under another scope and reading other arguments; the call's result."""
     graph = network.graph
-    moved = dict(zip(recording.arguments, arguments, strict=True))
+    moved = _Moved(dict(zip(recording.arguments, arguments, strict=True)))
     before = len(recording.scope)
     for number in range(recording.start, recording.stop):
         node = graph[number]
-        if not isinstance(node.op, Select):  # those are named by their choice
+        stood = moved.of(recording.selected[number]) if number in recording.selected else None
+        if stood in network.selected:
+            moved.nodes[number] = network.selected[stood]
+            continue
+        if stood is None:  # select nodes are named by their choice
             node = Node(node.op, node.span, scope + node.scope[before:])
-        operands = tuple([moved[operand] for operand in graph.operands(number)])
-        moved[number] = network.append(node, operands, graph.made[number])
-        network.types.like(moved[number], network.types, number)
+        operands = tuple([moved.nodes[operand] for operand in graph.operands(number)])
+        made = moved.nodes[number] = network.append(node, operands, graph.made[number])
+        network.types.like(made, network.types, number)
         if number in network.excused:
-            network.excused.add(moved[number])
+            network.excused.add(made)
+        if stood is not None:
+            network.selected[stood] = made
     graph.blocks.update((scope + below, name) for below, name in recording.blocks)
-    return _moved(recording.result, moved)
+    return moved.of(recording.result)
 
 
-def _moved(value: Value, moved: Mapping[NodeId, NodeId]) -> Value:
-    def one(leaf: Value) -> Value:
-        return Tensor(moved[leaf.node]) if isinstance(leaf, Tensor) else Items(_moved(item, moved) for item in leaf)
+class _Moved:
+    """Values made of the nodes of a recording, made of those of its copy."""
 
-    return lift(one, value)
+    def __init__(self, nodes: dict[NodeId, NodeId]) -> None:
+        self.nodes = nodes
+        self._known: dict[Case, Value] = {}
+
+    def of(self, value: Value) -> Value:
+        if isinstance(value, Tensor):
+            return Tensor(self.nodes[value.node])
+        if isinstance(value, Items):
+            return Items(map(self.of, value))
+        if not varies(value):
+            return value
+        if value not in self._known:
+            self._known[value] = case(value.choice, map(self.of, value.branches))
+        return self._known[value]

@@ -50,11 +50,20 @@ class Module:
 
     @cached_property
     def beside(self) -> dict[str, str]:
-        """The texts of the files in its folder but for itself, by name: the first ones, as far as they are small."""
+        """The texts of the programs in its folder but for itself, by name."""
+        return {name: text for name, text in self._texts("*.arch").items() if name != Path(self.path).name}
+
+    @cached_property
+    def modules_beside(self) -> dict[str, str]:
+        """The texts of the Python files in its folder, by name; they are looked at, and not imported."""
+        return self._texts("*.py")
+
+    def _texts(self, pattern: str) -> dict[str, str]:
+        """Files of its folder: the first ones, as far as they are small."""
         if self.folder is None:
             return {}
         try:
-            paths = sorted(path for path in self.folder.glob("*.arch") if path.name != Path(self.path).name)
+            paths = sorted(self.folder.glob(pattern))
             small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
             return {path.name: path.read_text("utf-8") for path in small}
         except (OSError, ValueError):

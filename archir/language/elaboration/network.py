@@ -31,7 +31,8 @@ class Network(Context):
     def start(self) -> None:
         """Begin with no nodes."""
         self.types = Typing()
-        self._selected: dict[Case, NodeId] = {}
+        self.selected: dict[Case, NodeId] = {}
+        """The select nodes, by what they stand for."""
         self.excused: set[NodeId] = set()
         """Nodes that only what is required makes right."""
         self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
@@ -117,7 +118,7 @@ class Network(Context):
         """The node of a tensor; its type is found when it is asked for: of selections in selections, nobody does."""
         if type(value) is Tensor:
             return value.node
-        if value not in self._selected:
+        if value not in self.selected:
             choice: Choice = value.choice
             operands = [self._selection(branch, span) for branch in value.branches]
             distinct = list(dict.fromkeys(operands))
@@ -126,9 +127,9 @@ class Network(Context):
             op = Select(choice.path, tuple(distinct.index(operand) for operand in operands))
             self._check_alike(value, distinct)
             node = Node(op, self.frame.place(span), choice.path)
-            number = self._selected[value] = self.append(node, tuple(distinct), True)
+            number = self.selected[value] = self.append(node, tuple(distinct), True)
             self.types.later(number, partial(joined_type, value, partial(_type_of, self.types)))
-        return self._selected[value]
+        return self.selected[value]
 
     def merged(self, condition: Value, one: Value, other: Value, span: Span) -> Value:
         """`one` where the condition holds, `other` elsewhere.

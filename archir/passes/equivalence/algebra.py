@@ -17,7 +17,7 @@ from archir.ops import activation
 from archir.ops.activation import Scale, Shift, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.conv import Biased, Convolution, ConvTranspose
 from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
@@ -279,7 +279,7 @@ _FIX_ZERO = (
 
 def _keeps_zero(op: Op) -> bool:
     """Whether the result is zero where all operands are. Not of a batch norm, whose statistics are learned."""
-    if isinstance(op, Conv | Conv1d | Linear):
+    if isinstance(op, Biased):
         return not op.bias
     if isinstance(op, LayerNorm | GroupNorm):
         return isinstance(op, RmsNorm) or not op.affine
@@ -298,11 +298,13 @@ def _label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
     return f"{op.name} {' '.join(f'{name}={values[name]!r}' for name in sorted(values))}"
 
 
-def _plain(op: Conv | Conv1d | MaxPool | AvgPool) -> Mapping[str, object]:
+def _plain(op: Convolution | MaxPool | AvgPool) -> Mapping[str, object]:
     """What slides, in as few numbers as say it. A kernel of one position has no dilation."""
     found: dict[str, object] = {"kernel": alike(op.kernel), "stride": alike(op.stride), "padding": op.pads}
-    if isinstance(op, Conv | Conv1d):
+    if isinstance(op, Convolution):
         found["dilation"] = alike(tuple(window.dilation if window.kernel > 1 else 1 for window in op.windows))
+    if isinstance(op, ConvTranspose):
+        found |= {"padding": op.cut, "output_padding": op.more}
     if isinstance(op, AvgPool):
         found["count_padding"] = op.count_padding and any(op.pads)
     return {name: value for name, value in found.items() if name not in op.later or value != 1}
@@ -311,7 +313,7 @@ def _plain(op: Conv | Conv1d | MaxPool | AvgPool) -> Mapping[str, object]:
 def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapping[str, object]:
     """What attributes that follow from others or from the types come to."""
     match op:
-        case Conv() | Conv1d() | MaxPool() | AvgPool():
+        case Convolution() | MaxPool() | AvgPool():
             return _plain(op)
         case Pad():
             return {"amount": op.pads}

@@ -10,7 +10,7 @@ from archir.ir.graph import Node, NodeId
 from archir.ir.types import TensorType
 from archir.ops import activation
 from archir.ops.arithmetic import Concat
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.conv import Biased
 from archir.ops.norm import BatchNorm
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, Flatten, Reshape, Slice, ToMap, ToTokens, Transpose, Upsample
@@ -73,7 +73,7 @@ def lawful(terms: Written, node: Node, operands: tuple[NodeId, ...], type_: Tens
 def _unbiased(terms: Written, norm: Node, operand: NodeId) -> NodeId | None:
     """A batch norm takes away what was added to all numbers of a channel."""
     node = terms[operand]
-    if isinstance(node.op, Conv | Conv1d | Linear) and node.op.bias:
+    if isinstance(node.op, Biased) and node.op.bias:
         bare = Node(replace(node.op, bias=False), node.span, node.scope)
         return terms.put(norm, terms.put(bare, *terms.operands(operand)))
     centred = terms.centred(operand)

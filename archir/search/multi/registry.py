@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from archir.base.errors import fail, suggest
-from archir.base.modules import import_all
+from archir.base.errors import fail
+from archir.base.plugins.bundled import import_all
+from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, parsed
 from archir.search.multi.candidate import MultiTrial
 from archir.search.spaces.space import Space
@@ -24,31 +25,29 @@ class Kind:
     make: Make
 
 
-_KNOWN: dict[str, Kind] = {}
+_KNOWN: Registry[str, Kind] = Registry("strategy that tries", "strategies")
 
 
 def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:
     """Register a class, or a function, as a strategy."""
 
     def register(make: Any) -> Any:
-        assert name not in _KNOWN, f"two strategies are named {name}"
-        _KNOWN[name] = Kind(options, make)
+        _KNOWN.register(name, Kind(options, make), make)
         return make
 
     return register
 
 
-def strategies() -> Mapping[str, Kind]:
+def strategies() -> Registry[str, Kind]:
     """All strategies by name."""
     import_all("archir.search.multi")
-    return dict(sorted(_KNOWN.items()))
+    return _KNOWN
 
 
 def create(name: str, space: Space, options: Mapping[str, Any] | None = None, seed: int = 0) -> MultiTrial:
     """A strategy by its name. Raises ArchError (A2504) for one there is not, and (A1109) for options that cannot be."""
     known = strategies()
     if name not in known:
-        hint = suggest(name, known) or f"strategies are {', '.join(known)}"
-        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, hint)
+        raise fail("A2504", f"no strategy that tries architectures is named `{name}`", None, known.hint(name))
     kind = known[name]
     return kind.make(space, parsed(kind.options, options or {}, f"strategy `{name}`: "), seed)

@@ -101,6 +101,8 @@ class Recipe(Settings):
     space: str
     """The file of the space, from the folder of the recipe, and maybe `:net`."""
     title: str = ""
+    plugins: Annotated[tuple[str, ...], Many] = ()
+    """Modules that register what the recipe names; they may lie beside it."""
     seed: Seed = 0
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()

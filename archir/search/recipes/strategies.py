@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from archir.base.errors import fail, suggest
+from archir.base.errors import fail
+from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.search.recipes import job
 from archir.search.recipes.open_choices import opened
@@ -34,17 +35,16 @@ class Kind(Generic[Job, Strategy]):
     """Whether it works on all training images, and not as a search on the halves."""
 
 
-class Strategies(dict[str, Kind[Job, Strategy]]):
+class Strategies(Registry[str, Kind[Job, Strategy]]):
     """All strategies of a backend, by name."""
 
-    def register(
-        self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False
+    def strategy(
+        self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False, by: Any = None
     ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
-        """Register a strategy: `make(job, options)` of these options."""
+        """Register a strategy: `make(job, options)` of these options. It is `by` somebody, if not by what makes it."""
 
         def register(make: Callable[[Job, Any], Strategy]) -> Any:
-            assert name not in self, f"two strategies are named {name}"
-            self[name] = Kind(options, make, divides, whole)
+            self.register(name, Kind(options, make, divides, whole), by or make)
             return make
 
         return register
@@ -52,8 +52,8 @@ class Strategies(dict[str, Kind[Job, Strategy]]):
     def kind_of(self, phase: Phase) -> Kind[Job, Strategy]:
         """The kind of a phase's strategy. Raises ArchError (A2202)."""
         if phase.strategy not in self:
-            hint = suggest(phase.strategy, self) or f"strategies are {', '.join(sorted(self))}"
-            raise fail("A2202", f"phase `{phase.name}`: there is no strategy `{phase.strategy}`", None, hint)
+            text = f"phase `{phase.name}`: there is no strategy `{phase.strategy}`"
+            raise fail("A2202", text, None, self.hint(phase.strategy))
         return self[phase.strategy]
 
     def whole(self, phase: Phase) -> bool:

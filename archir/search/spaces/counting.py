@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import count
+from math import prod
 
 import networkx as nx
 
@@ -48,6 +50,34 @@ def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
         raise fail("A0511", f"choices are conditional on each other in a ring: {ring}") from None
 
 
+class Factors:
+    """Functions of choices whose product is wanted, found by the choices that they depend on."""
+
+    def __init__(self, values: Iterable[Value]) -> None:
+        self._about: dict[Choice, dict[int, Value]] = {}
+        self._numbers = count()
+        self.plain: list[Value] = []
+        """Those that depend on no choice, or no longer."""
+        for value in values:
+            self.add(value)
+
+    def add(self, value: Value) -> None:
+        """One more of them, which may be there already."""
+        about, number = support(value), next(self._numbers)
+        for choice in about:
+            self._about.setdefault(choice, {})[number] = value
+        if not about:
+            self.plain.append(value)
+
+    def taken(self, choice: Choice) -> list[Value]:
+        """Those that depend on a choice, which are no longer there after this."""
+        found = dict(self._about.get(choice, {}))
+        for number, value in found.items():
+            for other in support(value):
+                del self._about[other][number]
+        return list(found.values())
+
+
 def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
     """Count the architectures that satisfy all constraints (conditions on choices)."""
     with bounded():
@@ -55,15 +85,13 @@ def compile_program(order: Sequence[Decision], constraints: Iterable[Value]) -> 
 
 
 def _compiled(order: Sequence[Decision], constraints: Iterable[Value]) -> Program:
-    factors: list[Value] = [lift(int, condition) for condition in constraints if condition is not True]
+    factors = Factors(lift(int, condition) for condition in constraints if condition is not True)
     distributions: dict[str, Value] = {}
     size = 1
     for decision in reversed(order):
         choice = decision.choice
-        related = [factor for factor in factors if choice in support(factor)]
-        factors = [factor for factor in factors if not any(factor is one for one in related)]
         try:
-            product = reduce(_times, related, 1)
+            product = reduce(_times, factors.taken(choice), 1)
             weights = [fix(product, choice, outcome) for outcome in range(choice.outcomes)]
             distributions[choice.path] = lift(Distribution.of, *weights)
             total = if_else(decision.active, lift(lambda *parts: sum(parts), *weights), weights[0])
@@ -72,8 +100,8 @@ def _compiled(order: Sequence[Decision], constraints: Iterable[Value]) -> Progra
         if isinstance(total, int):
             size *= total
         else:
-            factors.append(total)
-    return Program(size * reduce(lambda a, b: a * b, (int(factor) for factor in factors), 1), distributions)
+            factors.add(total)
+    return Program(size * prod(map(int, factors.plain)), distributions)
 
 
 def _times(one: Value, other: Value) -> Value:

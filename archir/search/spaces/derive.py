@@ -29,6 +29,7 @@ from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.counting import Factors
 from archir.search.spaces.space import Space
 
 Strengths = Mapping[str, Sequence[float]]
@@ -189,19 +190,17 @@ class _Derivation:
         constraints nothing is given up, and this is what `result` takes.
         """
         with bounded():
-            return self._eliminated([lift(lambda fine: 0.0 if fine else -inf, condition) for condition in self.left])
+            return self._eliminated(Factors(lift(lambda fine: 0.0 if fine else -inf, one) for one in self.left))
 
-    def _eliminated(self, factors: list[Value]) -> dict[str, int]:
+    def _eliminated(self, factors: Factors) -> dict[str, int]:
         weighed: dict[str, Value] = {}
         for decision in reversed(self.space.order):
             choice = decision.choice
-            related = [factor for factor in factors if choice in support(factor)]
-            factors = [factor for factor in factors if not any(factor is one for one in related)]
-            others: Value = reduce(lambda one, other: lift(add, one, other), related, 0.0)
+            others: Value = reduce(lambda one, other: lift(add, one, other), factors.taken(choice), 0.0)
             losses = self._losses(choice)
             weights = [lift(partial(add, loss), fix(others, choice, i)) for i, loss in enumerate(losses)]
             weighed[choice.path] = lift(lambda *parts: parts, *weights)
-            factors.append(if_else(decision.active, lift(lambda *parts: max(parts), *weights), fix(others, choice, 0)))
+            factors.add(if_else(decision.active, lift(lambda *parts: max(parts), *weights), fix(others, choice, 0)))
         found: dict[str, int] = {}
         for decision in self.space.order:
             if at(decision.active, found) is True:

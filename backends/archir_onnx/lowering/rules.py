@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from archir.base.plugins.registry import Registry
 from archir.ir.op import OPS, Composite, Op
 from archir_onnx.lowering.builder import Builder
 
-RULES: dict[type[Op], Callable[..., str]] = {}
+RULES: Registry[type[Op], Callable[..., str]] = Registry("lowering to ONNX", "lowerings to ONNX")
 
 
 def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]:
@@ -20,8 +21,7 @@ def lowers(*ops: type[Op]) -> Callable[[Callable[..., str]], Callable[..., str]]
 
     def register(function: Callable[..., str]) -> Callable[..., str]:
         for op in ops:
-            assert op not in RULES, f"two lowerings of {op.name}"
-            RULES[op] = function
+            RULES.register(op, function)
         return function
 
     return register

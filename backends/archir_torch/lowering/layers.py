@@ -8,10 +8,11 @@ from typing import Any
 
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
 from archir.ops.lookup import Embedding
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
+from archir.ops.windows import alike
 
 
 @dataclass(frozen=True)
@@ -44,20 +45,37 @@ def _option(name: str, value: Any, default: Any) -> Argument:
 
 
 def _conv(op: Conv, x: TensorType) -> Standard | None:
-    left, right, top, bottom = op.pads
-    if left != right or top != bottom:
+    if not all(window.even for window in op.windows):
         return None
+    before = alike(tuple(window.before for window in op.windows))
     return Standard(
-        "nn.Conv2d",
+        f"nn.Conv{op.spatial}d",
         [
             Argument("in_channels", x.channels),
             Argument("out_channels", op.channels),
             Argument("kernel_size", op.kernel),
             _option("stride", op.stride, 1),
-            _option("padding", left if left == top else (top, left), 0),
+            _option("padding", before, 0),
             _option("dilation", op.dilation, 1),
             _option("groups", op.groups, 1),
             _option("bias", op.bias, True),
+        ],
+    )
+
+
+def _conv_transpose(op: ConvTranspose, x: TensorType) -> Standard:
+    return Standard(
+        "nn.ConvTranspose2d",
+        [
+            Argument("in_channels", x.channels),
+            Argument("out_channels", op.channels),
+            Argument("kernel_size", op.kernel),
+            _option("stride", op.stride, 1),
+            _option("padding", alike(op.cut), 0),
+            _option("output_padding", alike(op.more), 0),
+            _option("groups", op.groups, 1),
+            _option("bias", op.bias, True),
+            _option("dilation", op.dilation, 1),
         ],
     )
 
@@ -92,7 +110,7 @@ def _batch_norm(op: BatchNorm, x: TensorType) -> Standard:
     arguments = [Argument("channels", x.channels), *options]
     if x.rank == 2:
         return Standard("TokenBatchNorm", arguments, _along_tokens("TokenBatchNorm", "nn.BatchNorm1d"))
-    return Standard("nn.BatchNorm2d" if x.rank == 3 else "nn.BatchNorm1d", arguments)
+    return Standard(f"nn.BatchNorm{max(1, x.rank - 1)}d", arguments)
 
 
 def _layer_norm(op: LayerNorm, x: TensorType) -> Standard:
@@ -121,6 +139,8 @@ def _embedding(op: Embedding, x: TensorType) -> Standard:
 _LAYERS: dict[type[Op], Callable[..., Standard | None]] = {
     Conv: _conv,
     Conv1d: _conv1d,
+    Conv3d: _conv,
+    ConvTranspose: _conv_transpose,
     Linear: _linear,
     BatchNorm: _batch_norm,
     LayerNorm: _layer_norm,

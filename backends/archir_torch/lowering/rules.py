@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
+from archir.base.plugins.registry import Registry
 from archir.ir.op import Op
 
 Function = Callable[..., Tensor]
@@ -39,7 +40,7 @@ class Rule:
         return name in self.keywords
 
 
-RULES: dict[type[Op], Rule] = {}
+RULES: Registry[type[Op], Rule] = Registry("lowering to torch", "lowerings to torch")
 
 
 def lowers(*ops: type[Op]) -> Callable[[F_], F_]:
@@ -49,10 +50,9 @@ def lowers(*ops: type[Op]) -> Callable[[F_], F_]:
         parameters = inspect.signature(function).parameters.values()
         keywords = tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
         for op in ops:
-            assert op not in RULES, f"two lowerings of {op.name}"
             unknown = [name for name in keywords if name not in RUN_TIME and not _has(op, name)]
             assert not unknown, f"{op.name} has no {', '.join(unknown)}"
-            RULES[op] = Rule(function, keywords)
+            RULES.register(op, Rule(function, keywords), function)
         return function
 
     return register

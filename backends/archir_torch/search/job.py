@@ -28,7 +28,7 @@ class Strategy(Trainee, Protocol):
         """What it came to."""
 
 
-STRATEGIES: Strategies[Job, Strategy] = Strategies()
+STRATEGIES: Strategies[Job, Strategy] = Strategies("strategy", "strategies")
 """Those of this backend, by name."""
 
-strategy, kind_of, made, whole = STRATEGIES.register, STRATEGIES.kind_of, STRATEGIES.made, STRATEGIES.whole
+strategy, kind_of, made, whole = STRATEGIES.strategy, STRATEGIES.kind_of, STRATEGIES.made, STRATEGIES.whole

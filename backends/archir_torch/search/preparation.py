@@ -12,6 +12,8 @@ import torch
 
 from archir import backends
 from archir.base.errors import ArchError
+from archir.base.plugins import loading
+from archir.search import plugins
 from archir.search.data.inputs import image_size
 from archir.search.recipes import division
 from archir.search.recipes.reading import parse, read
@@ -26,7 +28,7 @@ from archir_torch.search.job import STRATEGIES, whole
 
 strategies.load()  # recipes name them
 
-RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
+RECIPE, OVERRIDES, ENVIRONMENT, SPACE = "recipe.toml", "overrides.json", "environment.json", "space"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def begin(
     """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
     written = read(path, overrides)
     recipe, blamed = written.recipe, written.document.blamed
+    plugins.load(written, path.parent)
     with blamed("opset"):
         if problems := backends.get("onnx").problems(**({} if recipe.opset is None else {"opset": recipe.opset})):
             raise ArchError(*problems)
@@ -70,7 +73,8 @@ def begin(
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
         **{f"{SPACE}/{name}": content for name, content in files.items()},
     }
-    facts = environment(device=device, threads=recipe.threads or torch.get_num_threads())
+    threads = recipe.threads or torch.get_num_threads()
+    facts = environment(device=device, threads=threads, plugins=sorted(loading.loaded()))
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
@@ -81,14 +85,22 @@ def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
 
 
 def of_run(run: Run, device: str) -> Search:
-    """The search of a run, which is closed if it has none."""
+    """The search of a run, which is closed if it has none, or needs plugins that are not loaded (A3105)."""
     try:
         overrides = json.loads(run.content(OVERRIDES))
         recipe = parse(run.content(RECIPE).decode(), RECIPE, overrides).recipe
+        plugins.require(recipe, _plugins(run))
         return Search(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()
         raise
+
+
+def _plugins(run: Run) -> list[str]:
+    """The plugins that there were when a run began."""
+    facts = json.loads(run.content(ENVIRONMENT))
+    found = facts.get("plugins", []) if isinstance(facts, dict) else []
+    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:

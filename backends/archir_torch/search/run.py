@@ -15,9 +15,11 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from archir.base.errors import Interrupted, fail
+from archir.search import plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
+from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
@@ -52,6 +54,8 @@ def execute(
                     raise fail("A2201", "a new search needs a recipe")
                 found = begin(recipe, folder, overrides, own, executor)
         if not leads:
+            if recipe is not None:
+                plugins.load(read(recipe, overrides), recipe.parent)
             found = of_run(Run.open(folder), own)
         with found.run, _threads(found.recipe.threads):
             return _search(replace(found, executor=executor), watch if leads else None, interrupted)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.base.errors import fail, suggest
+from archir.base.errors import fail
+from archir.base.plugins import loading
 from archir.ir.text.serial import from_json
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
@@ -60,6 +62,8 @@ class Scoring:
     weights: Mapping[str, NDArray[Any]]
     supernet: SupernetRecord | None
     earlier: Sequence[Trial]
+    plugins: Mapping[str, Path | None] = field(default_factory=loading.homes)
+    """What workers import, and where each may lie."""
 
     def check(self) -> None:
         """Raise ArchError if no candidate could be scored: A1110 (no such proxy), A2210 (no supernet), A2211 (too few
@@ -71,12 +75,13 @@ class Scoring:
             require_enough(self.earlier, self.scorer.score)
         for name in self.scorer.proxies if self.scorer.kind == "proxies" else ():
             if name not in PROXIES:
-                hint = suggest(name, PROXIES) or f"proxies are {', '.join(sorted(PROXIES))}"
-                raise fail("A1110", f"there is no proxy `{name}`", None, hint)
+                raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
 
     def prepare(self) -> Callable[[Request], Mapping[str, float]]:
         """The function that scores; called in the worker."""
         torch.set_num_threads(self.threads)
+        for name, folder in self.plugins.items():
+            loading.load(name, () if folder is None else (folder,))
         space = Space(from_json(self.graph))
         score = _KINDS[self.scorer.kind](self, space)
         return lambda task: score(space.decode(task.codes), task.budget)

@@ -18,6 +18,8 @@ from archir_torch.export.source.emit import emit
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
+from tests.op_cases import CASES, graph_of
+from tests.torch_backend.lowering.test_lowering import inputs_of
 
 
 def imported(path: Path, text: str) -> ModuleType:
@@ -181,3 +183,14 @@ def test_a_network_without_weights_has_a_file_of_them(tmp_path: Path) -> None:
     save_weights(module, path)
     assert load_weights(module, path) == {}
     assert imported(tmp_path / "plain.py", emit(graph)).load(path)(torch.ones(1, 4)).shape == (1, 4)
+
+
+def test_every_operation_stands_in_a_file_of_its_own(tmp_path: Path) -> None:
+    for i, (op, dims) in enumerate({(type(op), tuple(map(len, dims))): (op, dims) for op, dims in CASES}.values()):
+        graph = graph_of(op, dims)
+        emitted = imported(tmp_path / f"net{i}.py", text := emit(graph))
+        module, made = lower(graph).eval(), getattr(emitted, last_class(text))().eval()
+        made.load_state_dict(module.state_dict())
+        with torch.no_grad():
+            given = inputs_of(graph)
+            torch.testing.assert_close(made(*given), module(*given), rtol=0, atol=0, msg=f"{op}")

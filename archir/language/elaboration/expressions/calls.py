@@ -11,7 +11,7 @@ from archir.ir.choices.cases import Choice, Value, same, varies
 from archir.ir.choices.conditions import both, either, hull
 from archir.ir.choices.lifting import Excluded
 from archir.language.elaboration.bounds import Bounds
-from archir.language.elaboration.cell_cache import Recording, copyable, likeness, replay, tensors
+from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
 from archir.language.elaboration.context import A_STEP, MOST_CALLS, Frame, Limits, Scope
 from archir.language.elaboration.expressions.apply import Applier, Given
 from archir.language.elaboration.expressions.values import (
@@ -249,8 +249,7 @@ class Caller(Applier):
         known = cell.calls.get(question) if question is not None else None
         if known is not None and len(self.graph) + known.stop - known.start <= self.limits.nodes:
             return replay(self, known, scope.path, tensors(frame.env))
-        start, called, problems = len(self.graph), len(self.graph.blocks), len(self.problems)
-        arguments = tensors(frame.env)
+        recorder, problems = Recorder(self, scope.path, frame.env), len(self.problems)
         outer, self.cell = self.cell, cell
         cell.met = {}
         try:
@@ -259,9 +258,9 @@ class Caller(Applier):
             self.cell = outer
         if result is not POISON or not cell.complete:
             self._compare_cell(block.name, cell, span)
-        if question is not None and copyable(result) and len(self.problems) == problems:
-            blocks = [(path[len(scope.path) :], name) for path, name in list(self.graph.blocks.items())[called:]]
-            cell.calls[question] = Recording(start, len(self.graph), scope.path, arguments, tuple(blocks), result)
+        recording = recorder.recording(result) if question is not None and len(self.problems) == problems else None
+        if recording is not None:
+            cell.calls[question] = recording
         return result
 
     def _compare_cell(self, name: str, cell: Cell, span: Span) -> None:

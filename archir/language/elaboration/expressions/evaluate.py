@@ -483,9 +483,10 @@ ATTRIBUTES: dict[str, Callable[[TensorType], Value]] = {
     "kind": lambda x: x.kind,
     "channels": lambda x: x.dims[x.channel_axis],
     "features": lambda x: x.dims[x.channel_axis],
-    "height": lambda x: _axis(x, 1, 3, "height"),
-    "width": lambda x: _axis(x, 2, 3, "width"),
-    "tokens": lambda x: _axis(x, 0, 2, "tokens"),
+    "depth": lambda x: _axis(x, -3, (4,), "depth"),
+    "height": lambda x: _axis(x, -2, (3, 4), "height"),
+    "width": lambda x: _axis(x, -1, (3, 4), "width"),
+    "tokens": lambda x: _axis(x, 0, (2,), "tokens"),
 }
 """Static properties of tensors."""
 
@@ -497,7 +498,7 @@ def attribute(x: TensorType, name: str) -> Value:
     return ATTRIBUTES[name](x)
 
 
-def _axis(x: TensorType, axis: int, rank: int, name: str) -> Value:
-    if x.rank != rank:
+def _axis(x: TensorType, axis: int, ranks: tuple[int, ...], name: str) -> Value:
+    if x.rank not in ranks:
         raise RuleError(f"{x} has no {name}", code="A0402")
     return x.dims[axis]

@@ -8,9 +8,8 @@ from archir.base.errors import suggest
 
 _PIPE = "operations follow one another by `|>`: `x |> conv(8) |> relu`"
 _BY_NAME = "operations are called by their own names"
-_NO_3D = "there are maps [C, H, W], tokens [N, D] and vectors [D]: no volumes"
 _NO_RECURRENCE = "there are no recurrent layers: write out the steps with `for`"
-_TRANSPOSED = "there is no transposed convolution: `upsample(2) |> conv(channels)`"
+_TRANSPOSED = "write `conv_transpose(channels, kernel, stride)`"
 _LIST = "lists are written `[a, b]`, and gone through by `for`"
 
 NAMES = {
@@ -47,10 +46,9 @@ NAMES = {
     "fc": "write `linear(channels)`",
     "Swish": "write `silu`",
     "swish": "write `silu`",
-    "Conv3d": _NO_3D,
+    "Conv3d": "write `conv3d(channels)`",
+    "ConvTranspose1d": "`conv_transpose` is of maps [C, H, W]: give series a height of 1",
     "ConvTranspose2d": _TRANSPOSED,
-    "ConvTranspose1d": _TRANSPOSED,
-    "conv_transpose": _TRANSPOSED,
     "conv_transpose2d": _TRANSPOSED,
     "deconv": _TRANSPOSED,
     "DepthwiseConv2d": "write `conv(x.channels, groups=x.channels)`",

@@ -9,7 +9,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from archir.base.errors import listed, suggest
-from archir.ir.op import OPS
+from archir.base.plugins.registry import door
+from archir.ir.op import OPS, op_name
 from archir.language.elaboration.names.foreign import METHODS, NAMES
 from archir.language.syntax import ast
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from archir.language.elaboration.files import Module
 
 _DEFINED = re.compile(r"^(?:own[ \t]+)?(?:block|cell|const)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_CLASS = re.compile(r"^class[ \t]+([A-Za-z_]\w*)\(", re.MULTILINE)
 _DIMENSIONS = re.compile(r"[123]d$")
 
 
@@ -43,7 +45,8 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
     alike = _alike(name, known)
     if alike is not None:
         return f"did you mean `{alike}`?"
-    return NAMES.get(tree.text) or _of_libraries(name, module) or _near(name, known)
+    found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module) or _near(name, known)
+    return found or door()
 
 
 def about_attribute_of_tensor(name: str, known: Iterable[str], module: Module) -> str | None:
@@ -88,6 +91,13 @@ def _of_libraries(name: str, module: Module) -> str | None:
     found = [f"import {library}" for library, names in libraries().items() if name in names]
     found += [f'import "{file}"' for file, text in module.beside.items() if name in _DEFINED.findall(text)]
     return f"{listed(found, 3).replace(' and ', ' or ')} makes it known" if found else None
+
+
+def _of_plugins(name: str, module: Module) -> str | None:
+    for file, text in module.modules_beside.items():
+        if name in map(op_name, _CLASS.findall(text)):
+            return f"`{file}` defines it: name the plugin, `--plugin {file.removesuffix('.py')}`"
+    return None
 
 
 def _near(name: str, known: set[str]) -> str | None:

@@ -38,7 +38,7 @@ def _problems(module: Module) -> Iterator[Diagnostic]:
         local.update(assigned(definition.body))
         for tree in walk(definition):
             spend(1)
-            if isinstance(tree, ast.Name) and tree.text not in local and tree.text not in everywhere:
+            if isinstance(tree, ast.Name) and not (tree.text in local or tree.text in everywhere or tree.text in OPS):
                 hint = about_name(tree, local | everywhere, module)
                 yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
             elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
@@ -68,7 +68,7 @@ def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic
     if isinstance(callee, Block):
         names = [param.name.text for param in callee.definition.params]
         word, notes = "parameter", (Note(f"`{name}` is defined here", callee.definition.name.span),)
-    elif callee is None and name in OPS and not OPS[name].internal:
+    elif callee is None and OPS.here(name) and not OPS[name].internal:
         names, word = [f.name for f in fields(OPS[name])], "attribute"
         names += [operand for operand in OPS[name].operands if not operand.startswith("*")]
     else:

@@ -8,7 +8,7 @@ from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import slides
 
 
-@lowers(ops.Conv)
+@lowers(ops.Conv, ops.Conv3d)
 def conv(g: Builder, op: ops.Conv, x: str, *, weight: str, bias: str | None = None) -> str:
     dilations = [window.dilation for window in op.windows]
     return g.node("Conv", x, weight, bias, **slides(op.windows), dilations=dilations, group=op.groups)
@@ -19,6 +19,13 @@ def conv1d(g: Builder, op: ops.Conv1d, x: str, *, weight: str, bias: str | None 
     moved = g.transpose(x, 0, 2, 1)
     y = g.node("Conv", moved, weight, bias, **slides(op.windows), dilations=[op.dilation], group=op.groups)
     return g.transpose(y, 0, 2, 1)
+
+
+@lowers(ops.ConvTranspose)
+def conv_transpose(g: Builder, op: ops.ConvTranspose, x: str, *, weight: str, bias: str | None = None) -> str:
+    slide = slides(op.windows) | {"pads": [*op.cut, *op.cut], "output_padding": [*op.more]}
+    dilations = [window.dilation for window in op.windows]
+    return g.node("ConvTranspose", x, weight, bias, **slide, dilations=dilations, group=op.groups)
 
 
 @lowers(ops.Linear)

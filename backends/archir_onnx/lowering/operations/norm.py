@@ -60,5 +60,5 @@ def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = No
     ones, zeros = g.number(np.ones(op.groups)), g.number(np.zeros(op.groups))
     y = g.node("InstanceNormalization", g.reshape(x, op.groups, -1), ones, zeros, epsilon=op.eps)
     y = g.reshape(y, *g.type.shape, like=x)
-    column = g.constant([1, -1, 1, 1])
+    column = g.constant([1, -1, *(1 for _ in g.type.spatial)])
     return g.node("Add", g.node("Mul", y, g.node("Reshape", scale, column)), g.node("Reshape", shift, column))

@@ -15,7 +15,7 @@ from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import slides
 
 
-@lowers(ops.MaxPool)
+@lowers(ops.MaxPool, ops.MaxPool3d)
 def max_pool(g: Builder, op: ops.MaxPool, x: str) -> str:
     return g.node("MaxPool", x, **slides(op.windows))
 
@@ -41,6 +41,11 @@ def avg_pool(g: Builder, op: ops.AvgPool, x: str) -> str:
 @lowers(ops.AvgPool1d)
 def avg_pool1d(g: Builder, op: ops.AvgPool1d, x: str) -> str:
     return g.transpose(_mean(g, op, g.transpose(x, 0, 2, 1)), 0, 2, 1)
+
+
+@lowers(ops.AvgPool3d)
+def avg_pool3d(g: Builder, op: ops.AvgPool3d, x: str) -> str:
+    return _mean(g, op, x)
 
 
 def _mean(g: Builder, op: ops.AvgPool, x: str) -> str:

@@ -62,7 +62,7 @@ def channel_shuffle(g: Builder, op: ops.ChannelShuffle, x: str) -> str:
 
 @lowers(ops.Upsample)
 def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
-    scales = g.constant([1, 1, op.factor, op.factor], np.float32)
+    scales = g.constant([1, 1, *(op.factor for _ in g.type.spatial)], np.float32)
     return g.node(
         "Resize", x, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     )

@@ -44,7 +44,7 @@ def emit(graph: Graph) -> str:
     classes.write(tree(graph, types))
     parts = [*helpers.texts.values(), *classes.texts.values()]
     about = f"The net `{graph.name}`, written by archir. It needs torch alone."
-    return assembled(about, [*parts, *program.program(graph, [*classes.texts][-1])], program.IMPORTS)
+    return assembled(about, [*parts, *program.program(graph, types, [*classes.texts][-1])], program.IMPORTS)
 
 
 def emit_block(graph: Graph, name: str) -> str:

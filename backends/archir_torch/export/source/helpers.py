@@ -59,7 +59,7 @@ class Helpers:
             case Slice():
                 return _sliced(op, texts[0], types[0])
             case Concat():
-                return Mold(f"torch.cat(({', '.join(texts)}), {_axis(op, types[0])})")
+                return Mold(f"torch.cat([{', '.join(texts)}], {_axis(op, types[0])})")
         attributes, kept = rule.attributes(op), op.kept_attributes()
         more = {"inplace": False} if rule.takes("inplace") else {}
         inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **more})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
+from archir.ir.typing import Types
 
 IMPORTS = ["import json", "import sys", "from pathlib import Path"]
 
@@ -51,10 +52,10 @@ if __name__ == "__main__":
 '''
 
 
-def program(graph: Graph, name: str) -> list[str]:
+def program(graph: Graph, types: Types, name: str) -> list[str]:
     """The functions `load` and `main` for a network whose class has this name."""
     inputs = []
-    for kind in ranged_inputs(graph).values():
+    for kind in ranged_inputs(graph, types).values():
         shape = ", ".join(map(str, (1, *kind.shape)))
         if kind.dtype == "f32":
             inputs.append(f"torch.randn({shape})")

@@ -44,6 +44,38 @@ def conv1d(
     return F.conv1d(x, weight, bias, stride, before, dilation, groups).transpose(1, 2)
 
 
+@lowers(ops.Conv3d)
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int | tuple[int, ...],
+    pads: tuple[int, ...],
+    dilation: int | tuple[int, ...],
+    groups: int,
+) -> Tensor:
+    before = pads[::-2]
+    if pads[::2] != pads[1::2]:
+        x, before = F.pad(x, pads), (0, 0, 0)
+    return F.conv3d(x, weight, bias, stride, before, dilation, groups)
+
+
+@lowers(ops.ConvTranspose)
+def conv_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: int | tuple[int, ...],
+    cut: tuple[int, ...],
+    more: tuple[int, ...],
+    groups: int,
+    dilation: int | tuple[int, ...],
+) -> Tensor:
+    return F.conv_transpose2d(x, weight, bias, stride, cut, more, groups, dilation)
+
+
 @lowers(ops.Linear)
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias)

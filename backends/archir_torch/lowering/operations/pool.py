@@ -59,14 +59,41 @@ def avg_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...], co
     return mean.transpose(1, 2)
 
 
+@lowers(ops.MaxPool3d)
+def max_pool3d(
+    x: Tensor, *, kernel: int | tuple[int, ...], stride: int | tuple[int, ...], pads: tuple[int, ...]
+) -> Tensor:
+    before = pads[::-2]
+    if pads[::2] != pads[1::2]:
+        x, before = F.pad(x, pads, value=float("-inf")), (0, 0, 0)
+    return F.max_pool3d(x, kernel, stride, before)
+
+
+@lowers(ops.AvgPool3d)
+def avg_pool3d(
+    x: Tensor,
+    *,
+    kernel: int | tuple[int, ...],
+    stride: int | tuple[int, ...],
+    pads: tuple[int, ...],
+    count_padding: bool,
+) -> Tensor:
+    if pads[::2] == pads[1::2]:
+        return F.avg_pool3d(x, kernel, stride, pads[::-2], count_include_pad=count_padding)
+    mean = F.avg_pool3d(F.pad(x, pads), kernel, stride)
+    if count_padding:
+        return mean
+    return mean / F.avg_pool3d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)
+
+
 @lowers(ops.GlobalAvgPool)
 def global_avg_pool(x: Tensor, *, keep: bool) -> Tensor:
-    return x.mean(1) if x.dim() == 3 else x.mean((2, 3), keepdim=keep)
+    return x.mean(1) if x.dim() == 3 else x.mean(tuple(range(2, x.dim())), keepdim=keep)
 
 
 @lowers(ops.GlobalMaxPool)
 def global_max_pool(x: Tensor, *, keep: bool) -> Tensor:
-    return x.amax(1) if x.dim() == 3 else x.amax((2, 3), keepdim=keep)
+    return x.amax(1) if x.dim() == 3 else x.amax(tuple(range(2, x.dim())), keepdim=keep)
 
 
 @lowers(ops.MeanOver)

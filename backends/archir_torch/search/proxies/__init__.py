@@ -5,7 +5,7 @@ the papers that each names. A function under `@proxy` is a proxy of its name, in
 else's.
 """
 
-from archir.base.modules import import_all
+from archir.base.plugins.bundled import import_all
 from archir_torch.search.proxies.registry import PROXIES, Proxy, proxy
 from archir_torch.search.proxies.untrained import Trial, trial, weighing
 

@@ -15,7 +15,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from archir.base.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ops import activation
-from archir.ops.conv import Conv, Conv1d, Linear
+from archir.ops.conv import Biased
 from archir.ops.norm import BatchNorm
 from archir_torch.search.proxies.registry import proxy
 from archir_torch.search.proxies.untrained import Trial, weighing
@@ -104,11 +104,11 @@ def _without_batch_norm(out: Graph, node: Node, operands: tuple[NodeId, ...]) ->
 def fisher(trial: Trial) -> float:
     """The sum over channels of convolutions' and linear maps' results z of the mean over samples of
     (sum over positions of z * dloss/dz)^2 / 2 (section 3.2; Theis et al. 2018; Turner et al. 2020)."""
-    tapped = trial.tapped(lambda op: isinstance(op, Conv | Conv1d | Linear))
+    tapped = trial.tapped(lambda op: isinstance(op, Biased))
     logits, *results = tapped.outputs(tapped.network())
     score = 0.0
     for z, g in zip(results, torch.autograd.grad(trial.loss(logits), results, materialize_grads=True), strict=True):
         product = (z.detach() * g).double()
-        channels = product.flatten(2).sum(2) if z.dim() == 4 else product.sum(1) if z.dim() == 3 else product
+        channels = product.flatten(2).sum(2) if z.dim() >= 4 else product.sum(1) if z.dim() == 3 else product
         score += float(channels.square().mean(0).sum()) / 2
     return score

@@ -1,6 +1,6 @@
 """Strategies, one a file, in a folder for each family of them."""
 
-from archir.base.modules import import_all
+from archir.base.plugins.bundled import import_all
 
 
 def load() -> None:

@@ -236,12 +236,11 @@ def _texts(trials: Sequence[Trial]) -> str:
 def _register(name: str, kind: Kind) -> None:
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
-    @strategy(name, options)
+    @strategy(name, options, by=kind.make)
     def make(job: Job, given: TrialOptions) -> Strategy:
         if name == "random" and not given.model_fields_set:
             return Drawn(job)
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 
 
-for _name, _kind in strategies().items():
-    _register(_name, _kind)
+strategies().each(_register)

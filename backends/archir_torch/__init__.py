@@ -188,6 +188,10 @@ class TorchBackend:
         chosen = data.train.chosen(drawn)
         return Images(chosen.images.numpy(), held_out, len(data.classes), data.mean, data.std)
 
+    def complete(self) -> None:
+        """Import all that registers something, for whoever lists it."""
+        from archir_torch.search import run  # noqa: F401
+
     @property
     def proxies(self) -> list[str]:
         """The names of the zero-cost proxies."""

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.plugins import loading
+from archir.base.settings import Settings, parsed
 from archir.ir.text.serial import from_json
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.recipes.training import Augment
-from archir.search.recipes.trials import Scorer
+from archir.search.recipes.trials import Scorer, scorer
 from archir.search.runs import Trial
 from archir.search.seeds import mixed
 from archir.search.signals import left_to_others
@@ -83,7 +84,8 @@ class Scoring:
         for name, folder in self.plugins.items():
             loading.load(name, () if folder is None else (folder,))
         space = Space(from_json(self.graph))
-        score = _KINDS[self.scorer.kind](self, space)
+        kind = self.scorer.registered
+        score = kind.make(self, space, parsed(kind.options, self.scorer.options))
         return lambda task: score(space.decode(task.codes), task.budget)
 
     def job(self, space: Space) -> Job:
@@ -96,7 +98,8 @@ class Scoring:
 Score = Callable[[Architecture, float], Mapping[str, float]]
 
 
-def _inherited(work: Scoring, space: Space) -> Score:
+@scorer("inherited", prefix="validation_")
+def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
     assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
@@ -116,7 +119,8 @@ def _inherited(work: Scoring, space: Space) -> Score:
     return score
 
 
-def _training(work: Scoring, space: Space) -> Score:
+@scorer("training", prefix="validation_")
+def _training(work: Scoring, space: Space, options: Settings) -> Score:
     job = work.job(space)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
@@ -132,7 +136,8 @@ def _training(work: Scoring, space: Space) -> Score:
     return score
 
 
-def _proxies(work: Scoring, space: Space) -> Score:
+@scorer("proxies")
+def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
     images = some(work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
@@ -142,14 +147,10 @@ def _proxies(work: Scoring, space: Space) -> Score:
     return score
 
 
-def _predictor(work: Scoring, space: Space) -> Score:
+@scorer("predictor", prefix="predicted_")
+def _predictor(work: Scoring, space: Space, options: Settings) -> Score:
     predictor: Predictor = fitted(space, work.earlier, work.scorer.score, work.seed)
     return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
-
-
-_KINDS: Mapping[str, Callable[[Scoring, Space], Score]] = {
-    "inherited": _inherited, "training": _training, "proxies": _proxies, "predictor": _predictor,
-}  # fmt: skip
 
 
 def some(split: Split, count: int | None, seed: int) -> Split:

@@ -69,7 +69,7 @@ class Trials:
         job, threads = self.job, torch.get_num_threads()
         who = self._who
         device = device_of(who, job.device, self.options.gpus)
-        weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
+        weights = arrays(job.weights)
         return Scoring(
             self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
             threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,

@@ -19,7 +19,7 @@ from archir.search.data.readers.source import Part, Source, classes_of
 
 MOST_BYTES = 1 << 32
 """Bytes that all samples of a dataset may have."""
-FORMS = ("npz", "npy", "idx", "parquet", "images", "hf")
+FORMS = ("npz", "npy", "idx", "parquet", "images", "hf", "masks", "csv", "series", "text", "wav")
 """What the names of sources that are no modules begin with."""
 _SAMPLE = "a sample is a pair, inputs and targets: each an array, or arrays by name"
 

@@ -9,7 +9,7 @@ import numpy as np
 from archir.base.errors import fail
 from archir.base.files import read_bytes
 from archir.search.data.readers.encoded import Encoded
-from archir.search.data.readers.source import MOST, Part, Source, labelled, unreadable
+from archir.search.data.readers.source import MOST, Part, Source, labelled, of_images, unreadable
 
 MOST_BYTES = 1 << 28
 """Bytes of one image's file."""
@@ -53,4 +53,4 @@ def _part(path: Path, classes: tuple[str, ...], size: tuple[int, int, int]) -> P
         except OSError as error:
             raise unreadable(files[row], error) from None
 
-    return Part(Encoded(fetch, len(files), size), labelled(str(path), np.array(labels)))
+    return of_images(Encoded(fetch, len(files), size), labelled(str(path), np.array(labels)))

@@ -18,7 +18,7 @@ import numpy as np
 from archir.base.errors import ArchError, fail, listed, suggest
 from archir.search.data.readers.encoded import Encoded
 from archir.search.data.readers.extras import needed
-from archir.search.data.readers.source import MOST, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import MOST, Part, Source, classes_of, labelled, of_images, unreadable
 
 _TESTS = ("test", "val")
 
@@ -39,7 +39,7 @@ def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> S
     parts = [_Table(parquet, some, column) for some in (train, test) if some]
     names = parts[0].names
     read = [part.part(size, len(names) if names else None) for part in parts]
-    return Source(read[0], read[1] if test else None, names or numbered(*(part.labels for part in read)))
+    return Source(read[0], read[1] if test else None, names or classes_of(*read))
 
 
 def present(folder: Path) -> bool:
@@ -80,7 +80,7 @@ class _Table:
         if None in labels or len(labels) != self._starts[-1]:
             raise fail("A1102", f"{where} lacks labels")
         numbers = np.array(labels)
-        return Part(Encoded(self._fetch, len(labels), size), labelled(where, numbers, classes))
+        return of_images(Encoded(self._fetch, len(labels), size), labelled(where, numbers, classes))
 
     def _read(self, number: int, column: str) -> Any:
         file, group = self._groups[number]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from archir.base.errors import ArchError, Diagnostic, Note, Span, fail, suggest
 from archir.base.files import reading
+from archir.base.plugins.libraries import library_file, library_names
+from archir.base.plugins.registry import with_door
 from archir.ir.choices.cases import Value
 from archir.language.elaboration.expressions.values import Block, Library
 from archir.language.syntax import ast
@@ -154,10 +156,14 @@ class Loader:
 
     def _library(self, item: ast.Import) -> Module:
         first, *rest = item.path.split(".")
+        if first != "std" and (brought := library_file(item.path)) is not None:
+            return self._once(item.path, read(brought, self.most_bytes), str(brought), None, item.span)
         library = files("archir.language") / "std"
         known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
+            known += library_names()
             hint = suggest(item.path, known) or f"there are {', '.join(known)}"
+            hint = hint if first == "std" else with_door(hint)
             raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
         name = f"{'/'.join(rest)}.arch"
         module = self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)

@@ -87,6 +87,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             with document.blamed("phase", number, key):
                 opened(space, patterns)
         if isinstance(options, TrialOptions):
+            with document.blamed("phase", number, "options", "scorer", "kind"):
+                scorer = options.scorer.registered
+            place = document.at("phase", number, "options", "scorer", "options")
+            parsed(scorer.options, options.scorer.options, f"{whose}scorer `{options.scorer.kind}`: ", place)
             with document.blamed("phase", number, "options", "executor"):
                 options.workers(executor)
             if options.where:

@@ -63,6 +63,11 @@ class AttentionTransfer(Objective):
         self._folder = folder or Path()
         self._teacher: tuple[Network, ...] = ()
 
+    @property
+    def directions(self) -> dict[str, bool]:
+        """`transfer`."""
+        return {"transfer": False}
+
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         """The student's stages."""
         return {name: output(graph, name) for name in self.settings.stages}

@@ -50,6 +50,11 @@ class ContextAutoregression(Objective):
         """The output that is read."""
         return self.settings.output or "features"
 
+    @property
+    def directions(self) -> dict[str, bool]:
+        """`error`."""
+        return {"error": False}
+
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         """The named output, or what the final global pooling reads."""
         return {self.name: output(graph, self.name) if self.settings.output else features(graph)}

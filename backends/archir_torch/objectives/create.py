@@ -13,12 +13,20 @@ from archir.base.settings import Where, parsed
 from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.context_autoregression import ContextAutoregression
+from archir_torch.objectives.multilabel import Multilabel
 from archir_torch.objectives.objective import Objective
+from archir_torch.objectives.places import NextToken, Segmentation, Tagging
+from archir_torch.objectives.regression import Regression
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "classification": Classification,
     "context_autoregression": ContextAutoregression,
     "attention_transfer": AttentionTransfer,
+    "multilabel": Multilabel,
+    "next_token": NextToken,
+    "regression": Regression,
+    "segmentation": Segmentation,
+    "tagging": Tagging,
 }
 """Those that come with archir."""
 
@@ -28,7 +36,7 @@ def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None
 
     Raises ArchError: A1901 (there is no such objective), A1109 (settings it cannot have).
     """
-    kind = _named(name)
+    kind = kind_of(name)
     return kind(parsed(kind.model, settings), folder)
 
 
@@ -36,7 +44,7 @@ def check(given: Mapping[str, Any], whose: str, where: Where) -> None:
     """Raise what `create` would of the `kind` and the settings of an objective, and where they are written."""
     settings = {key: value for key, value in given.items() if key not in ("kind", "phase")}
     try:
-        model = _named(str(given.get("kind", "classification"))).model
+        model = kind_of(str(given.get("kind", "classification"))).model
     except ArchError as error:
         raise ArchError(*(replace(one, span=where(("kind",))) for one in error.diagnostics)) from None
     parsed(model, settings | (dict.fromkeys(_TEACHER, "") if "phase" in given else {}), whose, where)
@@ -46,7 +54,8 @@ _TEACHER = ("teacher", "weights")
 """What an objective is told of the network that an earlier phase trained."""
 
 
-def _named(name: str) -> type[Objective]:
+def kind_of(name: str) -> type[Objective]:
+    """An objective's class, `NAME` or `MODULE:CLASS`. Raises ArchError (A1901)."""
     kind = _imported(name) if ":" in name else OBJECTIVES.get(name)
     if kind is None:
         hint = suggest(name, OBJECTIVES) or f"objectives are {listed(list(OBJECTIVES))}, or MODULE:CLASS"

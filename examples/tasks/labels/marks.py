@@ -8,7 +8,7 @@ def images(count=400, seed=0):
     rng = np.random.default_rng(seed)
     marks = rng.integers(0, 2, (count, 4))
     images = rng.integers(0, 60, (count, 1, 12, 12))
-    for image, (across, down, dot, frame) in zip(images[:, 0], marks):
+    for image, (across, down, dot, frame) in zip(images[:, 0], marks, strict=True):
         row, column = rng.integers(2, 9, 2)
         if across:
             image[row, 2:10] += 120

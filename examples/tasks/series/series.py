@@ -15,7 +15,7 @@ def write(path, steps=1600, seed=0):
     with open(path, "w", newline="") as file:
         rows = csv.writer(file)
         rows.writerow(["load", "warmth"])
-        rows.writerows(zip(load.round(4), warmth.round(4)))
+        rows.writerows(zip(load.round(4), warmth.round(4), strict=True))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ def images(count=200, seed=0):
     pixels = rng.integers(0, 70, (count, 3, 16, 16))
     masks = np.zeros((count, 16, 16), np.int64)
     rows, columns = np.mgrid[:16, :16]
-    for image, mask in zip(pixels, masks):
+    for image, mask in zip(pixels, masks, strict=True):
         (y, x), (v, u) = rng.integers(0, 10, 2), rng.integers(4, 12, 2)
         side, radius = rng.integers(4, 7), rng.integers(2, 5)
         mask[y : y + side, x : x + side] = 1

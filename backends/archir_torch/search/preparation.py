@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from archir.search.recipes import division
 from archir.search.recipes.reading import parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
-from archir.search.runs import Run, environment
+from archir.search.runs import Run, environment, extension
+from archir.search.runs.phase import WEIGHTS
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
@@ -79,9 +80,38 @@ def begin(
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
 
-def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
-    """A run that was stopped. Raises ArchError (A18xx) if its files were damaged."""
-    return of_run(Run.resume(folder, fall_back), device)
+def resumed(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> Search:
+    """A run that was stopped, or that goes on with other settings.
+
+    Raises ArchError: A18xx (its files were damaged), A2216 (it cannot go on with these settings).
+    """
+    run = Run.resume(folder, fall_back)
+    try:
+        extension.settle(run)
+        found = of_run(run, device)
+        for phase in found.recipe.phase:
+            kept = run.phase(phase.name)
+            if kept.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.files.manifest.files:
+                kept.reopen()  # a kill came between giving up what it came to and the note of that
+        return _extended(found, settings) if settings else found
+    except BaseException:
+        run.close()
+        raise
+
+
+def _extended(found: Search, settings: Mapping[str, str]) -> Search:
+    run = found.run
+    overrides = {**json.loads(run.content(OVERRIDES)), **settings}
+    written = parse(run.content(RECIPE).decode(), RECIPE, overrides)
+    recipe = written.recipe
+    first = STRATEGIES.extended(found.recipe, recipe)
+    if first is None:
+        return found
+    for number, phase in enumerate(recipe.phase):
+        STRATEGIES.check(written, number, space_of(recipe, phase, found.folder, found.spaces), check_objective, None)
+    files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
+    extension.extend(run, settings, [phase.name for phase in recipe.phase[first:]], files)
+    return replace(found, recipe=recipe)
 
 
 def of_run(run: Run, device: str) -> Search:

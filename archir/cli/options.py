@@ -89,7 +89,7 @@ def arch_options(command: Command) -> Command:
     )(command)
 
 
-SOURCES = "digits, FILE.npz, images:DIR, idx:DIR, parquet:PATH, hf:NAME, or a folder"
+SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:houses.csv#price"
 """What `--data` takes (docs/data.md)."""
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Span, fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
@@ -34,7 +35,8 @@ Size = Sequence[int] | Inputs
 def inputs_of(graph: Graph) -> Inputs:
     """The inputs of a net, in order. Raises ArchError (A1103) if there are none, or a size depends on a choice."""
     types = infer(graph)
-    found = tuple(Input(name, types[number], graph[number].span) for name, number in graph.inputs.items())
+    ranged = ranged_inputs(graph, types)
+    found = tuple(Input(name, ranged[name], graph[number].span) for name, number in graph.inputs.items())
     for one in found:
         if one.type.varied:
             raise fail(

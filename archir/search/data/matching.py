@@ -81,12 +81,14 @@ def numbers(array: NDArray[Any], one: Input, what: str) -> NDArray[np.float32]:
 
 
 def integers(array: NDArray[Any], one: Input, what: str) -> NDArray[Any]:
-    """Integers from 0."""
+    """Integers from 0, below what the net looks up."""
     if array.dtype.kind not in "iub":
         raise refused(one, f"{what} holds {array.dtype}", "tokens are integers from 0")
-    low = int(array.min()) if array.size else 0
+    low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
     if low < 0:
         raise refused(one, f"{what} holds {low}", "tokens are integers from 0")
+    if one.type.below is not None and high >= one.type.below:
+        raise refused(one, f"{what} holds {high}, and the net looks up integers below {one.type.below}")
     return array
 
 

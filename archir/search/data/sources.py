@@ -11,7 +11,7 @@ from archir.base.plugins.bundled import import_all
 from archir.search.data import objects
 from archir.search.data.inputs import Inputs, image_of
 from archir.search.data.matching import matched
-from archir.search.data.readers import digits, folder, hub, idx, npz, parquet
+from archir.search.data.readers import digits, folder, hub, idx, npz, parquet, sound, table, windows
 from archir.search.data.readers.source import SOURCES, Source
 
 
@@ -55,7 +55,7 @@ def origin(source: Any) -> str:
     written = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
     prefix, colon, rest = written.partition(":")
     form, name = (prefix, rest) if colon and prefix in SOURCES else ("", written)
-    name = name.partition("#")[0] if form in ("", "parquet", "hf") else name
+    name = name.partition("#")[0] if form in ("", "parquet", "hf", "csv", "series") else name
     if form == "hf" or written == "digits":
         return written.partition("#")[0]
     try:
@@ -67,19 +67,27 @@ def origin(source: Any) -> str:
 def _form(path: Path) -> str:
     if path.suffix in (".npz", ".npy", ".parquet"):
         return path.suffix[1:]
+    suffix = path.suffix.partition("#")[0]
+    if suffix in (".csv", ".parquet"):
+        return suffix[1:]
+    if path.suffix == ".txt":
+        return "text"
     if not path.is_dir():
-        forms = ", ".join(SOURCES)
-        hint = f"data is `digits`, a file ending in .npz or .parquet, a folder, or begins with {forms} and `:`"
+        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         raise fail("A1101", f"there is no folder {path}", None, hint)
     if idx.present(path):
         return "idx"
     if npz.present(path):
         return "npy"
+    if (path / "masks").is_dir() or (path / "train" / "masks").is_dir():
+        return "masks"
     return "parquet" if parquet.present(path) else "images"
 
 
 def _parquet(name: str, inputs: Inputs) -> Source:
     path, _, column = name.partition("#")
+    if len(inputs) != 1 or not inputs[0].is_image:
+        return parquet.tabled(_existing(path), table.parted(name)[1])
     return parquet.read(_existing(path), image_of(inputs, f"`{name}`"), column or None)
 
 
@@ -101,6 +109,11 @@ _FORMS: dict[str, Callable[[str, Inputs], Source]] = {
     "parquet": _parquet,
     "images": lambda name, inputs: folder.read(_existing(name), image_of(inputs, f"`{name}`")),
     "hf": _hub,
+    "masks": lambda name, inputs: folder.masked(_existing(name), image_of(inputs, f"`{name}`")),
+    "csv": lambda name, _: table.read(name),
+    "series": windows.series,
+    "text": lambda name, inputs: windows.text(_existing(name), inputs),
+    "wav": lambda name, inputs: sound.read(_existing(name), inputs),
 }
 """How archir's own sources are read, by what their names begin with."""
 

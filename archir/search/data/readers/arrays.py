@@ -43,7 +43,7 @@ def arranged(arrays: Arrays, what: str) -> Source:
         first, second = (", ".join(f"`{name}`" for some in one for name in some) for one in names)
         text = f"{what} has {first} to train on, and {second} to test on"
         raise fail("A1102", text, None, "both parts have the same inputs and targets")
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts))
+    return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts, certain="labels" in arrays))
 
 
 def _read(name: str) -> tuple[str | None, str, str]:

@@ -43,7 +43,7 @@ def read(name: str, size: tuple[int, int, int], column: str | None = None) -> So
     test = next((parts[part] for part in _TESTS if part in parts), None)
     held_out = _part(datasets, f"hf:{name}", test, label, names, size) if test is not None else None
     found = [train] if held_out is None else [train, held_out]
-    return Source(train, held_out, names or classes_of(*found))
+    return Source(train, held_out, names or classes_of(*found, certain=True))
 
 
 def _labels(datasets: Any, where: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:

@@ -50,7 +50,7 @@ def read(folder: Path) -> Source:
         if len(x) != len(y) or 0 in x.shape:
             raise fail("A1102", f"{images} has shape {list(x.shape)}, and {labels} {len(y)} labels")
         parts.append(of_images(x[:, None], labelled(str(labels), y)))
-    return Source(parts[0], parts[1], classes_of(*parts))
+    return Source(parts[0], parts[1], classes_of(*parts, certain=True))
 
 
 def present(folder: Path) -> bool:

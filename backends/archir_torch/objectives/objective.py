@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from archir.base.errors import fail, listed, suggest
+from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
@@ -118,6 +119,22 @@ class Objective(nn.Module, ABC):
         """Whether `directions` has all that `measure` gives, which an objective of somebody's own may not say."""
         kind = type(self)
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
+
+
+OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives")
+"""All of them, by the names that recipes have for them."""
+
+O_ = TypeVar("O_", bound=type[Objective])
+
+
+def objective(name: str) -> Callable[[O_], O_]:
+    """Register a class as an objective."""
+
+    def register(kind: O_) -> O_:
+        OBJECTIVES.register(name, kind)
+        return kind
+
+    return register
 
 
 def given(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
 from archir.base.errors import ArchError, Span, fail, listed, suggest
-from archir.base.settings import NonNegative, Settings
+from archir.base.settings import Many, NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir_torch.data import Data
+from archir_torch.objectives.measures import measures_of
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output
 
 
 class TaskSettings(Settings):
     """`output` names the output of the net and `target` the target of the data that are compared, by default the first
-    of each; the loss is multiplied by `weight`; `criterion` is the measure that candidates are scored by."""
+    of each; the loss is multiplied by `weight`; `criterion` is the measure that candidates are scored by; `measures`
+    are names of further ones."""
 
     output: str | None = None
     target: str | None = None
     weight: NonNegative = 1.0
     criterion: str | None = None
+    measures: Annotated[tuple[str, ...], Many] = ()
 
 
 class Supervised(Objective):
@@ -34,6 +37,8 @@ class Supervised(Objective):
         super().__init__()
         self.settings = settings or self.model.model_validate({})
         self.begin()
+        further = measures_of(self.settings.measures)
+        self.measures = (*self.measures, *(one for one in further if one.name not in self.directions))
         wanted = self.settings.criterion
         if wanted is not None:
             known = self.directions

@@ -47,7 +47,7 @@ copybutton_prompt_text = "$ "
 copybutton_only_copy_prompt_lines = True
 copybutton_copy_empty_lines = False
 
-FILE = re.compile(r"^```(\w+) (\S+\.\w+)( wrong)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"^```(\w+) (\S+\.\w+)((?: \S+)*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 """A snippet that is a file, as `tests/documents.py` reads it, too: the file's name stands behind the language."""
 
 
@@ -63,6 +63,6 @@ def _name_files(app: Sphinx, document: str, source: list[str]) -> None:
 
 
 def _captioned(snippet: re.Match[str]) -> str:
-    language, name, wrong, text = snippet.groups()
-    caption = f"{name} (with a mistake)" if wrong else name
+    language, name, words, text = snippet.groups()
+    caption = f"{name} (with a mistake)" if "wrong" in words.split() else name
     return f"```{{code-block}} {language}\n:caption: {caption}\n\n{text}```"

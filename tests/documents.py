@@ -3,7 +3,7 @@
 The words after a snippet's language say what it is: a file's name, under which it is written beside the others; `wrong`
 for a program that must be refused; `part` for Python that is not run, and for a part of a recipe. Commands are those of
 `console` snippets, after `$ `; what stands between them is what they print. A snippet of `text` right behind one of
-`python` is what that prints. `...` stands for anything.
+`python` is what that prints. `...` stands for anything. A program with `plugin=MODULE` needs that plugin.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ class Snippet:
         """The name of the file it is, if it is one."""
         return next((word for word in self.words if "." in word), None)
 
+    @property
+    def plugins(self) -> list[str]:
+        """The plugins that it needs."""
+        return [word.removeprefix("plugin=") for word in self.words if word.startswith("plugin=")]
+
 
 def snippets(path: Path, language: str = "") -> list[Snippet]:
     """The snippets of a document in order, all of them or those of a language."""
@@ -58,6 +63,7 @@ def unpack(path: Path, folder: Path) -> None:
     (folder / "examples").symlink_to(EXAMPLES)
     for snippet in snippets(path):
         if snippet.file is not None:
+            (folder / snippet.file).parent.mkdir(exist_ok=True)
             (folder / snippet.file).write_text(snippet.text, "utf-8")
     projects = [snippet for snippet in snippets(path, "toml") if snippet.file is None and "part" not in snippet.words]
     for position, snippet in enumerate(projects):

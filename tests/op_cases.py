@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
 from archir.ir.structure import Input
@@ -33,6 +35,8 @@ from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
 from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
     AvgPool,
     AvgPool1d,
     AvgPool3d,
@@ -45,6 +49,7 @@ from archir.ops.pool import (
     MeanOver,
 )
 from archir.ops.random import Dropout, DropPath
+from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import (
     ChannelShuffle,
     Flatten,
@@ -59,6 +64,7 @@ from archir.ops.shape import (
 )
 
 MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
+MODES: tuple[Literal["nearest", "bilinear", "bicubic"], ...] = ("nearest", "bilinear", "bicubic")
 Dims = tuple[int, ...]
 KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     DynamicConv: (Identity, AsKernel),
@@ -98,6 +104,15 @@ CASES: list[Case] = [
     (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
     *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
     (Attention(2, 0.5), (MAP, (8, 3, 2), (12, 3, 2))),
+    (Attention(2, causal=True), (TOKENS, TOKENS, TOKENS)),
+    (Attention(2, window=3), (TOKENS, TOKENS, (12, 6))),
+    (Attention(4, causal=True, window=5, kv_heads=2), (TOKENS, (12, 4), (12, 6))),
+    (Attention(4, kv_heads=1), (TOKENS, (7, 2), (7, 3))),
+    (Attention(2), (TOKENS, (7, 8), (7, 8), (12, 7))),
+    (Attention(2, causal=True), (TOKENS, TOKENS, TOKENS, (2, 12, 12))),
+    *((Attention(4, 1.0), (TOKENS, (7, 8), (7, 4), mask)) for mask in ((1, 7), (12, 1), (4, 1, 7))),
+    (Attention(4, causal=True, kv_heads=2), (MAP, (4, 6, 5), (8, 6, 5))),
+    (Attention(2, window=4), (MAP, MAP, MAP, (1, 30))),
     (LocalAttention(3), (MAP, MAP, MAP)),
     (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
     (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
@@ -164,6 +179,12 @@ CASES: list[Case] = [
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
     *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
     *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
+    *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),
+    *((Resize(factor=factor, mode=mode), (MAP,)) for factor in (2, 0.5, 1 / 3, 1.7) for mode in MODES),
+    *((Resize((7, 3), None, mode, True), (MAP,)) for mode in MODES[1:]),
+    *((kind(size), (MAP,)) for kind in (AdaptiveAvgPool, AdaptiveMaxPool) for size in (1, (3, 5), 4, (2, 3))),
+    *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
+    *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]

@@ -12,17 +12,18 @@ from archir.base.plugins.registry import REGISTRIES
 
 
 @contextmanager
-def forgotten() -> Iterator[None]:
-    """What plugins of the current folder register inside is forgotten at the end, and so are their modules."""
+def forgotten(folder: Path) -> Iterator[None]:
+    """What plugins of a folder register inside is forgotten at the end, and so are their modules."""
     before = [(one, dict(one), dict(one.origins)) for one in REGISTRIES]
     modules, path, known, problems = set(sys.modules), list(sys.path), dict(loading._LOADED), installed._problems
+    loading._LOADED.clear()
     try:
         yield
     finally:
         for one, things, origins in before:
             one._things, one.origins = things, origins
         for name in {*sys.modules} - modules:
-            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(Path.cwd()):
+            if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(folder):
                 del sys.modules[name]
         loading._LOADED.clear()
         loading._LOADED.update(known)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.base.errors import ArchError, Diagnostic
+from archir.base.plugins import loading
 from archir.base.work import bounded
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from archir.search.spaces.architecture import Written
     from archir.search.spaces.space import Space
 
-__all__ = ["check", "format", "load", "loads"]
+__all__ = ["check", "format", "load", "loads", "plugin"]
 
 
 def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any) -> Space:
@@ -55,6 +56,14 @@ def graph(
     file, net = split(str(path))
     text, folder = source(file)
     return elaborate(text, file, folder=folder, root=root, net=net, parameters=parameters, limits=limits)
+
+
+def plugin(name: str, *, folder: str | Path | None = None) -> None:
+    """Import a plugin, as `--plugin` does: what it registers is known from there on, and so are its library files.
+
+    It may lie in the current folder, and in `folder`. Raises ArchError (A31xx).
+    """
+    loading.load(name, () if folder is None else (Path(folder),))
 
 
 def source(file: str) -> tuple[str, Path | None]:

@@ -13,6 +13,9 @@ import click
 
 from archir import __version__, backends
 from archir.base.errors import ArchError
+from archir.base.plugins import installed, loading
+from archir.base.plugins.libraries import library_file, library_names
+from archir.base.plugins.registry import REGISTRIES, spelled
 from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
 
@@ -26,6 +29,8 @@ class Finding:
     what: str
     found: str
     trouble: str = ""
+    source: str = ""
+    """Who registered what was found: archir, or a module and its file."""
 
 
 def findings() -> Iterator[Finding]:
@@ -46,11 +51,29 @@ def findings() -> Iterator[Finding]:
             yield Finding(f"backend {name}", "broken", error.diagnostics[0].message)
             continue
         yield Finding(f"backend {name}", "found")
-        if hasattr(backend, "proxies"):
-            yield Finding("zero-cost proxies", ", ".join(backend.proxies))
+        if hasattr(backend, "complete"):
+            backend.complete()
         if hasattr(backend, "devices"):
             for what, found, trouble in backend.devices():
                 yield Finding(what, found, trouble)
+    yield from _registered()
+
+
+def _registered() -> Iterator[Finding]:
+    """The plugins there are, and by kind what they and archir register."""
+    broken = installed.load()
+    for name, problem in broken.items():
+        yield Finding(f"plugin {name}", "broken", str(problem))
+    for plugin in loading.loaded().values():
+        yield Finding(f"plugin {plugin.name}", "loaded", source=str(plugin.homes[0]) if plugin.homes else "")
+    for registry in REGISTRIES:
+        homes: dict[str, list[str]] = {}
+        for key, origin in registry.origins.items():
+            homes.setdefault(origin.home, []).append(spelled(key))
+        for home, names in sorted(homes.items(), key=lambda pair: (pair[0] != "archir", pair[0])):
+            yield Finding(registry.kinds, ", ".join(sorted(names)), source=home)
+    for name in library_names():
+        yield Finding("library", name, source=str(library_file(name)))
 
 
 def _runtimes(versions: dict[str, str | None]) -> Finding:
@@ -74,12 +97,13 @@ def _version(name: str) -> str | None:
 @click.command("doctor")
 @json_option
 def doctor_command(as_json: bool) -> None:
-    """Report versions, backends and devices, and installation traps; exits with 1 if something is wrong."""
+    """Report versions, backends and devices, what is registered and by whom, and installation traps; exits with 1 if
+    something is wrong."""
     found = list(findings())
     if as_json:
         emit([_as_json(finding) for finding in found])
     else:
-        table("", ["what", "found", "trouble"], [(f.what, f.found, f.trouble) for f in found])
+        table("", ["what", "found", "from", "trouble"], [(f.what, f.found, f.source, f.trouble) for f in found])
     if any(finding.trouble for finding in found):
         sys.exit(1)
     if not as_json:
@@ -87,4 +111,5 @@ def doctor_command(as_json: bool) -> None:
 
 
 def _as_json(finding: Finding) -> dict[str, Any]:
-    return {"what": finding.what, "found": finding.found, "trouble": finding.trouble or None}
+    said = {"what": finding.what, "found": finding.found, "trouble": finding.trouble or None}
+    return said | ({"from": finding.source} if finding.source else {})

@@ -53,32 +53,79 @@ class Attention(_Attention):
 
     Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
     scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).
+
+    A `mask` [N, M], or [heads, N, M], of queries by keys, or with a 1 for either: numbers are added to the logits; of
+    truth values, keys that are false are left out; where all are, all count alike. With `causal`, a position attends to
+    none after it; with a `window`, to those less than that far away. With `kv_heads`, keys and values have so many
+    heads, each for as many heads of the queries that follow each other (Ainslie et al. 2023).
     """
 
+    operands: ClassVar[tuple[str, ...]] = ("query", "key", "value", "mask")
+    optional: ClassVar[int] = 1
+    any_element: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("causal", "window", "kv_heads")
     heads: int = 1
     scale: float | None = None
+    causal: bool = False
+    window: int | None = None
+    kv_heads: int | None = None
 
-    def infer(self, query: TensorType, key: TensorType, value: TensorType) -> TensorType:
-        """The positions of the queries, the channels of the values."""
+    @property
+    def groups(self) -> int:
+        """Heads of keys and values."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    def infer(
+        self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None
+    ) -> TensorType:
+        """The positions of the queries, the channels of the values for each of their heads."""
+        for x in (query, key, value):
+            require(x.numeric, f"expected floating-point numbers, got {x}", code="A0408")
         require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", code="A0402")
         require(query.rank == key.rank == value.rank, f"ranks differ: {query}, {key} and {value}", code="A0402")
         hint = WINDOWS if _looks_like_windows(query, self.heads) else None
-        _heads_split(self.heads, query, key, value, hint=hint)
-        require(query.channels == key.channels, f"queries {query} and keys {key} differ in channels")
+        _heads_split(self.heads, query, hint=hint)
+        _heads_split(self.groups, key, value, hint=hint)
+        require(self.heads % self.groups == 0, f"{self.heads} heads are not a multiple of {self.groups} `kv_heads`")
+        same = query.channels // self.heads == key.channels // self.groups
+        require(same, f"queries {query} and keys {key} differ in channels" + " of a head" * (self.kv_heads is not None))
         require(_positions(key) == _positions(value), f"keys {key} and values {value} differ in positions")
-        if query.rank == 2:
-            return query.with_dims(query.shape[0], value.channels)
-        return query.with_dims(value.channels, *query.shape[1:])
+        if self.causal or self.window is not None:
+            require(_positions(query) == _positions(key), f"queries {query} and keys {key} differ in positions")
+        require(self.window is None or self.window >= 1, f"`window` must be at least 1, got {self.window}")
+        if mask is not None:
+            self._masked(mask, _positions(query), _positions(key))
+        return query.with_spatial(self.heads * (value.channels // self.groups), *query.spatial)
 
-    def macs(self, query: TensorType, key: TensorType, value: TensorType) -> int:
-        """Both matrix products."""
-        return _positions(query) * _positions(key) * (query.channels + value.channels)
+    def _masked(self, mask: TensorType, queries: int, keys: int) -> None:
+        require(mask.numeric or mask.dtype == "bool", f"expected numbers or truth values, got {mask}", code="A0408")
+        wanted = (self.heads, queries, keys)[-mask.rank :] if mask.rank in (2, 3) else ()
+        fits = bool(wanted) and all(size in (1, whole) for size, whole in zip(mask.shape, wanted, strict=True))
+        shapes = f"[{queries}, {keys}] or [{self.heads}, {queries}, {keys}]"
+        require(fits, f"a mask is {shapes}, with 1 for any of these, not {mask}", code="A0402")
 
-    def kernels(self, query: TensorType, key: TensorType, value: TensorType) -> int:
+    def ties(self, *operands: TensorType) -> tuple[Tied | Piece, ...]:
+        """As the class says; heads that others share have channels of their own."""
+        if self.groups == self.heads:
+            return super().ties(*operands)
+        return Tied((0,), self.heads), Tied((1,), self.groups), Tied((2,), self.groups), Tied((None,), self.heads)
+
+    def macs(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
+        """Both matrix products, of all queries and keys: those that are left out are computed, too."""
+        return _positions(query) * _positions(key) * (query.channels + self.heads * (value.channels // self.groups))
+
+    def kernels(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
         """One, of tokens (or maps of one pixel) with as many query as value channels; else one for each product,
-        one for the softmax and two that scale."""
+        one for the softmax and two that scale. What hides positions takes up to 9 more."""
         in_order = query.rank == 2 or _positions(query) == _positions(key) == 1
-        return 1 if in_order and query.channels == value.channels else APART
+        apart = not (in_order and query.channels * self.groups == value.channels * self.heads)
+        if mask is None and self.window is None:
+            hiding = 6 if self.causal and apart else 0
+        else:
+            hiding = 1 if mask is None else 3 * (not mask.numeric)
+            hiding += 6 if self.causal or self.window is not None else 0
+            hiding += apart
+        return hiding + (APART if apart else 1)
 
 
 def _positions(x: TensorType) -> int:

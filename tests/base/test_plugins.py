@@ -38,7 +38,7 @@ net tiny {
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    with forgotten():
+    with forgotten(tmp_path):
         yield tmp_path
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper
 
+from archir.search.runs import Run
 from tests.hostile.making import (
     COMMAND,
     Place,
@@ -448,5 +449,54 @@ each(
         "that_is_a_device": lambda place: ["check", "/dev/zero"],
         "with_an_architecture_that_is_a_pipe": lambda place: (
             pipe(place / "a.json"), ["cost", str(place / "net.arch"), "--arch", str(place / "a.json")])[1],
+    },
+)  # fmt: skip
+
+
+# modules that files name
+
+
+def _modules(*folders: Path) -> None:
+    for one in folders:
+        one.mkdir(exist_ok=True)
+        (one / "theirs.py").write_text(f"{CODE}\n")
+
+
+def _begun(recipe: str, **facts: Any) -> Callable[[Place], COMMAND]:
+    """A run that somebody else began, beside modules of the names that are in it, is gone on with."""
+
+    def make(place: Place) -> COMMAND:
+        run = place / "begun"
+        inputs = {"recipe.toml": 'space = "net.arch"\n' + recipe, "overrides.json": "{}"}
+        inputs |= dict.fromkeys(("theirs.py", "space/theirs.py"), f"{CODE}\n")
+        with Run.create(run, "theirs", inputs, facts):
+            pass
+        _modules(place.folder)
+        return ["search", "--resume", str(run)]
+
+    return make
+
+
+def _program(text: str) -> Callable[[Place], COMMAND]:
+    def make(place: Place) -> COMMAND:
+        _modules(place.folder, place / "theirs")
+        (place / "theirs" / "blocks.arch").write_text("block twice(x) {\n    return x\n}\n")
+        (place / "their.arch").write_text(text)
+        return ["check", str(place / "their.arch")]
+
+    return make
+
+
+_PHASE = '[[phase]]\nname = "a"\nstrategy = "random"\n'
+_NET = "net n {{\n    input x: f32[1, 8, 8]\n    output y = x |> {}\n}}\n"
+each(
+    "module",
+    "A3105 A0201 A0804",
+    {
+        "named_by_a_run": _begun('plugins = ["theirs"]\n' + _PHASE),
+        "named_by_the_environment_of_a_run": _begun(_PHASE, plugins=["theirs"]),
+        "of_an_objective_of_a_run": _begun(_PHASE + 'objective = { kind = "theirs:Theirs" }\n'),
+        "named_by_a_program": _program("import theirs.blocks\n\n" + _NET.format("twice")),
+        "named_like_an_operation": _program(_NET.format("theirs")),
     },
 )  # fmt: skip

@@ -14,6 +14,7 @@ import click
 import pytest
 from pydantic import BaseModel
 
+import archir
 from archir import api
 from archir.base.errors import ArchError
 from archir.base.explain import codes, page
@@ -38,6 +39,7 @@ from tests.chromium import PROGRAM, Chromium
 from tests.conftest import ROOT
 from tests.documents import DOCUMENTS, Snippet, commands, execute, run_python, snippets, unpack
 from tests.examples import elaborate_once
+from tests.plugins import forgotten
 from tests.portions import portion
 
 SLOW = {
@@ -82,6 +84,13 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.api.loading.elaborate", elaborate_once)
 
 
+@pytest.fixture(autouse=True)
+def _without_plugins(tmp_path: Path) -> Iterator[None]:
+    """What the plugins of one page register is not known to others."""
+    with forgotten(tmp_path):
+        yield
+
+
 def named(value: object) -> str:
     return str(value.relative_to(ROOT)) if isinstance(value, Path) else ""
 
@@ -96,6 +105,8 @@ def test_programs(path: Path, program: Snippet, tmp_path: Path) -> None:
     unpack(path, tmp_path)
     file = tmp_path / (program.file or "snippet.arch")
     file.write_text(program.text)
+    for name in program.plugins:
+        archir.plugin(name, folder=tmp_path)
     if "wrong" in program.words:
         with pytest.raises(ArchError):
             api.graphs(file)

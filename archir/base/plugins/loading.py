@@ -117,6 +117,8 @@ def _found(top: str, folders: Sequence[Path]) -> Path | None:
         return next(iter(files.values()))
     if spaces:
         return spaces[0]
+    if top in sys.modules:  # made by hand
+        return None
     raise _missing(top, folders)
 
 
@@ -140,8 +142,13 @@ def _homes(top: str, folder: Path | None) -> list[Path]:
 
 def blamed(error: BaseException) -> ArchError | None:
     """What is said of an exception that came through the code of a plugin (A3106), None of others."""
-    for plugin in _LOADED.values():
-        span = failing.place(error, [*plugin.homes])
-        if span is not None:
-            return fail("A3106", f"the plugin `{plugin.name}` failed: {failing.said(error)}", span)
-    return None
+    homes = [home for plugin in _LOADED.values() for home in plugin.homes]
+    span = failing.place(error, homes)
+    if span is None:
+        return None
+    file = Path(span.source.name).resolve()
+    whose = max(
+        (home for home in homes if file.is_relative_to(home)), key=lambda home: len(home.parts)
+    )  # a file of its own rather than the folder of another one
+    name = next(plugin.name for plugin in _LOADED.values() if whose in plugin.homes)
+    return fail("A3106", f"the plugin `{name}` failed: {failing.said(error)}", span)

@@ -106,7 +106,7 @@ class Registry(MutableMapping[K, V]):
         near = suggest(name, known)
         if near is None and len(known) <= MOST_LISTED:
             near = f"{self.kinds} are {', '.join(known)}"
-        return f"{near}; {door()}" if near else door()
+        return with_door(near)
 
 
 REGISTRIES: list[Registry[Any, Any]] = []
@@ -117,6 +117,14 @@ def door() -> str:
     """How a name of a plugin comes to be known."""
     broken = listed(sorted(installed.load()), 3)
     return DOOR + (f"; installed plugins that cannot be imported: {broken} (see `archir doctor`)" if broken else "")
+
+
+def with_door(hint: str | None) -> str:
+    """A hint, and how a name of a plugin comes to be known."""
+    if hint is None:
+        return door()
+    also = door()
+    return f"{hint} {also[0].upper()}{also[1:]}" if hint.endswith("?") else f"{hint}; {also}"
 
 
 def spelled(key: Any) -> str:

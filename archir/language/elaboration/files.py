@@ -11,6 +11,8 @@ from pathlib import Path
 
 from archir.base.errors import ArchError, Diagnostic, Note, Span, fail, suggest
 from archir.base.files import reading
+from archir.base.plugins.libraries import library_file, library_names
+from archir.base.plugins.registry import with_door
 from archir.ir.choices.cases import Value
 from archir.language.elaboration.expressions.values import Block, Library
 from archir.language.syntax import ast
@@ -159,9 +161,14 @@ class Loader:
 
     def _library(self, item: ast.Import) -> Module:
         first, *rest = item.path.split(".")
+        if first != "std" and (brought := library_file(item.path)) is not None:
+            text, path = read(brought, self.most_bytes), str(brought)
+            return self._once(item.path, lambda: parse(text, path, self.most_bytes), path, None, item.span)
         known = sorted(f"std.{entry.name[:-5]}" for entry in _STD.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
+            known += library_names()
             hint = suggest(item.path, known) or f"there are {', '.join(known)}"
+            hint = hint if first == "std" else with_door(hint)
             raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
         name = f"{'/'.join(rest)}.arch"
         module = self._once(item.path, lambda: _of_library(name), f"std/{name}", None, item.span)

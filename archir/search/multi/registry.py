@@ -25,7 +25,7 @@ class Kind:
     make: Make
 
 
-_KNOWN: Registry[str, Kind] = Registry("strategy that tries", "strategies")
+_KNOWN: Registry[str, Kind] = Registry("strategy that tries", "strategies that try")
 
 
 def strategy(name: str, options: type[Settings]) -> Callable[[Any], Any]:

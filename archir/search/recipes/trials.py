@@ -2,21 +2,56 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
+from archir.base.errors import fail
+from archir.base.plugins.registry import Registry
 from archir.base.settings import MOST_THREADS, Amount, Count, Many, Positive, Settings
 from archir.search.executors import Executor, executor
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the options of a scorer are, and how it is made."""
+
+    options: type[Settings]
+    make: Callable[[Any, Space, Any], Callable[[Architecture, float], Mapping[str, float]]]
+    prefix: str = ""
+
+
+SCORERS: Registry[str, Kind] = Registry("scorer", "scorers")
+"""All of them, by name; a backend registers its own."""
+
+Make = TypeVar("Make", bound=Callable[..., Callable[[Architecture, float], Mapping[str, float]]])
+
+
+def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -> Callable[[Make], Make]:
+    """Register a function that is called in each worker, `make(work, space, options)`, and gives the function that
+    scores: of an architecture and the part of the full budget, its scores by name. These have the prefix among the
+    figures of epochs."""
+
+    def register(make: Make) -> Make:
+        SCORERS.register(name, Kind(options, make, prefix), make)
+        return make
+
+    return register
 
 
 class Scorer(Settings):
     """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
 
-    kind: Literal["inherited", "training", "proxies", "predictor"] = "inherited"
+    kind: str = "inherited"
     """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
     says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
-    `start.trials`."""
+    `start.trials`. Or one that somebody registered."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Of a scorer that somebody registered."""
     recalibrate: Amount = 4
     """Batches on which statistics of norms are measured before a network with inherited weights is."""
     images: Count | None = None
@@ -29,7 +64,14 @@ class Scorer(Settings):
     @property
     def prefix(self) -> str:
         """What the names of scores begin with among the figures of epochs, beside those of other images."""
-        return {"proxies": "", "predictor": "predicted_"}.get(self.kind, "validation_")
+        return self.registered.prefix
+
+    @property
+    def registered(self) -> Kind:
+        """What was registered under its name. Raises ArchError (A2216)."""
+        if self.kind not in SCORERS:
+            raise fail("A2216", f"there is no scorer `{self.kind}`", None, SCORERS.hint(self.kind))
+        return SCORERS[self.kind]
 
 
 class TrialOptions(Settings):

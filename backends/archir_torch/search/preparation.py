@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from archir import backends
-from archir.base.errors import ArchError
+from archir.base.errors import ArchError, fail
 from archir.base.plugins import loading
+from archir.base.settings import parsed
+from archir.passes.expose import expose
 from archir.search import plugins
-from archir.search.data.inputs import image_size
+from archir.search.data.inputs import inputs_of
 from archir.search.recipes import division
-from archir.search.recipes.reading import parse, read
+from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
-from archir.search.runs import Run, environment
+from archir.search.recipes.trials import TrialOptions
+from archir.search.runs import Run, environment, extension
+from archir.search.runs.phase import WEIGHTS
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import strategies
-from archir_torch.search.job import STRATEGIES, whole
+from archir_torch.search import aims, strategies
+from archir_torch.search.job import STRATEGIES, kind_of, whole
+from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them
 
@@ -61,13 +66,8 @@ def begin(
     for number, phase in enumerate(recipe.phase):
         with blamed("phase", number, "space") if phase.space else blamed("space"):
             files |= files_of(phase.space or recipe.space, path.parent)
-            space = space_of(recipe, phase, path.parent, spaces)
-        STRATEGIES.check(written, number, space, check_objective, executor)
-    STRATEGIES.check_executor(recipe, executor)
-    division.check(written, whole)
-    first = recipe.phase[0]
-    with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
-        loaded = images({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
+            space_of(recipe, phase, path.parent, spaces)
+    loaded = _checked(written, path.parent, spaces, executor)
     inputs = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -79,9 +79,74 @@ def begin(
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
 
-def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
-    """A run that was stopped. Raises ArchError (A18xx) if its files were damaged."""
-    return of_run(Run.resume(folder, fall_back), device)
+def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor: str | None) -> dict[Any, Data]:
+    """The images of the first phase. Raises ArchError for what can be known to be wrong with any of them."""
+    recipe, blamed = written.recipe, written.document.blamed
+    for number, phase in enumerate(recipe.phase):
+        STRATEGIES.check(written, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
+    STRATEGIES.check_executor(recipe, executor)
+    division.check(written, whole)
+    loaded: dict[Any, Data] = {}
+    for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
+        space = space_of(recipe, phase, folder, spaces)
+        with blamed("phase", number, "data", "source") if phase.data else blamed("data", "source"):
+            (data,) = images(loaded, recipe, recipe.data_of(phase), space).values()
+        _check_task(written, number, space, data, folder)
+    return loaded
+
+
+def _check_task(written: Written, number: int, space: Space, data: Data, folder: Path) -> None:
+    """Raise ArchError for data or outputs that the objective of a phase does not take (A1108, A1116, A1902, A1903), and
+    for scores that nobody would give (A2502)."""
+    phase, blamed = written.recipe.phase[number], written.document.blamed
+    options = parsed(kind_of(phase).options, phase.options)
+    if phase.strategy == "random" and not phase.options:  # nothing is trained, and nothing scored
+        return
+    alone = tuple(also for also in phase.also if "phase" not in also)  # a teacher that is not there yet is seen later
+    objective = objective_of(phase.model_copy(update={"also": alone}), folder)
+    with blamed("phase", number, "objective") if "objective" in phase.model_fields_set else blamed("objective"):
+        objective.check(expose(space.graph, objective.reads(space.graph)), data)
+    augment = phase.augment or written.recipe.data_of(phase).augment
+    if (augment.mixup or augment.cutmix) and not data.classes:
+        with blamed("phase", number, "augment") if phase.augment else blamed("data", "augment"):
+            raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
+    if isinstance(options, TrialOptions):
+        for field_name in aims.FIELDS:
+            with blamed("phase", number, "options", field_name):
+                aims.check(options, field_name, objective, space)
+
+
+def resumed(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> Search:
+    """A run that was stopped, or that goes on with other settings.
+
+    Raises ArchError: A18xx (its files were damaged), A2216 (it cannot go on with these settings).
+    """
+    run = Run.resume(folder, fall_back)
+    try:
+        extension.settle(run)
+        found = of_run(run, device)
+        for phase in found.recipe.phase:
+            kept = run.phase(phase.name)
+            if kept.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.files.manifest.files:
+                kept.reopen()  # a kill came between giving up what it came to and the note of that
+        return _extended(found, settings) if settings else found
+    except BaseException:
+        run.close()
+        raise
+
+
+def _extended(found: Search, settings: Mapping[str, str]) -> Search:
+    run = found.run
+    overrides = {**json.loads(run.content(OVERRIDES)), **settings}
+    written = parse(run.content(RECIPE).decode(), RECIPE, overrides)
+    recipe = written.recipe
+    first = STRATEGIES.extended(found.recipe, recipe)
+    if first is None:
+        return found
+    loaded = _checked(written, found.folder, found.spaces, found.executor)
+    files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
+    extension.extend(run, settings, [phase.name for phase in recipe.phase[first:]], files)
+    return replace(found, recipe=recipe, loaded=loaded)
 
 
 def of_run(run: Run, device: str) -> Search:
@@ -105,12 +170,18 @@ def _plugins(run: Run) -> list[str]:
 
 def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
     """The images of settings, as large as a space's input, beside or instead of those at hand."""
-    shape = image_size(space.graph)
-    key = settings.source, shape, settings.limit, settings.classes, settings.weights
+    wanted = inputs_of(space.graph)
+    key = (
+        settings.source,
+        tuple((one.name, one.type) for one in wanted),
+        settings.limit,
+        settings.classes,
+        settings.weights,
+    )
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
-            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
+            settings.source, wanted, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
             weights=settings.weights,
         )  # fmt: skip
     return loaded

@@ -23,6 +23,7 @@ from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
+from archir.search.runs.listing import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
@@ -30,6 +31,7 @@ from archir_torch.data import Data, about, record, verify
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import Job, Outcome, made, whole
 from archir_torch.search.preparation import Search, begin, images, of_run, resumed
+from archir_torch.search.task import objective_of
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
@@ -39,7 +41,8 @@ def execute(
     recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
     watch: Watch | None, executor: str | None = None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Begin a run or go on with one, to its end; what it came to, in the first of several processes.
+    """Begin a run or go on with one, to its end; what it came to, in the first of several processes. A run that goes
+    on with other settings is extended.
 
     The first process writes the run; the others read what it wrote, so the folder must be one that all of them see.
     Raises ArchError, and Interrupted after SIGINT or SIGTERM: between steps, phases and results.
@@ -48,7 +51,7 @@ def execute(
         folder = Path(distributed.told(str(folder)))
         with distributed.jointly(f"{folder}") as leads:
             if leads and resume:
-                found = resumed(folder, own, fall_back)
+                found = resumed(folder, own, fall_back, overrides)
             elif leads:
                 if recipe is None:
                     raise fail("A2201", "a new search needs a recipe")
@@ -110,6 +113,7 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
     job = _job(found, phase, space, before)
     strategy = made(job)
     if distributed.world().rank == 0:
+        _note_objective(found, job)
         kept.begin({"strategy": phase.strategy, "epochs": strategy.epochs})
     rows: list[Row] = []
     with strategy if isinstance(strategy, AbstractContextManager) else nullcontext():
@@ -161,12 +165,21 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     )
 
 
+def _note_objective(found: Search, job: Job) -> None:
+    """Write down what a phase measures, and by what networks are compared."""
+    path = f"phases/{job.phase.name}/{OBJECTIVE}"
+    if path not in found.run.files.manifest.files:
+        objective = objective_of(job.phase, job.folder)
+        facts = {"criterion": objective.criterion, "measures": objective.directions}
+        found.run.write({path: json.dumps(facts) + "\n"})
+
+
 class _Kept(Trials):
     """Trials in the journal; of several processes, all know them and the first one writes them."""
 
     def __init__(self, phase: PhaseRecord) -> None:
+        super().__init__(phase.trials(), phase.trials_before())
         self.phase = phase
-        self.known = {trial.id: trial for trial in phase.trials()}
 
     def put(self, trial: Trial) -> None:
         """Keep a trial."""

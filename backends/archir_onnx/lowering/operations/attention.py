@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
+from archir.ir.types import TensorType
 from archir.ops import attention as ops
 from archir_onnx.lowering.builder import CONTRIB, Builder
 from archir_onnx.lowering.rules import lowers
@@ -18,35 +20,60 @@ FEW_HEADS, FEW_POSITIONS = 3, 128
 With two threads, three heads of 197 positions take 1.1 of the time, and one head of 1,024 takes 1.8."""
 
 
+_HIDDEN = {"float32": -1.7e38, "bfloat16": -1.7e38, "float16": -3.2e4}
+"""What is added to logits of what is not seen: half the lowest number, so that what comes to it stays finite.
+onnxruntime takes the lowest itself for a position that is not there, and gives zeros where a query sees nothing."""
+
+
 @lowers(ops.Attention)
-def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str) -> str:
-    """`softmax(q k^T * scale) v`, in the form that is asked for."""
+def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, mask: str | None = None) -> str:
+    """`softmax(q k^T * scale + bias) v`, in the form that is asked for."""
     scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
     form = g.form.attention
     if form == "auto":
         many = op.heads > FEW_HEADS or g.types[1].elements // g.types[1].channels <= FEW_POSITIONS
         form = "standard" if many and g.opset >= 23 else "decomposed"
+    types = g.types[:3]
+    if op.groups != op.heads and form != "standard":
+        times = op.heads // op.groups
+        key, value = (_repeated(g, x, op.groups, times, k) for x, k in ((key, types[1]), (value, types[2])))
+        types[1:] = [k.with_spatial(k.channels * times, *k.spatial) for k in types[1:]]
+    told = form == "standard" and mask is None and op.window is None  # the operator hides what is later itself
+    bias = None if told else _bias(g, op, query, mask)
     if form == "decomposed":
-        return _decomposed(g, op, scale, query, key, value)
+        return _decomposed(g, op, types, scale, query, key, value, bias)
     if g.type.rank == 2:
-        return _operator(g, op, scale, query, key, value)
-    as_tokens = [
-        g.transpose(g.reshape(x, k.channels, -1), 0, 2, 1) for x, k in zip((query, key, value), g.types, strict=True)
-    ]
-    y = _operator(g, op, scale, *as_tokens)
+        return _operator(g, op, form, scale, query, key, value, bias)
+    read = zip((query, key, value), types, strict=True)
+    q, k, v = (g.transpose(g.reshape(x, kind.channels, -1), 0, 2, 1) for x, kind in read)
+    y = _operator(g, op, form, scale, q, k, v, bias)
     return g.reshape(g.transpose(y, 0, 2, 1), *g.type.shape, like=query)
 
 
-def _operator(g: Builder, op: ops.Attention, scale: float, query: str, key: str, value: str) -> str:
+def _operator(
+    g: Builder, op: ops.Attention, form: str, scale: float, query: str, key: str, value: str, bias: str | None
+) -> str:
     """One node, of queries, keys and values [B, N, D]."""
-    if g.form.attention == "fused":
-        return g.node("MultiHeadAttention", query, key, value, num_heads=op.heads, scale=scale, domain=CONTRIB)
-    return g.node("Attention", query, key, value, q_num_heads=op.heads, kv_num_heads=op.heads, scale=scale)
+    if form == "fused":
+        inputs = query, key, value, None, None, bias and _spread(g, bias, query, key)
+        return g.node("MultiHeadAttention", *inputs, num_heads=op.heads, scale=scale, domain=CONTRIB)
+    causal = {"is_causal": 1} if op.causal and bias is None else {}
+    heads = {"q_num_heads": op.heads, "kv_num_heads": op.groups}
+    return g.node("Attention", query, key, value, bias and _spread(g, bias, query, key), scale=scale, **heads, **causal)
 
 
-def _decomposed(g: Builder, op: ops.Attention, scale: float, query: str, key: str, value: str) -> str:
+def _decomposed(
+    g: Builder,
+    op: ops.Attention,
+    types: Sequence[TensorType],
+    scale: float,
+    query: str,
+    key: str,
+    value: str,
+    bias: str | None,
+) -> str:
     """Keys are transposed as they are split into heads, queries are scaled."""
-    q_type, k_type, v_type = g.types
+    q_type, k_type, v_type = types
     q, v = g.heads(query, op.heads, q_type), g.heads(value, op.heads, v_type)
     if k_type.rank == 2:
         k = g.transpose(g.reshape(key, g.tokens(k_type), op.heads, k_type.channels // op.heads), 0, 2, 3, 1)
@@ -54,8 +81,62 @@ def _decomposed(g: Builder, op: ops.Attention, scale: float, query: str, key: st
         k = g.reshape(key, op.heads, k_type.channels // op.heads, -1)
     if scale != 1:
         q = g.node("Mul", q, g.number(scale))
-    weights = g.node("Softmax", g.node("MatMul", q, k), axis=-1)
+    logits = g.node("MatMul", q, k)
+    weights = g.node("Softmax", logits if bias is None else g.node("Add", logits, bias), axis=-1)
     return g.unheads(g.node("MatMul", weights, v), g.type, query)
+
+
+def _repeated(g: Builder, x: str, heads: int, times: int, kind: TensorType) -> str:
+    """Each head of keys or values so many times in a row."""
+    inner = kind.channels // heads
+    if kind.rank == 2:
+        split = g.node("Expand", g.reshape(x, g.tokens(kind), heads, 1, inner), g.constant([1, 1, 1, times, 1]))
+        return g.reshape(split, g.tokens(kind), kind.channels * times)
+    split = g.node("Expand", g.reshape(x, heads, 1, inner, -1), g.constant([1, 1, times, 1, 1]))
+    return g.reshape(split, kind.channels * times, *kind.spatial, like=x)
+
+
+def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | None:
+    """What is added to the logits: the lowest of numbers where nothing is to be seen; None if all is."""
+    lowest = g.number(_HIDDEN[g.form.precision])
+    bias = mask
+    if mask is not None:
+        if g.types[3].dtype == "bool":
+            bias = g.node("Where", mask, g.number(0), lowest)
+        if g.types[3].rank == 2:
+            bias = g.node("Unsqueeze", bias, g.constant([1]))
+    if op.causal or op.window is not None:
+        bias = g.node("Where", _hidden(g, op, query), lowest, bias if bias is not None else g.number(0))
+    return bias
+
+
+def _hidden(g: Builder, op: ops.Attention, query: str) -> str:
+    """Which keys a query does not see, [N, N]: a constant, unless sizes are open."""
+    count = g.type.elements // g.type.channels
+    nearest = 0 if op.causal or op.window is None else 1 - op.window
+    if not g.form.resizable:
+        position = np.arange(count)
+        table = position[:, None] - position
+        return g.constant((table < nearest) | (table >= (op.window or count)), np.bool_)
+    positions = g.node("Range", g.constant(0), _count(g, query), g.constant(1))
+    apart = g.node("Sub", g.node("Unsqueeze", positions, g.constant([1])), positions)
+    hidden = g.node("Less", apart, g.constant(nearest))
+    if op.window is None:
+        return hidden
+    return g.node("Or", hidden, g.node("GreaterOrEqual", apart, g.constant(op.window)))
+
+
+def _count(g: Builder, x: str) -> str:
+    """The number of positions of tokens or a map, as a number."""
+    if g.type.rank == 2:
+        return g.node("Squeeze", g.node("Shape", x, start=1, end=2))
+    return g.node("ReduceProd", g.sizes(x), keepdims=0)
+
+
+def _spread(g: Builder, bias: str, query: str, key: str) -> str:
+    """A bias [.., N, M] of all queries [B, N, D] and keys [B, M, D], which operators want."""
+    sizes = [g.node("Shape", x, start=1, end=2) for x in (query, key)]
+    return g.node("Expand", bias, g.node("Concat", g.constant([1, 1]), *sizes, axis=0))
 
 
 SMALL = 2**21

@@ -60,21 +60,28 @@ class Helpers:
                 return _sliced(op, texts[0], types[0])
             case Concat():
                 return Mold(f"torch.cat([{', '.join(texts)}], {_axis(op, types[0])})")
-        attributes = rule.attributes(op)
+        attributes, kept = rule.attributes(op), op.kept_attributes()
         more = {"inplace": False} if rule.takes("inplace") else {}
         inlined = expression(rule.function, texts, [x.rank + 1 for x in types], {**attributes, **more})
         if inlined is None:
-            self._bring(rule, types)
-            given = [f"{name}={value!r}" for name, value in attributes.items()]
+            fixed = {name: attributes[name] for name in op.later if name in attributes and name not in kept}
+            self._bring(rule, types, fixed | dict.fromkeys(op.operands[len(texts) :]))
+            given = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
             inlined = f"{rule.function.__name__}({', '.join([*texts, *given])})"
         return with_holes(inlined, attributes)
 
-    def _bring(self, rule: Rule, types: Sequence[TensorType]) -> None:
-        """Bring a function along, without what operands of these ranks do not need if none has others."""
+    def _bring(self, rule: Rule, types: Sequence[TensorType], fixed: Mapping[str, Any]) -> None:
+        """Bring a function along, without what operands of these ranks and these values do not need if none has
+        others."""
         name = rule.function.__name__
-        written, shorter = sources(rule.function), specialised(rule.function, [x.rank + 1 for x in types])
-        self.texts |= {other: text for other, text in written.items() if other != name}
-        self.texts[name] = shorter if self.texts.get(name, shorter) == shorter else written[name]
+        written = sources(rule.function)
+        text = specialised(rule.function, [x.rank + 1 for x in types], fixed)
+        if self.texts.get(name, text) != text:
+            text = written[name]
+        used = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+        whole = text == written[name]
+        self.texts |= {other: part for other, part in written.items() if other != name and (whole or other in used)}
+        self.texts[name] = text
 
     def _write_module(self, class_name: str, op: Op, rule: Rule, weights: list[str], buffers: list[str]) -> None:
         """A module around a rule that has weights, or depends on the mode, and is no layer of torch."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -113,11 +112,13 @@ class _Partial(ast.NodeTransformer):
         return node
 
 
-def specialised(function: Callable[..., Any], ranks: Sequence[int]) -> str:
-    """The source of a rule for operands of these ranks: branches that ranks decide are gone."""
+def specialised(function: Callable[..., Any], ranks: Sequence[int], fixed: Mapping[str, Any]) -> str:
+    """The source of a rule for operands of these ranks, where these parameters have these values: it takes them no
+    longer, and branches that either decides are gone."""
     tree = definition(function)
     names = [argument.arg for argument in tree.args.args[: len(ranks)]]
-    partial = _Partial({}, dict(zip(names, ranks, strict=False)))
+    known: dict[str, ast.expr] = {name: ast.Constant(value) for name, value in fixed.items()}
+    partial = _Partial(known, dict(zip(names, ranks, strict=False)))
     body: list[ast.stmt] = []
     for statement in tree.body:
         match statement:
@@ -129,11 +130,28 @@ def specialised(function: Callable[..., Any], ranks: Sequence[int]) -> str:
                         break
                     continue
         body.append(statement)
-    if body == tree.body:
+    stored = {n.id for part in body for n in ast.walk(part) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    if body == tree.body or (stored & fixed.keys()):
         return sources(function)[function.__name__]
-    shorter = copy(tree)
-    shorter.body, shorter.decorator_list = body, []
-    return ast.unparse(shorter)
+    shorter = ast.FunctionDef(tree.name, _without(tree.args, fixed), body, [], tree.returns)
+    if fixed:
+        filling = _Partial(known, {})
+        shorter.body = [filling.visit(part) for part in ast.parse("\n".join(map(ast.unparse, body))).body]
+    return ast.unparse(ast.fix_missing_locations(shorter))
+
+
+def _without(signature: ast.arguments, names: Container[str]) -> ast.arguments:
+    """The parameters of a function but for these, which have defaults."""
+    plain = len(signature.args) - len(signature.defaults)
+    args = [(one, i) for i, one in enumerate(signature.args) if one.arg not in names]
+    only = [(o, d) for o, d in zip(signature.kwonlyargs, signature.kw_defaults, strict=True) if o.arg not in names]
+    return ast.arguments(
+        posonlyargs=[],
+        args=[one for one, _ in args],
+        defaults=[signature.defaults[i - plain] for _, i in args if i >= plain],
+        kwonlyargs=[one for one, _ in only],
+        kw_defaults=[default for _, default in only],
+    )
 
 
 def _parts(argument: ast.expr) -> list[ast.expr]:
@@ -176,7 +194,9 @@ def _constant(node: ast.expr) -> Any:
     raise ValueError(node)
 
 
-_DEFAULTS = {"inplace": False, "approximate": "none", "keepdim": False, "scale": None}
+_DEFAULTS = {
+    "inplace": False, "approximate": "none", "keepdim": False, "scale": None, "attn_mask": None, "is_causal": False,
+}  # fmt: skip
 
 
 def _is_default(call: ast.Call, keyword: ast.keyword) -> bool:

@@ -12,13 +12,55 @@ from archir_torch.lowering.rules import lowers
 
 
 @lowers(ops.Attention)
-def attention(query: Tensor, key: Tensor, value: Tensor, *, heads: int, scale: float | None) -> Tensor:
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    heads: int,
+    scale: float | None,
+    causal: bool = False,
+    window: int | None = None,
+    kv_heads: int | None = None,
+) -> Tensor:
+    if kv_heads is not None:
+        axis = 2 if query.dim() == 3 else 1
+        key, value = (_repeated(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
+    if mask is not None or window is not None:
+        mask, causal = _bias(query, mask, causal, window), False
     if query.dim() == 3:
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
-        return F.scaled_dot_product_attention(q, k, v, scale=scale).transpose(1, 2).flatten(2)
+        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
+        return y.transpose(1, 2).flatten(2)
     q, k, v = (x.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for x in (query, key, value))
-    y = F.scaled_dot_product_attention(q, k, v, scale=scale)
+    y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])
+
+
+def _repeated(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
+    """Each head so many times in a row."""
+    split = x.unflatten(axis, (heads, 1, -1))
+    sizes = [-1] * split.dim()
+    sizes[axis + 1] = times
+    return split.expand(sizes).flatten(axis, axis + 2)
+
+
+def _bias(query: Tensor, mask: Tensor | None, causal: bool, window: int | None) -> Tensor:
+    """What is added to the logits: the lowest of numbers where nothing is to be seen."""
+    lowest = torch.finfo(query.dtype).min / 2  # what is added to it stays finite
+    if mask is None:
+        bias = query.new_zeros(())
+    else:
+        bias = torch.where(mask, 0.0, lowest) if mask.dtype == torch.bool else mask
+        bias = (bias.unsqueeze(1) if mask.dim() == 3 else bias).to(query.dtype)
+    if causal or window is not None:
+        count = query.shape[1:-1].numel() if query.dim() == 3 else query.shape[2:].numel()
+        position = torch.arange(count, device=query.device)
+        apart = position[:, None] - position
+        nearest, farthest = 0 if causal or window is None else 1 - window, count if window is None else window
+        bias = bias.masked_fill((apart < nearest) | (apart >= farthest), lowest)
+    return bias
 
 
 @lowers(ops.AxialAttention)

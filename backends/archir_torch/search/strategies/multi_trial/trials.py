@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
@@ -28,10 +28,12 @@ from archir.search.seeds import mixed
 from archir.search.signals import interruptions
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
+from archir_torch.search.aims import aimed
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scoring, arrays
 from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
+from archir_torch.search.task import objective_of
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 
@@ -69,7 +71,7 @@ class Trials:
         job, threads = self.job, torch.get_num_threads()
         who = self._who
         device = device_of(who, job.device, self.options.gpus)
-        weights = arrays(job.weights) if self.options.scorer.kind == "inherited" else {}
+        weights = arrays(job.weights)
         return Scoring(
             self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
             threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
@@ -109,7 +111,8 @@ class Trials:
         Raises Interrupted, in all of them.
         """
         known = self.job.trials.known
-        left = [one for one in batch if one.id not in known or known[one.id].hash != one.hash]
+        left = [one for one in batch if one.id not in known or not _same(known[one.id], one)]
+        left = [one for one in left if not self._taken_over(one)]
         rank, size = distributed.world()
         if self._shared:
             for begin in range(0, len(left), size):
@@ -117,6 +120,13 @@ class Trials:
         else:
             self._round(left if rank == 0 else [])
         return {one.id: self._result(one) for one in batch}
+
+    def _taken_over(self, candidate: Candidate) -> bool:
+        """Whether a candidate was tried before the phase began anew; its scores count, then."""
+        before = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
+        if before is not None:
+            self.job.trials.put(replace(before, id=candidate.id, hash=candidate.hash))
+        return before is not None
 
     def _round(self, own: Sequence[Candidate]) -> None:
         """Score candidates, in each process its own; then all know the trials of all. Raises Interrupted in all."""
@@ -225,7 +235,12 @@ def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
         id=candidate.id, hash=candidate.hash, architecture=dict(whole), status="done" if done else "failed",
         scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
         error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
+        budget=candidate.budget,
     )  # fmt: skip
+
+
+def _same(trial: Trial, candidate: Candidate) -> bool:
+    return (trial.hash, trial.budget) == (candidate.hash, candidate.budget)
 
 
 def _texts(trials: Sequence[Trial]) -> str:
@@ -240,6 +255,7 @@ def _register(name: str, kind: Kind) -> None:
     def make(job: Job, given: TrialOptions) -> Strategy:
         if name == "random" and not given.model_fields_set:
             return Drawn(job)
+        given = aimed(given, objective_of(job.phase, job.folder))
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from archir.base.errors import fail, listed
 from archir.base.plugins import loading
 from archir.base.toml import Path as Place
-from archir.search.data.objects import module_of
+from archir.search.data.sources import module_of
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Recipe
 

@@ -26,7 +26,7 @@ from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
-from archir.search.data.objects import module_of
+from archir.search.data.sources import module_of
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package

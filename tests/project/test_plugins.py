@@ -121,7 +121,7 @@ def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
     ("before", "after", "said"),
     [
         ('"my_search", ', "", "A2202"),
-        (', "my_scorer"', "", "A2216"),
+        (', "my_scorer"', "", "A2218"),
         ('"my_ops", ', "", "A0201"),
         ("target = 150.0", 'target = "many"', "lean.toml:13:39: error[A1109]: phase `search`: scorer `lean`: `target`"),
         ("my_search", "my_serch", "did you mean `my_search`?"),
@@ -132,4 +132,51 @@ def test_what_is_not_there_is_said_before_anything_starts(folder: Path, before: 
     assert before in text
     (folder / "lean.toml").write_text(text.replace(before, after))
     assert said in run("search", "lean.toml", "-o", "run", code=1)
+    assert not (folder / "run").exists()
+
+
+STRIPES = """\
+space = "net.arch"
+plugins = ["my_ops", "my_loss", "my_measure", "my_data", "my_augment"]
+export = false
+data = { source = "stripes:60", augment = { also = [{ kind = "dim", most = 0.3 }] } }
+threads = 1
+
+[[phase]]
+name = "search"
+strategy = "random"
+objective = { kind = "margin", measures = ["confident"] }
+training = { epochs = 1, batch = 20 }
+options = { trials = 2, objectives = ["confident:max"], scorer = { kind = "training" } }
+"""
+
+
+@pytest.mark.parametrize("kind", ["margin", "my_loss:Margin"])
+def test_an_objective_a_measure_and_data_of_a_recipe(folder: Path, kind: str) -> None:
+    text = STRIPES.replace('"margin"', f'"{kind}"')
+    text = text.replace('"my_loss", ', "") if ":" in kind else text
+    (folder / "stripes.toml").write_text(text)
+    run("search", "stripes.toml", "-o", "run")
+    found = json.loads((folder / "run" / "summary.json").read_text())["phases"]["search"]
+    assert {"validation_confident", "validation_accuracy", "validation_loss"} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"margin"', '"margn"', "10:15: error[A1901]: there is no objective `margn`\n"),
+        ('"margin"', '"my_loss:Magrin"', "`my_loss` has no `Magrin`"),
+        ('"margin"', '"my_los:Margin"', "A3101"),
+        ('["confident"]', '["confidnet"]', "A1904"),
+        ('["confident"]', '["confidnet"]', "did you mean `confident`?"),
+        ('"stripes:60"', '"strips:60"', "A1101"),
+        ('"dim"', '"dom"', "stripes.toml:4:55: error[A2219]: there is no augmentation `dom`"),
+        ("most = 0.3", "most = -1.0", "stripes.toml:4:69: error[A1109]: augmentation `dim`: `most` is -1.0"),
+        ('"stripes:60"', '"stripes:many"', "my_data.py:9:34: error[A3106]: the plugin `my_data` failed: ValueError"),
+    ],
+)
+def test_what_is_wrong_with_them_is_said_first(folder: Path, before: str, after: str, said: str) -> None:
+    assert before in STRIPES
+    (folder / "stripes.toml").write_text(STRIPES.replace(before, after))
+    assert said in run("search", "stripes.toml", "-o", "run", code=1)
     assert not (folder / "run").exists()

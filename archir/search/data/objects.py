@@ -19,8 +19,6 @@ from archir.search.data.readers.source import Part, Source, classes_of
 
 MOST_BYTES = 1 << 32
 """Bytes that all samples of a dataset may have."""
-FORMS = ("npz", "npy", "idx", "parquet", "images", "hf", "masks", "csv", "series", "text", "wav")
-"""What the names of sources that are no modules begin with."""
 _SAMPLE = "a sample is a pair, inputs and targets: each an array, or arrays by name"
 
 
@@ -39,13 +37,6 @@ def read(data: Any, what: str) -> Source:
         if len(part) == 0:
             raise fail("A1102", f"{what} has no samples")
     return Source(parts[0], parts[1] if len(parts) > 1 else None, classes_of(*parts))
-
-
-def module_of(source: Any) -> str | None:
-    """The module of a source that is written as `MODULE:FUNCTION`."""
-    module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
-    named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
-    return module if named and module not in FORMS else None
 
 
 def called(name: str) -> Source:
@@ -76,7 +67,7 @@ def _part(data: Any, what: str) -> Part:
         if len(counts) > 1:
             raise fail(
                 "A1102",
-                f"{what} has arrays of {', '.join(map(str, sorted(counts)))} samples: as many of each are needed",
+                f"{what} has arrays of {', '.join(map(str, sorted(counts)))} samples: every sample has one of each",
             )
         return Part(arrays[0], arrays[1])
     data = getattr(data, "dataset", data)

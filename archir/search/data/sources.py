@@ -7,11 +7,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from archir.base.errors import fail
+from archir.base.plugins.bundled import import_all
 from archir.search.data import objects
 from archir.search.data.inputs import Inputs, image_of
 from archir.search.data.matching import matched
 from archir.search.data.readers import digits, folder, hub, idx, npz, parquet, sound, table, windows
-from archir.search.data.readers.source import Source
+from archir.search.data.readers.source import SOURCES, Source
 
 
 def read(source: Any, inputs: Inputs) -> Source:
@@ -36,17 +37,24 @@ def _read(source: str, inputs: Inputs) -> Source:
         image_of(inputs, "`digits`")
         return digits.read()
     prefix, colon, rest = source.partition(":")
-    if objects.module_of(source) is not None and not Path(source).exists():
+    if module_of(source) is not None and not Path(source).exists():
         return objects.called(source)
-    form, name = (prefix, rest) if colon and prefix in _FORMS else (_form(Path(source)), source)
-    return _FORMS[form](name, inputs)
+    form, name = (prefix, rest) if colon and prefix in SOURCES else (_form(Path(source)), source)
+    return objects.read(SOURCES[form](name, inputs), f"`{source}`")
+
+
+def module_of(source: Any) -> str | None:
+    """The module of a source that is written as `MODULE:FUNCTION`."""
+    module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
+    named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return module if named and module not in SOURCES else None
 
 
 def origin(source: Any) -> str:
     """Where the images of a source are, however it is named: two sources with one origin have the same images."""
     written = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
     prefix, colon, rest = written.partition(":")
-    form, name = (prefix, rest) if colon and prefix in _FORMS else ("", written)
+    form, name = (prefix, rest) if colon and prefix in SOURCES else ("", written)
     name = name.partition("#")[0] if form in ("", "parquet", "hf", "csv", "series") else name
     if form == "hf" or written == "digits":
         return written.partition("#")[0]
@@ -65,7 +73,7 @@ def _form(path: Path) -> str:
     if path.suffix == ".txt":
         return "text"
     if not path.is_dir():
-        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(_FORMS)} and `:`"
+        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         raise fail("A1101", f"there is no folder {path}", None, hint)
     if idx.present(path):
         return "idx"
@@ -107,4 +115,9 @@ _FORMS: dict[str, Callable[[str, Inputs], Source]] = {
     "text": lambda name, inputs: windows.text(_existing(name), inputs),
     "wav": lambda name, inputs: sound.read(_existing(name), inputs),
 }
-"""How sources are read, by what their names begin with."""
+"""How archir's own sources are read, by what their names begin with."""
+
+for _prefix, _reader in _FORMS.items():
+    SOURCES.register(_prefix, _reader)
+
+import_all("archir.search.data.readers")

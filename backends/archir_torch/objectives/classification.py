@@ -13,7 +13,7 @@ from archir.base.settings import Count, Many, NonNegative
 from archir.ir.graph import Graph, NodeId
 from archir_torch.data import Data
 from archir_torch.objectives.measures import TopAccuracy
-from archir_torch.objectives.objective import Batch, Outputs, output, shape
+from archir_torch.objectives.objective import Batch, Outputs, objective, output, shape
 from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit, wider
 
 AUXILIARY = "auxiliary"
@@ -29,6 +29,7 @@ class ClassificationSettings(TaskSettings):
     top: Annotated[tuple[Count, ...], Many] = ()
 
 
+@objective("classification")
 class Classification(Supervised):
     """Cross-entropy of the first output, by labels or by the probabilities of mixed images."""
 
@@ -80,7 +81,7 @@ class Classification(Supervised):
     @property
     def directions(self) -> dict[str, bool]:
         """`accuracy`, `loss`, and those of `top`."""
-        return {"accuracy": True, "loss": False, **{one.name: True for one in self.measures}}
+        return {"accuracy": True, "loss": False, **{one.name: one.larger for one in self.measures}}
 
     def _entropy(self, logits: Tensor, batch: Batch) -> Tensor:
         targets = batch.targets[self.settings.target] if self.settings.target else batch.labels

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from archir.base.errors import fail
+from archir.base.plugins.registry import Registry
 
 
 class Measure(ABC):
@@ -30,6 +34,27 @@ class Measure(ABC):
     def figure(self, sums: Tensor, samples: int) -> float:
         """What the sums over all samples come to: their mean, unless a measure says otherwise."""
         return float(sums) / samples
+
+
+MEASURES: Registry[str, Measure] = Registry("measure", "measures")
+"""Those that any task can be told to measure, by name."""
+
+M_ = TypeVar("M_", bound=type[Measure])
+
+
+def measure(kind: M_) -> M_:
+    """Register a class, which is made without arguments, as the measure of its `name`."""
+    made = kind()
+    MEASURES.register(made.name, made, kind)
+    return kind
+
+
+def measures_of(names: Sequence[str]) -> tuple[Measure, ...]:
+    """Measures by name. Raises ArchError (A1904) for one that there is not."""
+    for name in names:
+        if name not in MEASURES:
+            raise fail("A1904", f"there is no measure `{name}`", None, MEASURES.hint(name))
+    return tuple(MEASURES[name] for name in names)
 
 
 class Ratio(Measure):
@@ -74,6 +99,7 @@ class Entropy(Ratio):
         return torch.stack([total.double(), known.sum().double()])
 
 
+@measure
 class Perplexity(Entropy):
     """The exponential of the mean cross-entropy."""
 
@@ -85,6 +111,7 @@ class Perplexity(Entropy):
         return math.exp(mean) if mean < 700 else math.inf
 
 
+@measure
 class Bits(Entropy):
     """The mean cross-entropy in bits: of bytes, bits per byte."""
 
@@ -95,6 +122,7 @@ class Bits(Entropy):
         return super().figure(sums, samples) / math.log(2)
 
 
+@measure
 class Accuracy(Ratio):
     """The part of places whose class has the largest logit."""
 
@@ -106,12 +134,14 @@ class Accuracy(Ratio):
         return torch.stack([((output.argmax(1) == target) & known).sum(), known.sum()]).double()
 
 
+@measure
 class PixelAccuracy(Accuracy):
     """The same of pixels."""
 
     name = "pixel_accuracy"
 
 
+@measure
 class MeanIoU(Measure):
     """The mean over classes of intersection over union; classes that nothing is, or is taken for, do not count."""
 
@@ -133,6 +163,7 @@ class MeanIoU(Measure):
 # of several labels: logits and zeros and ones [n, labels]
 
 
+@measure
 class F1(Measure):
     """2 tp / (2 tp + fp + fn) over all labels together, a label being given where its logit is above 0."""
 
@@ -159,6 +190,7 @@ class LabelAccuracy(Measure):
         return ((output > 0) == (target > 0.5)).double().mean(1).sum()
 
 
+@measure
 class Exact(Measure):
     """The part of samples all of whose labels are said rightly."""
 
@@ -172,6 +204,7 @@ class Exact(Measure):
 # of numbers: outputs and targets [n, ...] of one shape
 
 
+@measure
 class SquaredError(Measure):
     """The mean squared error."""
 
@@ -182,6 +215,7 @@ class SquaredError(Measure):
         return (output - target).double().square().flatten(1).mean(1).sum()
 
 
+@measure
 class RootSquaredError(SquaredError):
     """Its root."""
 
@@ -192,6 +226,7 @@ class RootSquaredError(SquaredError):
         return math.sqrt(super().figure(sums, samples))
 
 
+@measure
 class AbsoluteError(Measure):
     """The mean absolute error."""
 
@@ -202,6 +237,7 @@ class AbsoluteError(Measure):
         return (output - target).double().abs().flatten(1).mean(1).sum()
 
 
+@measure
 class Determination(Measure):
     """R^2: 1 minus squared errors over squared distances from the mean; of several numbers of a sample the mean."""
 

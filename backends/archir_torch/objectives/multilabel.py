@@ -8,10 +8,11 @@ from torch import Tensor
 from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures
-from archir_torch.objectives.objective import Batch, Outputs, shape
+from archir_torch.objectives.objective import Batch, Outputs, objective, shape
 from archir_torch.objectives.supervised import Supervised, form, place, unfit
 
 
+@objective("multilabel")
 class Multilabel(Supervised):
     """Binary cross-entropy of logits, one for each label; targets are zeros and ones."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from archir.base.errors import fail, listed, suggest
+from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
@@ -120,6 +121,22 @@ class Objective(nn.Module, ABC):
         return kind.measure is Objective.measure or kind.directions is not Objective.directions
 
 
+OBJECTIVES: Registry[str, type[Objective]] = Registry("objective", "objectives")
+"""All of them, by the names that recipes have for them."""
+
+O_ = TypeVar("O_", bound=type[Objective])
+
+
+def objective(name: str) -> Callable[[O_], O_]:
+    """Register a class as an objective."""
+
+    def register(kind: O_) -> O_:
+        OBJECTIVES.register(name, kind)
+        return kind
+
+    return register
+
+
 def given(objective: Objective, batch: Batch, seed: int) -> tuple[Tensor, ...]:
     """What an objective gives a network."""
     found = objective.inputs(batch, seed)
@@ -195,6 +212,16 @@ def output(graph: Graph, name: str) -> NodeId:
         hint = suggest(name, graph.outputs) or f"its outputs are {listed(list(graph.outputs))}"
         raise fail("A1902", f"`{graph.name}` has no output `{name}`", None, hint)
     return graph.outputs[name]
+
+
+def image(graph: Graph, data: Data, what: str) -> tuple[int, ...]:
+    """[C, H, W] of the images of data, for an objective of which `what` says what it does with them. Raises ArchError
+    (A1116) if a net takes anything else."""
+    found = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
+    if len(data.train.inputs) != 1 or len(found) != 3:
+        span = graph[next(iter(graph.inputs.values()))].span
+        raise fail("A1116", f"{what} needs a net whose only input is an image [C, H, W]", span)
+    return found
 
 
 def shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from archir.base.settings import MOST
 from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures
-from archir_torch.objectives.objective import Batch, Outputs, shape
+from archir_torch.objectives.objective import Batch, Outputs, objective, shape
 from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit, wider
 
 LEFT_OUT = -100
@@ -28,6 +28,7 @@ class PlaceSettings(TaskSettings):
     label_smoothing: float = Field(0.0, ge=0, lt=1)
 
 
+@objective("tagging")
 class Tagging(Supervised):
     """Cross-entropy of tokens [N, classes] with a class each [N]."""
 
@@ -94,6 +95,7 @@ class Tagging(Supervised):
 _ENTROPY = measures.Entropy()
 
 
+@objective("next_token")
 class NextToken(Tagging):
     """The same, the class of a token being the token that comes after it."""
 
@@ -107,6 +109,7 @@ class SegmentationSettings(PlaceSettings):
     loss: Literal["cross_entropy", "dice", "both"] = "cross_entropy"
 
 
+@objective("segmentation")
 class Segmentation(Tagging):
     """Maps [classes, H, W] with masks [H, W]."""
 

@@ -13,7 +13,7 @@ from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_torch.data import Data
 from archir_torch.objectives import measures
-from archir_torch.objectives.objective import Batch, Outputs
+from archir_torch.objectives.objective import Batch, Outputs, objective
 from archir_torch.objectives.supervised import Supervised, TaskSettings, form, place, unfit
 
 
@@ -24,6 +24,7 @@ class RegressionSettings(TaskSettings):
     delta: Positive = 1.0
 
 
+@objective("regression")
 class Regression(Supervised):
     """The distance of an output from numbers, of one shape but for axes of size 1."""
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, fail
+from archir.base.plugins.registry import Registry
+from archir.search.data.inputs import Inputs
 from archir.search.data.readers.encoded import Raw
 
 MOST = 100_000
@@ -52,6 +54,23 @@ class Source:
     def parts(self) -> tuple[Part, ...]:
         """The parts there are."""
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
+
+
+SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry("source of data", "sources of data")
+"""How sources are read, by what their names begin with."""
+
+Reader = TypeVar("Reader", bound=Callable[[str, Inputs], Any])
+
+
+def source(name: str) -> Callable[[Reader], Reader]:
+    """Register a function as the source `NAME:REST`: of the rest, and the inputs of the net, it gives a `Source`, or
+    whatever Python has that can be one (see `archir.search.data.objects`)."""
+
+    def register(read: Reader) -> Reader:
+        SOURCES.register(name, read)
+        return read
+
+    return register
 
 
 def classes_of(*parts: Part, certain: bool = False) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
 from archir.ir.structure import Input
@@ -33,6 +35,8 @@ from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
 from archir.ops.lookup import Embedding, Gather
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.pool import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
     AvgPool,
     AvgPool1d,
     AvgPool3d,
@@ -45,6 +49,7 @@ from archir.ops.pool import (
     MeanOver,
 )
 from archir.ops.random import Dropout, DropPath
+from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import (
     ChannelShuffle,
     Flatten,
@@ -59,6 +64,7 @@ from archir.ops.shape import (
 )
 
 MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
+MODES: tuple[Literal["nearest", "bilinear", "bicubic"], ...] = ("nearest", "bilinear", "bicubic")
 Dims = tuple[int, ...]
 KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     DynamicConv: (Identity, AsKernel),
@@ -173,6 +179,12 @@ CASES: list[Case] = [
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
     *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
     *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
+    *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),
+    *((Resize(factor=factor, mode=mode), (MAP,)) for factor in (2, 0.5, 1 / 3, 1.7) for mode in MODES),
+    *((Resize((7, 3), None, mode, True), (MAP,)) for mode in MODES[1:]),
+    *((kind(size), (MAP,)) for kind in (AdaptiveAvgPool, AdaptiveMaxPool) for size in (1, (3, 5), 4, (2, 3))),
+    *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
+    *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]

@@ -16,6 +16,7 @@ def forgotten(folder: Path) -> Iterator[None]:
     """What plugins of a folder register inside is forgotten at the end, and so are their modules."""
     before = [(one, dict(one), dict(one.origins)) for one in REGISTRIES]
     modules, path, known, problems = set(sys.modules), list(sys.path), dict(loading._LOADED), installed._problems
+    loading._LOADED.clear()
     try:
         yield
     finally:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from archir.search.spaces.architecture import Architecture
     from archir.search.spaces.space import Space
     from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
+    from archir_torch.search.single import Progress, Result  # noqa: TID251
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
-    from archir_torch.training.classifier import Progress, Result  # noqa: TID251
     from archir_torch.training.loop import Watch  # noqa: TID251
 
 __all__ = ["extract", "resume", "run", "score", "scorer", "strategy", "supernet", "train"]

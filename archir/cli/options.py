@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -88,8 +89,19 @@ def arch_options(command: Command) -> Command:
     )(command)
 
 
-SOURCES = "digits, FILE.npz, images:DIR, idx:DIR, parquet:PATH, hf:NAME, or a folder"
+SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:houses.csv#price"
 """What `--data` takes (docs/data.md)."""
+
+
+def objective_settings(_: click.Context, __: click.Parameter, given: str) -> dict[str, Any]:
+    """The callback of an option that takes a kind of objective, or a table: `{kind = "regression", loss = "mae"}`."""
+    if not given.lstrip().startswith("{"):
+        return {"kind": given}
+    try:
+        found: dict[str, Any] = tomllib.loads(f"objective = {given}")["objective"]
+    except tomllib.TOMLDecodeError as error:
+        raise click.BadParameter(f"it is no TOML table: {error}") from None
+    return found
 
 
 def proxy_options(command: Command) -> Command:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from archir.cli.output import console, say
+from archir.search.fronts.figures import measures, shown
 
 T = TypeVar("T")
 
@@ -21,8 +22,15 @@ def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
     return track(items, what, total, console=console(stderr=True), transient=True)
 
 
+def _text(found: Mapping[str, float]) -> str:
+    """Measures as text, the accuracy without its name."""
+    named = {name: value for name, value in found.items() if "loss" not in name} or found
+    texts = [(name, shown(name, value, 1)) for name, value in named.items()]
+    return ", ".join(text if name == "accuracy" else f"{name} {text}" for name, text in texts)
+
+
 class TrainingProgress:
-    """Shows epoch, loss, held-out accuracy and the time that is left. Used in a `with` statement."""
+    """Shows epoch, loss, held-out measures and the time that is left. Used in a `with` statement."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -64,7 +72,7 @@ class TrainingProgress:
 
     def epoch(self, done: Any) -> None:
         """An epoch was done."""
-        number, accuracy = done.epoch + 1, f"{100 * done.accuracy:.1f}%"
+        number, accuracy = done.epoch + 1, _text(done.measures)
         if self._bar is not None:
             self._bar.update(self._task, epoch=f"{min(number + 1, self._epochs)}/{self._epochs}", accuracy=accuracy)
         else:
@@ -73,7 +81,7 @@ class TrainingProgress:
 
 
 class SearchProgress:
-    """Shows phase, epoch, loss, accuracy and the time that is left. Used in a `with` statement."""
+    """Shows phase, epoch, loss, measures and the time that is left. Used in a `with` statement."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -125,14 +133,15 @@ class SearchProgress:
     def epoch(self, row: Mapping[str, Any]) -> None:
         """An epoch was done."""
         number = int(row["epoch"]) + 1
-        for name, words in (("validation_accuracy", "validation"), ("accuracy", "held out")):
-            if name in row:
-                self._accuracy = f"{words} {100 * row[name]:.1f}%"
+        before = self._accuracy
+        for prefix, words in (("validation_", "validation"), ("", "held out")):
+            if text := _text(measures(row, prefix)):
+                self._accuracy = f"{words} {text}"
         if self._bar is not None:
             now = f"{min(number + 1, self._epochs)}/{self._epochs}"
             self._bar.update(self._task, epoch=now, accuracy=self._accuracy)
             return
         parts = [f"loss {row['loss']:.3f}"] if "loss" in row else []
-        parts += [self._accuracy] if {"validation_accuracy", "accuracy"} & row.keys() else []
+        parts += [self._accuracy] if self._accuracy != before else []
         parts.append(f"{float(row['seconds']):.1f} s")
         say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from archir.base.errors import require
 from archir.ir.op import Free
 from archir.ir.types import TensorType, has_axes
-from archir.ops.windows import Padding, Sizes, Windows, pads_of, slid, windows
+from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,36 @@ class AvgPool3d(AvgPool):
     """Mean of each window of a volume f32[C, D, H, W]; `count_padding` as in `avg_pool`."""
 
     spatial: ClassVar[int] = 3
+
+
+@dataclass(frozen=True)
+class AdaptiveAvgPool(Free):
+    """Means of a map's pixels, of `size` by `size` parts or of [rows, columns]: `adaptive_avg_pool(7)`.
+
+    Part i of n has the pixels floor(i * H / n) up to ceil((i + 1) * H / n): where n does not divide H, parts overlap.
+    """
+
+    linear: ClassVar[bool] = True
+    size: Sizes
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Rows and columns."""
+        return each(self.size, 2, "size")
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C, rows, columns]."""
+        has_axes(x, 2)
+        for size, whole in zip(self.sizes, x.spatial, strict=True):
+            require(1 <= size <= whole, f"{whole} pixels do not make {size} parts of at least one")
+        return x.with_spatial(x.channels, *self.sizes)
+
+
+@dataclass(frozen=True)
+class AdaptiveMaxPool(AdaptiveAvgPool):
+    """Largest values of a map's pixels, in parts as in `adaptive_avg_pool`."""
+
+    linear: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from archir.ir.types import TensorType
 from archir.ir.verify import typed
 from archir.ops.activation import Exp, HardSigmoid, Identity, Relu, Relu6, Scale, Shift, Sigmoid, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Sub
-from archir.ops.pool import AvgPool, MaxPool
+from archir.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
+from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, ToTokens, Transpose, Upsample
 from archir.passes.prune import prune
 
@@ -39,9 +40,13 @@ def fold(graph: Graph) -> Graph:
 
 FOLDING = {
     Identity, Scale, Shift, Reshape, Flatten, Slice, Pad, Upsample, MaxPool, AvgPool, Concat, Add, Sub, Zero, Relu,
-    Relu6, ToMap, ToTokens, Transpose, Select,
+    Relu6, ToMap, ToTokens, Transpose, Select, Resize, AdaptiveAvgPool, AdaptiveMaxPool,
+    PixelShuffle, PixelUnshuffle,
 }  # fmt: skip
 """The operations that `Site.folded` may do something about."""
+
+
+_SHAPING = Reshape | Flatten | Slice | Pad | Upsample | Resize | AdaptiveAvgPool | PixelShuffle | PixelUnshuffle
 
 
 class Growing(Protocol):
@@ -71,7 +76,7 @@ class Site:
         match node.op, [self.out[operand].op for operand in operands]:
             case Identity() | Scale(factor=1) | Shift(amount=0), _:
                 return operands[0]
-            case Reshape() | Flatten() | Slice() | Pad() | Upsample(), _ if self._same_type(0):
+            case op, _ if isinstance(op, _SHAPING) and self._same_type(0):
                 return operands[0]  # these do nothing if and only if they keep the type
             case MaxPool(kernel=1, stride=1) | AvgPool(kernel=1, stride=1), _ if self._same_type(0):
                 return operands[0]

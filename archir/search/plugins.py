@@ -1,4 +1,4 @@
-"""The modules that a recipe names: its plugins, and those of objectives that are written as `MODULE:CLASS`."""
+"""The modules that a recipe names: its plugins, and those of objectives and data, written as `MODULE:NAME`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from archir.base.errors import fail, listed
 from archir.base.plugins import loading
 from archir.base.toml import Path as Place
+from archir.search.data.sources import module_of
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Recipe
 
@@ -23,6 +24,9 @@ def named(recipe: Recipe) -> Iterator[tuple[str, Place]]:
             module, colon, _ = str(objective.get("kind", "")).partition(":")
             if colon:
                 yield module, ("phase", number, *key, "kind")
+        source = module_of(recipe.data_of(phase).source)
+        if source is not None:
+            yield source, ("phase", number, "data", "source") if phase.data else ("data", "source")
 
 
 def load(written: Written, folder: Path) -> None:

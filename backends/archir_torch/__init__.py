@@ -21,10 +21,12 @@ from archir.backends.ranges import ranged_inputs
 from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.moved import moved
+from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
-from archir.ir.typing import infer
-from archir.search.data.inputs import image_size
+from archir.passes.expose import expose
+from archir.search.data.inputs import inputs_of
+from archir.search.data.sources import module_of
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
@@ -36,11 +38,12 @@ from archir_torch.lowering.devices import device_of
 from archir_torch.lowering.module import Network
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
+from archir_torch.objectives.task import prepared
 from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
+from archir_torch.search.single import Progress, Result, Settings, fit, objective_of
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
-from archir_torch.training.classifier import Progress, Result, Settings, fit
 from archir_torch.training.loop import Watch
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -125,26 +128,36 @@ class TorchBackend:
         self,
         graph: Graph,
         *,
-        data: str = "digits",
+        data: Any = "digits",
         settings: Mapping[str, Any] | None = None,
         folder: Path | None = None,
         resume: bool = False,
         device: str | None = None,
         progress: Progress | None = None,
     ) -> tuple[Network, Result]:
-        """Train a graph without choices on labelled images; the module, and what was measured.
+        """Train a graph without choices; the module, and what was measured.
 
-        `data` is what `archir_torch.data.load` takes, `settings` the fields of
-        `archir_torch.training.classifier.Settings`, `device` by default a GPU where there is one. Of several processes
-        under `torchrun`, the first one writes the folder, which all of them see. Raises ArchError (A11xx).
+        `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.search.single.Settings`,
+        `device` by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the
+        folder, which all of them see. Raises ArchError (A11xx).
         """
         chosen = parsed(Settings, settings or {})
+        objective = objective_of(chosen)
         device = device_of(device)
-        loaded = load(data, image_size(graph), seed=chosen.seed)
-        _check_classes(graph, len(loaded.classes), data)
-        module = self.lower(graph, seed=chosen.seed)
+        if (module_name := module_of(data)) is not None:
+            loading.load(module_name)
+        loaded = load(data, inputs_of(graph), seed=chosen.seed)
+        seen = prepared(objective, graph, loaded, chosen.seed)
+        trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
+        module = self.lower(trained, seed=chosen.seed)
         with distributed.joined(device) as own:
-            result = fit(module, loaded, chosen, folder=folder, resume=resume, device=own, progress=progress)
+            result = fit(
+                module, loaded, chosen, objective=objective, names=tuple(trained.outputs), folder=folder, resume=resume,
+                device=own, progress=progress,
+            )  # fmt: skip
+        if trained is not graph:
+            whole, module = module.state_dict(), self.lower(graph)
+            module.load_state_dict({name: whole[name] for name in module.state_dict()})
         return module.cpu(), replace(result, images=about(data, chosen.seed, loaded))
 
     def search(
@@ -209,13 +222,13 @@ class TorchBackend:
         for name in names:
             if name not in PROXIES:
                 raise fail("A1110", f"there is no proxy `{name}`", None, PROXIES.hint(name))
-        batches: dict[tuple[int, ...], Split] = {}
+        batches: dict[Any, Split] = {}
 
         def scores(graph: Graph) -> dict[str, float]:
-            size = image_size(graph)
+            wanted = inputs_of(graph)
+            size = tuple((one.name, one.type) for one in wanted)
             if size not in batches:
-                drawn = minibatch(data, size, batch, seed=seed)
-                batches[size] = Split(drawn.images.to(device), drawn.labels.to(device))
+                batches[size] = minibatch(data, wanted, batch, seed=seed).to(device)
             untrained = trial(graph, batches[size], seed)
             found = {name: PROXIES[name](untrained) for name in names}
             for name, score in found.items():
@@ -263,20 +276,13 @@ class TorchBackend:
         return run
 
 
-def _check_classes(graph: Graph, classes: int, source: str) -> None:
-    name, number = next(iter(graph.outputs.items()))
-    kind = infer(graph)[number]
-    if kind.rank != 1 or kind.shape[0] < classes:
-        hint = f"try -p classes={classes}" if "classes" in graph.parameters else None
-        raise fail("A1108", f"`{source}` has {classes} classes, but the output `{name}` is {kind}", None, hint)
-
-
 BACKEND = TorchBackend()
 
 moved(
     {
         "archir_torch.engine": "archir_torch.training",
         "archir_torch.engine.feed": "archir_torch.training.feed",
+        "archir_torch.training.classifier": "archir_torch.search.single",
         "archir_torch.proxies": "archir_torch.search.proxies",
         "archir_torch.rules": "archir_torch.lowering.rules",
         "archir_torch.tuning": "archir_torch.supernet.tuning",

@@ -253,7 +253,7 @@ def test_train_and_export(tmp_path: Path) -> None:
 
 
 def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from archir_torch.training.classifier import _Network
+    from archir_torch.search.single import _Network
 
     space = tmp_path / "net.arch"
     space.write_text("net net {\n input x: f32[1, 8, 8]\n output y = x |> flatten |> dropout(0.1) |> linear(10)\n}\n")

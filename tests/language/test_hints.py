@@ -135,7 +135,7 @@ STATEMENTS = {
     "y = x |> AdaptiveAvgPool2d": "global_avg_pool",
     "y = F.relu(x)": "write `relu`",
     "y = torch.cat(x, x)": "write `concat(a, b)`",
-    "y = x |> interpolate(2)": "write `upsample(factor)`",
+    "y = x |> interpolate(2)": "or `upsample(factor)`",
     "y = x |> conv_transpose2d(8)": "write `conv_transpose(channels, kernel, stride)`",
     "y = x |> conv(8, bias=False)": "write `false`",
     "y = None": "write `none`",

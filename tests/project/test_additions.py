@@ -85,13 +85,11 @@ ADDITIONS = {
         {
             "backends/archir_torch/objectives/doubled.py": (
                 NEW,
-                "from archir_torch.objectives.classification import Classification\n\n\n"
+                "from archir_torch.objectives.classification import Classification\n"
+                "from archir_torch.objectives.objective import objective\n\n\n"
+                '@objective("doubled")\n'
                 "class Doubled(Classification):\n"
                 "    def loss(self, outputs, batch, seed):\n        return 2 * super().loss(outputs, batch, seed)\n",
-            ),
-            "backends/archir_torch/objectives/create.py": (
-                "OBJECTIVES: dict[str, type[Objective]] = {\n",
-                '    "doubled": importlib.import_module("archir_torch.objectives.doubled").Doubled,\n',
             ),
         },
         'from archir_torch.objectives import create\nassert create("doubled", {})',
@@ -100,12 +98,9 @@ ADDITIONS = {
         {
             "archir/search/data/readers/first.py": (
                 NEW,
-                "from archir.search.data.readers import digits\n\n\ndef read(name, size):\n    return digits.read()\n",
-            ),
-            "archir/search/data/sources.py": (
-                "_FORMS: dict[str, Callable[[str, tuple[int, int, int]], Source]] = {\n",
-                '    "first": lambda *given: '
-                '__import__("archir.search.data.readers.first", fromlist=["read"]).read(*given),\n',
+                "from archir.search.data.readers import digits\n"
+                "from archir.search.data.readers.source import source\n\n\n"
+                '@source("first")\ndef read(rest, inputs):\n    return digits.read()\n',
             ),
         },
         'assert archir.score(network, "naswot", data="first:some", batch=4)',

@@ -22,7 +22,7 @@ def test_it_lists_runs(tmp_path: Path) -> None:
     with Run.create(tmp_path / "second", "digits", {"recipe.toml": ""}, {}):
         done = said(str(tmp_path))
     header, _, first, second = [line.split() for line in done.stdout.strip().splitlines()]
-    assert header == ["run", "recipe", "phase", "epoch", "accuracy", "state", "changed"]
+    assert header == ["run", "recipe", "phase", "epoch", "score", "state", "changed"]
     assert first[:6] == ["first", "digits", "search", "7", "98.77%", "finished"]
     assert second[:3] == ["second", "digits", "running"]
     assert done.exit_code == 0
@@ -32,7 +32,7 @@ def test_json_and_damage(tmp_path: Path) -> None:
     Run.create(tmp_path / "first", "digits", {"recipe.toml": "a"}, {}).close()
     (tmp_path / "first" / "recipe.toml").write_text("b")
     [one] = json.loads(said(str(tmp_path), "--json").stdout)
-    assert (one["name"], one["state"], one["accuracy"]) == ("first", "damaged", None)
+    assert (one["name"], one["state"], one["score"]) == ("first", "damaged", None)
     done = said(str(tmp_path / "first"))
     assert "damaged" in done.stdout
     assert "recipe.toml was changed after it was written: its SHA-256 differs" in done.stderr

@@ -59,7 +59,9 @@ def images(count: int = 46, size: int = 6, classes: int = 3, seed: int = 0) -> S
     """Noise that is lighter for one class than for another."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % classes
-    return Split(torch.randn(count, 1, size, size, generator=generator) + labels[:, None, None, None] / 2, labels)
+    return Split.labelled(
+        torch.randn(count, 1, size, size, generator=generator) + labels[:, None, None, None] / 2, labels
+    )
 
 
 def data(count: int = 46, size: int = 6, classes: int = 3) -> Data:

@@ -117,6 +117,8 @@ def _found(top: str, folders: Sequence[Path]) -> Path | None:
         return next(iter(files.values()))
     if spaces:
         return spaces[0]
+    if top in sys.modules:  # made by hand
+        return None
     raise _missing(top, folders)
 
 

@@ -17,6 +17,7 @@ from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
 from archir.cli.output import console, emit, say
 from archir.cli.progress import SearchProgress
+from archir.search.fronts.figures import shown
 from archir.search.runs import Run
 
 RUNS = Path("runs")
@@ -103,7 +104,9 @@ def _free(recipe: Path) -> Path:
 
 def _show(summary: Mapping[str, Any]) -> None:
     for name, row in summary["phases"].items():
-        measures = [f"{key.replace('_', ' ')} {_text(key, value)}" for key, value in row.items() if key in _SHOWN]
+        known = [*summary.get("measures", {}).get(name, {}).get("measures", ()), "accuracy"]
+        names = {*_SHOWN, *known, *(f"validation_{one}" for one in known)} - {"validation_loss"}
+        measures = [f"{key.replace('_', ' ')} {_text(key, value)}" for key, value in row.items() if key in names]
         if measures:
             say(f"{name}: {', '.join(measures)}")
     for name, found in summary.get("fronts", {}).items():
@@ -122,10 +125,8 @@ def _show(summary: Mapping[str, Any]) -> None:
     say(f"report: {summary['folder']}/report.html")
 
 
-_SHOWN = ("epochs", "loss", "validation_accuracy", "accuracy", "minutes")
+_SHOWN = ("epochs", "loss", "minutes")
 
 
 def _text(key: str, value: Any) -> str:
-    if key.endswith("accuracy"):
-        return f"{100 * value:.2f}%"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return shown(key, value) if isinstance(value, float) else str(value)

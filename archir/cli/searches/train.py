@@ -13,21 +13,29 @@ import click
 from archir import backends
 from archir.base.errors import ArchError
 from archir.cli.kinds import Place
-from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options
+from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, objective_settings
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
 from archir.cli.searches import train_folder
 from archir.cli.subject import picked
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
+from archir.search.fronts.figures import shown
 
 
 @click.command("train")
 @file_argument
-@click.option("--data", default="digits", show_default=True, help=f"Images: {SOURCES}.")
+@click.option("--data", default="digits", show_default=True, help=f"Data: {SOURCES}.")
+@click.option(
+    "--objective",
+    default="classification",
+    show_default=True,
+    callback=objective_settings,
+    help="What is minimised: a kind, or a TOML table of settings (docs/objectives.md).",
+)
 @click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
 @click.option("--epochs", type=int, default=20, show_default=True)
-@click.option("--batch", type=int, default=64, show_default=True, help="Images in a step.")
+@click.option("--batch", type=int, default=64, show_default=True, help="Samples in a step.")
 @click.option("--lr", type=float, default=2e-3, show_default=True, help="Largest learning rate.")
 @click.option("--optimizer", type=click.Choice(["adamw", "sgd"]), default="adamw", show_default=True)
 @click.option("--weight-decay", type=float, default=0.01, show_default=True)
@@ -47,7 +55,7 @@ def train_command(
     file: str, data: str, output: Path, train_seed: int, device: str | None, resume: bool, as_json: bool,
     arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
 ) -> None:  # fmt: skip
-    """Train one network of FILE on labelled images, and leave a folder that `archir export` turns into ONNX.
+    """Train one network of FILE on data, and leave a folder that `archir export` turns into ONNX.
 
     The net, or the architecture that --arch or --seed picks, is trained from new weights. A checkpoint is written after
     every epoch; a run that was stopped goes on with --resume and ends with the same weights. Several GPUs or machines:
@@ -81,16 +89,18 @@ def train_command(
         return
     torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name})
     facts = {
-        "accuracy": result.accuracy,
+        **result.measures,
+        "criterion": result.criterion,
         "params": total.params,
         "macs": total.macs,
         "data": data,
         "images": result.images,
         "seconds": round(time.perf_counter() - begin, 1),
-        "history": [vars(epoch) for epoch in result.history],
+        "history": [epoch.figures for epoch in result.history],
     }
     train_folder.finish(output, facts)
     if as_json:
         emit({**facts, "folder": str(output)})
     else:
-        say(f"held-out accuracy {100 * result.accuracy:.2f}%; for ONNX: archir export {output} -o net.onnx")
+        held_out = ", ".join(f"{name} {shown(name, value)}" for name, value in result.shown.items())
+        say(f"held-out {held_out}; for ONNX: archir export {output} -o net.onnx")

@@ -19,8 +19,9 @@ from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.conv import Biased, Convolution, ConvTranspose
 from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
+from archir.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
 from archir.ops.random import Dropout, DropPath
+from archir.ops.resize import Resize
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
 from archir.ops.windows import alike
 from archir.passes.equivalence.isomorphism import Vertex, canonical_text, reachable
@@ -272,7 +273,8 @@ def _exact(number: float) -> Times:
 
 _FIX_ZERO = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
-    activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, GlobalMaxPool, MaxOver, Dropout, DropPath,
+    activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, AdaptiveMaxPool, GlobalMaxPool, MaxOver, Dropout,
+    DropPath,
 )  # fmt: skip
 """Operations that are not linear, but zero at zero."""
 
@@ -315,6 +317,10 @@ def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapp
     match op:
         case Convolution() | MaxPool() | AvgPool():
             return _plain(op)
+        case AdaptiveAvgPool():
+            return {"size": op.sizes}
+        case Resize():
+            return {"size": result.spatial, "factor": None}
         case Pad():
             return {"amount": op.pads}
         case Slice():

@@ -1,34 +1,63 @@
-"""Sources of images by their names."""
+"""Sources of data by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import Any
 
 from archir.base.errors import fail
-from archir.search.data.readers import digits, folder, hub, idx, npz, parquet
-from archir.search.data.readers.source import Source
+from archir.base.plugins.bundled import import_all
+from archir.search.data import objects
+from archir.search.data.inputs import Inputs, image_of
+from archir.search.data.matching import matched
+from archir.search.data.readers import digits, folder, hub, idx, npz, parquet, sound, table, windows
+from archir.search.data.readers.source import SOURCES, Source
 
 
-def read(source: str, size: tuple[int, int, int]) -> Source:
-    """A source by the form of its name; images of files are decoded as large as a net's input [C, H, W].
+def read(source: Any, inputs: Inputs) -> Source:
+    """A source by the form of its name, or what Python has: arrays, a Path, a dataset (see `objects`).
 
-    Raises ArchError (A11xx).
+    Its inputs are those that a net takes; images of files are decoded as large as its input. Raises ArchError (A11xx).
     """
+    if isinstance(source, PurePath):
+        source = str(source)
+    if not isinstance(source, str):
+        return matched(objects.read(source, "`data`"), inputs, "`data`")
+    return matched(_read(source, inputs), inputs, f"`{source}`")
+
+
+def called(source: Any) -> str:
+    """What messages call a source."""
+    return f"`{source}`" if isinstance(source, str | PurePath) else "`data`"
+
+
+def _read(source: str, inputs: Inputs) -> Source:
     if source == "digits":
+        image_of(inputs, "`digits`")
         return digits.read()
     prefix, colon, rest = source.partition(":")
-    form, name = (prefix, rest) if colon and prefix in _FORMS else (_form(Path(source)), source)
-    return _FORMS[form](name, size)
+    if module_of(source) is not None and not Path(source).exists():
+        return objects.called(source)
+    form, name = (prefix, rest) if colon and prefix in SOURCES else (_form(Path(source)), source)
+    return objects.read(SOURCES[form](name, inputs), f"`{source}`")
 
 
-def origin(source: str) -> str:
+def module_of(source: Any) -> str | None:
+    """The module of a source that is written as `MODULE:FUNCTION`."""
+    module, colon, function = source.partition(":") if isinstance(source, str) else ("", "", "")
+    named = colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))
+    return module if named and module not in SOURCES else None
+
+
+def origin(source: Any) -> str:
     """Where the images of a source are, however it is named: two sources with one origin have the same images."""
-    prefix, colon, rest = source.partition(":")
-    form, name = (prefix, rest) if colon and prefix in _FORMS else ("", source)
-    name = name.partition("#")[0] if form in ("", "parquet", "hf") else name
-    if form == "hf" or source == "digits":
-        return source.partition("#")[0]
+    written = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
+    prefix, colon, rest = written.partition(":")
+    form, name = (prefix, rest) if colon and prefix in SOURCES else ("", written)
+    name = name.partition("#")[0] if form in ("", "parquet", "hf", "csv", "series") else name
+    if form == "hf" or written == "digits":
+        return written.partition("#")[0]
     try:
         return str(Path(name).resolve())
     except (OSError, ValueError):  # no path at all, which whoever reads it says
@@ -36,26 +65,35 @@ def origin(source: str) -> str:
 
 
 def _form(path: Path) -> str:
-    if path.suffix in (".npz", ".parquet"):
+    if path.suffix in (".npz", ".npy", ".parquet"):
         return path.suffix[1:]
+    suffix = path.suffix.partition("#")[0]
+    if suffix in (".csv", ".parquet"):
+        return suffix[1:]
+    if path.suffix == ".txt":
+        return "text"
     if not path.is_dir():
-        hint = (
-            f"data is `digits`, a file ending in .npz or .parquet, a folder, or begins with {', '.join(_FORMS)} and `:`"
-        )
+        hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         raise fail("A1101", f"there is no folder {path}", None, hint)
     if idx.present(path):
         return "idx"
+    if npz.present(path):
+        return "npy"
+    if (path / "masks").is_dir() or (path / "train" / "masks").is_dir():
+        return "masks"
     return "parquet" if parquet.present(path) else "images"
 
 
-def _parquet(name: str, size: tuple[int, int, int]) -> Source:
+def _parquet(name: str, inputs: Inputs) -> Source:
     path, _, column = name.partition("#")
-    return parquet.read(_existing(path), size, column or None)
+    if len(inputs) != 1 or not inputs[0].is_image:
+        return parquet.tabled(_existing(path), table.parted(name)[1])
+    return parquet.read(_existing(path), image_of(inputs, f"`{name}`"), column or None)
 
 
-def _hub(name: str, size: tuple[int, int, int]) -> Source:
+def _hub(name: str, inputs: Inputs) -> Source:
     name, _, column = name.partition("#")
-    return hub.read(name, size, column or None)
+    return hub.read(name, image_of(inputs, f"`hf:{name}`"), column or None)
 
 
 def _existing(name: str) -> Path:
@@ -64,11 +102,22 @@ def _existing(name: str) -> Path:
     return Path(name)
 
 
-_FORMS: dict[str, Callable[[str, tuple[int, int, int]], Source]] = {
+_FORMS: dict[str, Callable[[str, Inputs], Source]] = {
     "npz": lambda name, _: npz.read(Path(name)),
+    "npy": lambda name, _: npz.mapped(_existing(name)),
     "idx": lambda name, _: idx.read(_existing(name)),
     "parquet": _parquet,
-    "images": lambda name, size: folder.read(_existing(name), size),
+    "images": lambda name, inputs: folder.read(_existing(name), image_of(inputs, f"`{name}`")),
     "hf": _hub,
+    "masks": lambda name, inputs: folder.masked(_existing(name), image_of(inputs, f"`{name}`")),
+    "csv": lambda name, _: table.read(name),
+    "series": windows.series,
+    "text": lambda name, inputs: windows.text(_existing(name), inputs),
+    "wav": lambda name, inputs: sound.read(_existing(name), inputs),
 }
-"""How sources are read, by what their names begin with."""
+"""How archir's own sources are read, by what their names begin with."""
+
+for _prefix, _reader in _FORMS.items():
+    SOURCES.register(_prefix, _reader)
+
+import_all("archir.search.data.readers")

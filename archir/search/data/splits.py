@@ -1,4 +1,4 @@
-"""The images of a source that are trained on and those that are held out, by their rows."""
+"""The samples of a source that are trained on and those that are held out, by their rows."""
 
 from __future__ import annotations
 
@@ -8,94 +8,113 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from archir.base.errors import fail
+from archir.search.data.inputs import Inputs
 from archir.search.data.readers.encoded import Raw
+from archir.search.data.readers.source import Part
 from archir.search.data.selection import Numbers, held_out, limited, some_classes
-from archir.search.data.sources import read
+from archir.search.data.sources import called, read
 from archir.search.seeds import permutations
-
-Size = tuple[int, int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of raw pixels, and their labels."""
+    """Some rows of a part: raw inputs of all of it, the targets of these, and whether the only target is a label."""
 
-    pixels: Raw
+    inputs: Mapping[str, Raw]
     rows: Numbers
-    labels: Numbers
+    targets: Mapping[str, NDArray[Any]]
+    labelled: bool
+
+    @classmethod
+    def of(cls, part: Part, rows: Numbers, labelled: bool) -> Rows:
+        """Some rows of a part."""
+        return cls(part.inputs, rows, {name: target[rows] for name, target in part.targets.items()}, labelled)
+
+    @property
+    def strata(self) -> Numbers:
+        """What samples are divided by, each kind alike: their labels, or nothing."""
+        if not self.labelled:
+            return np.zeros(len(self.rows), np.int64)
+        labels: Numbers = next(iter(self.targets.values())).astype(np.int64)
+        return labels
 
     def chosen(self, rows: Numbers) -> Rows:
         """Some of them, in this order."""
-        return Rows(self.pixels, self.rows[rows], self.labels[rows])
+        return replace(self, rows=self.rows[rows], targets={name: one[rows] for name, one in self.targets.items()})
 
     def of_classes(self, numbers: Numbers) -> Rows:
         """Those of some classes, which are numbered anew."""
-        kept = self.chosen(np.isin(self.labels, numbers).nonzero()[0])
-        return replace(kept, labels=np.searchsorted(numbers, kept.labels))
+        kept = self.chosen(np.isin(self.strata, numbers).nonzero()[0])
+        return replace(kept, targets={name: np.searchsorted(numbers, one) for name, one in kept.targets.items()})
 
 
-def divided(source: str, size: Size) -> tuple[Rows, Rows, tuple[str, ...]]:
+def divided(source: Any, inputs: Inputs) -> tuple[Rows, Rows, tuple[str, ...]]:
     """The rows to train on, those that are held out, and the names of the classes. Raises ArchError (A11xx)."""
-    found = read(source, size)
-    train, held = found.train, found.held_out
+    found = read(source, inputs)
+    train, held, known = found.train, found.held_out, bool(found.classes)
+    everything = Rows.of(train, np.arange(len(train)), known)
     if held is None:
-        first, rest = (Rows(train.pixels, rows, train.labels[rows]) for rows in held_out(train.labels))
-    else:
-        first, rest = (Rows(part.pixels, np.arange(len(part.labels)), part.labels) for part in (train, held))
-    return first, rest, found.classes
+        first, rest = (everything.chosen(rows) for rows in held_out(everything.strata))
+        return first, rest, found.classes
+    return everything, Rows.of(held, np.arange(len(held)), known), found.classes
 
 
 def selected(
-    source: str, size: Size, *, seed: int = 0, limit: int | None = None, classes: int | None = None
+    source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None
 ) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """The same of so many of the classes, and of so many images of either part at most, drawn by the seed."""
-    train, rest, names = divided(source, size)
+    """The same of so many of the classes, and of so many samples of either part at most, drawn by the seed."""
+    train, rest, names = divided(source, inputs)
     if classes is not None:
+        if not names:
+            raise fail("A1113", f"`classes` chooses among labels, and {called(source)} has none")
         numbers = some_classes(names, classes, seed)
         names = tuple(names[number] for number in numbers)
         train, rest = train.of_classes(numbers), rest.of_classes(numbers)
     if len(train.rows) == 0 or len(rest.rows) == 0:
-        raise fail("A1113", f"no image of `{source}` is left to train on, or to hold out")
-    first, second = (part.chosen(limited(part.labels, limit, seed)) for part in (train, rest))
+        raise fail("A1113", f"no sample of {called(source)} is left to train on, or to hold out")
+    first, second = (part.chosen(limited(part.strata, limit, seed)) for part in (train, rest))
     return first, second, names
 
 
-def minibatch(source: str, size: Size, count: int, seed: int) -> tuple[Rows, Numbers]:
+def minibatch(source: Any, inputs: Inputs, count: int, seed: int) -> tuple[Rows, Numbers]:
     """The training part of a source, and which `count` of it a seed draws. Raises ArchError (A11xx)."""
-    train, _, _ = divided(source, size)
+    train, _, _ = divided(source, inputs)
     if not 2 <= count <= len(train.rows):
-        raise fail("A1111", f"a minibatch of `{source}` has 2 to {len(train.rows)} images, not {count}")
+        raise fail("A1111", f"a minibatch of {called(source)} has 2 to {len(train.rows)} samples, not {count}")
     return train, permutations(seed)(len(train.rows))[:count]
 
 
-class Labelled(Protocol):
-    """Labelled images, and maybe which rows of their source's part they are."""
+class Recorded(Protocol):
+    """Samples, and maybe which rows of their source's part they are."""
+
+    def __len__(self) -> int:
+        """How many."""
 
     @property
-    def labels(self) -> ArrayLike:
-        """Integers [n]."""
+    def targets(self) -> Mapping[str, ArrayLike]:
+        """Targets by name, each [n, ...]."""
 
     @property
     def rows(self) -> ArrayLike | None:
         """Integers [n]."""
 
 
-def record(source: str, seed: int, splits: Mapping[str, Labelled]) -> dict[str, Any]:
-    """What a run stores to know its splits again, for JSON: how many images, and SHA-256 of their rows and labels."""
+def record(source: str, seed: int, splits: Mapping[str, Recorded]) -> dict[str, Any]:
+    """What a run stores to know its splits again, for JSON: how many samples, and SHA-256 of their rows and targets."""
     return {
         "source": source,
         "seed": seed,
         "splits": {
-            name: {"images": len(np.asarray(split.labels)), "rows": _hash(split.rows), "labels": _hash(split.labels)}
+            name: {"images": len(split), "rows": _hash(split.rows), "labels": _hash(*split.targets.values())}
             for name, split in splits.items()
         },
     }
 
 
-def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[str, Labelled]) -> None:
+def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[str, Recorded]) -> None:
     """Whether splits are the recorded ones. Raises ArchError (A1114) naming those that differ."""
     now = record(source, seed, splits)
     before = stored.get("splits")
@@ -107,6 +126,9 @@ def verify(stored: Mapping[str, Any], source: str, seed: int, splits: Mapping[st
         raise fail("A1114", f"`{source}` does not give the {what} that this run began with", None, hint)
 
 
-def _hash(numbers: ArrayLike | None) -> str:
-    listed = np.asarray(numbers if numbers is not None else [])
-    return hashlib.sha256(listed.astype("<i8").tobytes()).hexdigest()
+def _hash(*arrays: ArrayLike | None) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        listed = np.asarray(array if array is not None else [])
+        found.update(listed.astype("<f8" if listed.dtype.kind == "f" else "<i8").tobytes())
+    return found.hexdigest()

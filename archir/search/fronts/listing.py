@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from archir.base.visible import plain
 from archir.language.elaboration.names.locals import latency_file
+from archir.search.fronts.figures import is_part
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objective
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 Front = Sequence[tuple[Candidate, Scores]]
 
 UNITS = {
-    "accuracy": "%",
     "params": "",
     "macs": "",
     "kernels": "",
@@ -28,7 +28,7 @@ UNITS = {
 
 def unit(name: str) -> str:
     """The unit of a score or cost; empty for counts."""
-    return "ns" if latency_file(name) is not None else UNITS.get(name, "")
+    return "ns" if latency_file(name) is not None else "%" if is_part(name) else UNITS.get(name, "")
 
 
 def heading(name: str) -> str:
@@ -37,8 +37,8 @@ def heading(name: str) -> str:
 
 
 def shown(name: str, value: float) -> str:
-    """A value as text, without its unit: whole numbers with separators, accuracies in percent."""
-    if name == "accuracy":
+    """A value as text, without its unit: whole numbers with separators, parts of a whole in percent."""
+    if is_part(name):
         return f"{100 * value:.2f}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 from archir.pictures.plot import plot, scale
+from archir.search.fronts.figures import is_part
 from archir.search.fronts.listing import heading, shown
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objective
@@ -34,7 +35,7 @@ class _Axis:
     def ticks(self) -> Iterator[tuple[float, str]]:
         for number in range(round((self.high - self.low) / self.step) + 1):
             tick = self.low + number * self.step
-            yield self.at(tick), label(tick, self.step, self.name == "accuracy").removesuffix("%")
+            yield self.at(tick), label(tick, self.step, is_part(self.name)).removesuffix("%")
 
 
 def scatter(

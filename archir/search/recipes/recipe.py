@@ -3,6 +3,7 @@
 space = "darts.arch:darts"          # beside the recipe
 [parameters]                        # of the net
 [data]                              # what is trained on
+[objective]                         # what is minimised
 [[phase]]                           # one after the other
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from archir.base.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
 from archir.search.recipes.training import Augment, Optimizer, Training
@@ -106,6 +107,8 @@ class Recipe(Settings):
     seed: Seed = 0
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: DataSettings = DataSettings()
+    objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
+    """That of phases which name no other."""
     phase: Annotated[tuple[Phase, ...], Many, AfterValidator(_some)]
     threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
     """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
@@ -113,6 +116,15 @@ class Recipe(Settings):
     export: bool = True
     """Whether the last network that was trained is written as ONNX, and verified."""
     opset: int | None = Field(default=None, ge=1, le=MOST)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _handed_down(cls, given: Any) -> Any:
+        """Phases without an objective have that of the recipe."""
+        if not isinstance(given, dict) or "objective" not in given or not isinstance(given.get("phase"), list | tuple):
+            return given
+        usual = {"objective": given["objective"]}
+        return given | {"phase": [usual | one if isinstance(one, dict) else one for one in given["phase"]]}
 
     def data_of(self, phase: Phase) -> DataSettings:
         """The images of a phase: what its own settings leave out is as the recipe's say."""

@@ -14,6 +14,7 @@ from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.outcomes import WEIGHTS
 from archir.search.recipes.recipe import Recipe
 from archir.search.runs import PhaseRows, Report, Run, Weighing
+from archir.search.runs.listing import OBJECTIVE
 from archir.search.runs.report.page import page
 
 BEST, SOURCE = "best.json", "best.arch"
@@ -50,6 +51,7 @@ def write(
     trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
     files: dict[str, str | bytes] = {}
     summary: dict[str, Any] = {"folder": str(run.folder), "phases": _phases(run, outcomes)}
+    summary["measures"] = {name: known for name in outcomes if (known := _measures(run, name))}
     if derived:
         name, architecture = derived[-1]
         files[BEST] = architecture.to_json()
@@ -132,6 +134,14 @@ def _labels(run: Run, phase: str) -> dict[str, str]:
 
 def _phases(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:
     return {name: _last(run, name) for name in outcomes}
+
+
+def _measures(run: Run, name: str) -> dict[str, Any]:
+    """What a phase measures: the `criterion` that networks are compared by, and whether more is better, by names."""
+    if not _has(run, name, OBJECTIVE):
+        return {}
+    found: dict[str, Any] = json.loads(run.content(f"phases/{name}/{OBJECTIVE}"))
+    return found
 
 
 def _last(run: Run, name: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,23 +13,27 @@ from archir.search.runs import manifest
 from archir.search.runs.lock import locked
 from archir.search.runs.run import Run
 
+OBJECTIVE = "objective.json"
+"""What a phase measures, and by what networks are compared."""
+
 State = Literal["running", "interrupted", "finished", "damaged"]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A run at a glance; `validation` is the last accuracy on images that choose, `accuracy` the last one on held-out
-    images, `changed` when it was last written to (UTC)."""
+    """A run at a glance; `criterion` is the measure that networks are compared by, `validation` the last one of samples
+    that choose, `score` the last one of held-out samples, `changed` when it was last written to (UTC)."""
 
     name: str
     recipe: str
     phase: str | None
     epoch: int | None
     validation: float | None
-    accuracy: float | None
+    score: float | None
     state: State
     changed: str
     problem: str | None = None
+    criterion: str = "accuracy"
 
 
 def summaries(folder: Path | str) -> list[Summary]:
@@ -49,17 +54,28 @@ def summary(folder: Path) -> Summary:
     last = phases[-1] if phases else None
     rows = last.rows() if last else []
     figures = [row for phase in phases for row in phase.rows()]
+    criterion = _criterion(run, [phase.name for phase in phases])
     state: State = "running" if locked(folder) else "finished" if run.finished else "interrupted"
     return Summary(
         name,
         run.title,
         last.name if last else None,
         int(rows[-1]["epoch"]) + 1 if rows else None,
-        _last(figures, "validation_accuracy"),
-        _last(figures, "accuracy"),
+        _last(figures, f"validation_{criterion}"),
+        _last(figures, "held_out_loss" if criterion == "loss" else criterion),
         state,
         run.files.manifest.changed,
+        criterion=criterion,
     )
+
+
+def _criterion(run: Run, phases: Sequence[str]) -> str:
+    """What the last phase compares networks by."""
+    for name in reversed(phases):
+        path = f"phases/{name}/{OBJECTIVE}"
+        if path in run.files.manifest.files:
+            return str(json.loads(run.content(path))["criterion"])
+    return "accuracy"
 
 
 def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -1,18 +1,23 @@
-"""Images by their rows: a tensor, or something that makes them when they are asked for.
+"""Inputs by their rows: a tensor, or something that makes them when they are asked for.
 
-Raw pixels are uint8, or float32 from 0 to 1; what networks see is float32, as large as their input and normalised.
+Raw images are uint8, or float32 from 0 to 1; what networks see is float32, as large as their input and normalised.
+Other numbers are normalised as well, and integers are as they come.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from math import prod
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
+from archir.ir.types import TensorType
 from archir.search.data.readers.encoded import Encoded, Raw
 
 Device = torch.device | str
@@ -27,13 +32,13 @@ _LUMINANCE = (0.299, 0.587, 0.114)
 
 
 class Pixels(Protocol):
-    """Images [n, C, H, W]. A tensor is one."""
+    """Samples of an input [n, ...]. A tensor is one."""
 
     def __len__(self) -> int:
         """n."""
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        """The images of some rows [k], in their order: [k, C, H, W]."""
+        """Those of some rows [k], in their order: [k, ...]."""
 
     def to(self, device: Device) -> Pixels:
         """The same, given out on a device, which the rows are on, too."""
@@ -58,6 +63,24 @@ class Chosen:
 
 
 @dataclass(frozen=True, eq=False)
+class Typed:
+    """Other samples, of another type."""
+
+    pixels: Pixels
+    dtype: torch.dtype
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return self.pixels[rows].to(self.dtype)
+
+    def to(self, device: Device) -> Typed:
+        """The same, given out on a device."""
+        return replace(self, pixels=self.pixels.to(device))
+
+
+@dataclass(frozen=True, eq=False)
 class Decoded:
     """Images of files, decoded to uint8 when they are asked for. Raises ArchError (A1104) for one that cannot be."""
 
@@ -78,8 +101,29 @@ class Decoded:
         return replace(self, device=device)
 
 
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Rows of an array on the disk, read when they are asked for."""
+
+    array: NDArray[Any]
+    device: Device = "cpu"
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, rows: Tensor) -> Tensor:
+        return torch.from_numpy(self.array[rows.cpu().numpy()]).to(self.device)
+
+    def to(self, device: Device) -> Mapped:
+        """The same, given out on a device."""
+        return replace(self, device=device)
+
+
 def settled(pixels: Raw, rows: Tensor) -> Pixels:
-    """Some rows of raw pixels; images of files are decoded once and kept, if there is room for all of them."""
+    """Some rows of raw samples; images of files are decoded once and kept, if there is room for all of them, and arrays
+    on the disk are read."""
+    if isinstance(pixels, np.memmap) and len(rows) * pixels[:1].nbytes > KEPT:
+        return Chosen(Mapped(pixels), rows)
     if not isinstance(pixels, Encoded):
         return torch.from_numpy(pixels[rows.numpy()])
     channels, height, width = pixels.size
@@ -91,10 +135,10 @@ def settled(pixels: Raw, rows: Tensor) -> Pixels:
 
 @dataclass(frozen=True, eq=False)
 class Normalised:
-    """Raw pixels made float32, as large as a net's input [C, H, W], and normalised, when they are asked for."""
+    """Raw samples made float32, as large as a net's input, and normalised, when they are asked for."""
 
     raw: Pixels
-    size: tuple[int, int, int]
+    size: tuple[int, ...]
     mean: Tensor
     std: Tensor
 
@@ -123,18 +167,20 @@ def chosen(pixels: Pixels, rows: Tensor) -> Pixels:
     return pixels[rows] if isinstance(pixels, Tensor) else Chosen(pixels, rows)
 
 
-def normalised(raw: Pixels, size: tuple[int, int, int], mean: Tensor, std: Tensor) -> Pixels:
-    """Normalised images of a net's input size, at once if they are few or float32 anyway."""
+def normalised(raw: Pixels, size: tuple[int, ...], mean: Tensor, std: Tensor) -> Pixels:
+    """Normalised samples of a net's input size, at once if they are few or float32 anyway."""
     made = Normalised(raw, size, mean, std)
-    channels, height, width = size
-    few = 4 * len(raw) * channels * height * width <= SMALL
+    few = 4 * len(raw) * prod(size) <= SMALL
     if not isinstance(raw, Tensor) or not (few or raw.is_floating_point()):
         return made
     return made[torch.arange(len(raw))]
 
 
-def fitted(images: Tensor, size: tuple[int, int, int]) -> Tensor:
-    """Raw images as float32 ones from 0 to 1 with as many channels and pixels as the net takes."""
+def fitted(images: Tensor, size: tuple[int, ...]) -> Tensor:
+    """Raw images as float32 ones from 0 to 1 with as many channels and pixels as the net takes; other numbers as
+    float32."""
+    if len(size) != 3:
+        return images.float()
     channels, height, width = size
     images = images.float().div(255) if images.dtype == torch.uint8 else images.float()
     if images.shape[1] == 1 and channels == 3:
@@ -147,20 +193,24 @@ def fitted(images: Tensor, size: tuple[int, int, int]) -> Tensor:
     return images.contiguous()
 
 
-def statistics(raw: Pixels, size: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each channel [1, C, 1, 1] of images as large as a net's input.
+def statistics(raw: Pixels, size: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Mean and deviation of each channel of samples as large as a net's input: [1, C, 1, 1] of images.
 
     Of images that are decoded when they are asked for, of a sample of 4,096 that is always the same.
     """
     rows = torch.arange(len(raw))
     if not isinstance(raw, Tensor) and len(raw) > _SAMPLE:
         rows = torch.randperm(len(raw), generator=torch.Generator().manual_seed(0))[:_SAMPLE].sort().values
-    total, squares = torch.zeros(2, 1, size[0], 1, 1, dtype=torch.float64)
+    axis = TensorType(size).channel_axis + 1
+    others = [one for one in range(len(size) + 1) if one != axis]
+    shape = [1 if one in others else size[axis - 1] for one in range(len(size) + 1)]
+    total, squares = torch.zeros(2, *shape, dtype=torch.float64)
     for some in rows.split(_CHUNK):
         images = fitted(raw[some], size).double()
-        total += images.sum((0, 2, 3), keepdim=True)
-        squares += images.square().sum((0, 2, 3), keepdim=True)
-    count = len(rows) * size[1] * size[2]
+        total += images.sum(others, keepdim=True)
+        squares += images.square().sum(others, keepdim=True)
+    count = len(rows) * prod(size) // size[axis - 1]
     mean = total / count
     variance = (squares - count * mean.square()).clamp(min=0) / max(1, count - 1)
-    return mean.float(), variance.sqrt().clamp(min=1e-6).float()
+    deviation = variance.sqrt()
+    return mean.float(), deviation.clamp(min=1e-6).float()

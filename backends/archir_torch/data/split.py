@@ -1,7 +1,8 @@
-"""Labelled images as networks see them."""
+"""Samples as networks see them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,37 +15,57 @@ from archir_torch.data.pixels import Device, Pixels, chosen
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Images [n, C, H, W], normalised float32, and their labels [n] int64.
+    """Inputs of samples by the names that a net has for them, in its order, and their targets by name.
 
-    `pixels[rows]` are some of the images; `rows` says which of their source's part they are, if that is known.
+    `inputs[name][rows]` are some of an input: images [n, C, H, W] as float32, normalised; `rows` says which of their
+    source's part the samples are, if that is known.
     """
 
-    pixels: Pixels
-    labels: Tensor
+    inputs: Mapping[str, Pixels]
+    targets: Mapping[str, Tensor]
     rows: Tensor | None = None
 
+    @classmethod
+    def labelled(cls, images: Pixels, labels: Tensor, rows: Tensor | None = None) -> Split:
+        """Samples of one input and a label [n] int64."""
+        return cls({"image": images}, {"label": labels}, rows)
+
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.pixels)
+
+    @property
+    def pixels(self) -> Pixels:
+        """The first input."""
+        return next(iter(self.inputs.values()))
 
     @property
     def images(self) -> Tensor:
-        """All images at once, which may be more than fit in memory where `pixels` is no tensor."""
+        """All of the first input at once, which may be more than fits in memory where `pixels` is no tensor."""
         return self.pixels if isinstance(self.pixels, Tensor) else self.pixels[torch.arange(len(self))]
 
+    @property
+    def labels(self) -> Tensor:
+        """The first target."""
+        return next(iter(self.targets.values()))
+
     def chosen(self, rows: Tensor) -> Split:
-        """Some of the images, in the order of the rows."""
-        return Split(chosen(self.pixels, rows), self.labels[rows], rows if self.rows is None else self.rows[rows])
+        """Some of the samples, in the order of the rows."""
+        inputs = {name: chosen(one, rows) for name, one in self.inputs.items()}
+        targets = {name: one[rows] for name, one in self.targets.items()}
+        return Split(inputs, targets, rows if self.rows is None else self.rows[rows])
 
     def to(self, device: Device) -> Split:
-        """The same on a device; what says which images they are stays where it is."""
-        return replace(self, pixels=self.pixels.to(device), labels=self.labels.to(device))
+        """The same on a device; what says which samples they are stays where it is."""
+        inputs = {name: one.to(device) for name, one in self.inputs.items()}
+        return replace(self, inputs=inputs, targets={name: one.to(device) for name, one in self.targets.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """What a network trains on and what is held out; images are normalised by `mean` and `std` of the training part.
+    """What a network trains on and what is held out; `classes` are there if the only target is a label.
 
-    A search divides the training part once more, the same for whoever asks: a `share` of it is for weights.
+    Inputs of floating-point numbers are normalised by the training part, the first one by `mean` and `std`. A search
+    divides the training part once more, the same for whoever asks: a `share` of it is for weights.
     """
 
     train: Split
@@ -60,12 +81,16 @@ class Data:
 
         Each class is divided alike, by the seed. Raises ArchError (A1113) if a half would be empty.
         """
-        first, rest = halves(self.train.labels.numpy(), self.share, self.seed)
+        first, rest = halves(self.strata(self.train).numpy(), self.share, self.seed)
         return self.train.chosen(torch.from_numpy(first)), self.train.chosen(torch.from_numpy(rest))
+
+    def strata(self, split: Split) -> Tensor:
+        """What samples are divided by, each kind alike: their labels, or nothing."""
+        return split.labels if self.classes else torch.zeros(len(split), dtype=torch.int64)
 
 
 def about(source: str, seed: int, data: Data) -> dict[str, Any]:
-    """What whoever uses a network must know of the images that it was trained on, for JSON."""
+    """What whoever uses a network must know of the samples that it was trained on, for JSON."""
     return {
         "source": source, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
     }  # fmt: skip

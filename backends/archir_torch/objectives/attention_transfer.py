@@ -23,7 +23,7 @@ from archir.language.elaboration.files import read
 from archir_torch.data import Data
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
-from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
+from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output, shape
 
 
 class TransferSettings(Settings):
@@ -47,6 +47,7 @@ class TransferSettings(Settings):
         return self
 
 
+@objective("attention_transfer")
 class AttentionTransfer(Objective):
     """Half the weight times the sum over stages of how far the attention maps of student and teacher are apart.
 
@@ -62,6 +63,11 @@ class AttentionTransfer(Objective):
         self.settings = settings
         self._folder = folder or Path()
         self._teacher: tuple[Network, ...] = ()
+
+    @property
+    def directions(self) -> dict[str, bool]:
+        """`transfer`."""
+        return {"transfer": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         """The student's stages."""

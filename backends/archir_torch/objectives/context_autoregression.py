@@ -15,7 +15,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
 from archir_torch.data import Data
 from archir_torch.lowering.generators import generator as seeded
-from archir_torch.objectives.objective import Batch, Objective, Outputs, output, shape
+from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output, shape
 
 BOXES = 16
 _SIDES = (4 / 32, 8 / 32)
@@ -30,6 +30,7 @@ class ContextSettings(Settings):
     over: Literal["masked", "image"] = "masked"
 
 
+@objective("context_autoregression")
 class ContextAutoregression(Objective):
     """The mean absolute difference of what a decoder makes of the network's map and the image.
 
@@ -49,6 +50,11 @@ class ContextAutoregression(Objective):
     def name(self) -> str:
         """The output that is read."""
         return self.settings.output or "features"
+
+    @property
+    def directions(self) -> dict[str, bool]:
+        """`error`."""
+        return {"error": False}
 
     def reads(self, graph: Graph) -> dict[str, NodeId]:
         """The named output, or what the final global pooling reads."""

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from archir.base.errors import ArchError, fail, listed, suggest
+from archir.base.errors import ArchError, fail, suggest
+from archir.base.plugins import loading
 from archir.base.settings import Where, parsed
-from archir_torch.objectives.attention_transfer import AttentionTransfer
-from archir_torch.objectives.classification import Classification
-from archir_torch.objectives.context_autoregression import ContextAutoregression
-from archir_torch.objectives.objective import Objective
-
-OBJECTIVES: dict[str, type[Objective]] = {
-    "classification": Classification,
-    "context_autoregression": ContextAutoregression,
-    "attention_transfer": AttentionTransfer,
-}
-"""Those that come with archir."""
+from archir_torch.objectives.objective import OBJECTIVES, Objective
 
 
 def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None) -> Objective:
@@ -28,7 +19,7 @@ def create(name: str, settings: Mapping[str, Any], *, folder: Path | None = None
 
     Raises ArchError: A1901 (there is no such objective), A1109 (settings it cannot have).
     """
-    kind = _named(name)
+    kind = kind_of(name)
     return kind(parsed(kind.model, settings), folder)
 
 
@@ -36,7 +27,7 @@ def check(given: Mapping[str, Any], whose: str, where: Where) -> None:
     """Raise what `create` would of the `kind` and the settings of an objective, and where they are written."""
     settings = {key: value for key, value in given.items() if key not in ("kind", "phase")}
     try:
-        model = _named(str(given.get("kind", "classification"))).model
+        model = kind_of(str(given.get("kind", "classification"))).model
     except ArchError as error:
         raise ArchError(*(replace(one, span=where(("kind",))) for one in error.diagnostics)) from None
     parsed(model, settings | (dict.fromkeys(_TEACHER, "") if "phase" in given else {}), whose, where)
@@ -46,21 +37,24 @@ _TEACHER = ("teacher", "weights")
 """What an objective is told of the network that an earlier phase trained."""
 
 
-def _named(name: str) -> type[Objective]:
-    kind = _imported(name) if ":" in name else OBJECTIVES.get(name)
-    if kind is None:
-        hint = suggest(name, OBJECTIVES) or f"objectives are {listed(list(OBJECTIVES))}, or MODULE:CLASS"
-        raise fail("A1901", f"there is no objective `{name}`", None, hint)
-    return kind
+def kind_of(name: str) -> type[Objective]:
+    """An objective's class, `NAME` or `MODULE:CLASS`. Raises ArchError (A1901)."""
+    if ":" in name:
+        return _of_module(name)
+    if name not in OBJECTIVES:
+        raise fail("A1901", f"there is no objective `{name}`", None, OBJECTIVES.hint(name))
+    return OBJECTIVES[name]
 
 
-def _imported(name: str) -> type[Objective]:
+def _of_module(name: str) -> type[Objective]:
+    """The class of a module, which is a plugin. Raises ArchError (A1901, A31xx)."""
     module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise fail("A1901", f"there is no objective `{name}`: {error}") from None
+    loading.load(module)
+    found = getattr(sys.modules[module], attribute, None)
+    if found is None:
+        hint = suggest(attribute, vars(sys.modules[module]))
+        raise fail("A1901", f"there is no objective `{name}`: `{module}` has no `{attribute}`", None, hint)
     if not (isinstance(found, type) and issubclass(found, Objective)) or found.__abstractmethods__:
-        hint = "subclass archir_torch.objectives.Objective, with `reads` and `loss`"
+        hint = "subclass archir_torch.objectives.Objective, with a `loss`"
         raise fail("A1901", f"`{name}` is no objective", None, hint)
     return found

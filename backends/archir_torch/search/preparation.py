@@ -13,18 +13,22 @@ import torch
 from archir import backends
 from archir.base.errors import ArchError
 from archir.base.plugins import loading
+from archir.base.settings import parsed
+from archir.passes.expose import expose
 from archir.search import plugins
-from archir.search.data.inputs import image_size
+from archir.search.data.inputs import inputs_of
 from archir.search.recipes import division
-from archir.search.recipes.reading import parse, read
+from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
+from archir.search.recipes.trials import TrialOptions
 from archir.search.runs import Run, environment
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import strategies
-from archir_torch.search.job import STRATEGIES, whole
+from archir_torch.search import aims, strategies
+from archir_torch.search.job import STRATEGIES, kind_of, whole
+from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them
 
@@ -65,9 +69,12 @@ def begin(
         STRATEGIES.check(written, number, space, check_objective, executor)
     STRATEGIES.check_executor(recipe, executor)
     division.check(written, whole)
-    first = recipe.phase[0]
-    with blamed("phase", 0, "data", "source") if first.data else blamed("data", "source"):
-        loaded = images({}, recipe, recipe.data_of(first), space_of(recipe, first, path.parent, spaces))
+    loaded: dict[Any, Data] = {}
+    for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
+        with blamed("phase", number, "data", "source") if phase.data else blamed("data", "source"):
+            space = space_of(recipe, phase, path.parent, spaces)
+            (data,) = images(loaded, recipe, recipe.data_of(phase), space).values()
+        _check_task(written, number, space, data, path.parent)
     inputs = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -77,6 +84,22 @@ def begin(
     facts = environment(device=device, threads=threads, plugins=sorted(loading.loaded()))
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
+
+
+def _check_task(written: Written, number: int, space: Space, data: Data, folder: Path) -> None:
+    """Raise ArchError for data or outputs that the objective of a phase does not take (A1108, A1116, A1902, A1903), and
+    for scores that nobody would give (A2502)."""
+    phase, blamed = written.recipe.phase[number], written.document.blamed
+    options = parsed(kind_of(phase).options, phase.options)
+    if phase.strategy == "random" and not phase.options:  # nothing is trained, and nothing scored
+        return
+    alone = tuple(also for also in phase.also if "phase" not in also)  # a teacher that is not there yet is seen later
+    objective = objective_of(phase.model_copy(update={"also": alone}), folder)
+    with blamed("phase", number, "objective") if "objective" in phase.model_fields_set else blamed("objective"):
+        objective.check(expose(space.graph, objective.reads(space.graph)), data)
+    if isinstance(options, TrialOptions):
+        with blamed("phase", number, "options"):
+            aims.check(options, objective, space)
 
 
 def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
@@ -105,12 +128,18 @@ def _plugins(run: Run) -> list[str]:
 
 def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:
     """The images of settings, as large as a space's input, beside or instead of those at hand."""
-    shape = image_size(space.graph)
-    key = settings.source, shape, settings.limit, settings.classes, settings.weights
+    wanted = inputs_of(space.graph)
+    key = (
+        settings.source,
+        tuple((one.name, one.type) for one in wanted),
+        settings.limit,
+        settings.classes,
+        settings.weights,
+    )
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
-            settings.source, shape, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
+            settings.source, wanted, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
             weights=settings.weights,
         )  # fmt: skip
     return loaded

@@ -23,6 +23,7 @@ from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
+from archir.search.runs.listing import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
@@ -30,6 +31,7 @@ from archir_torch.data import Data, about, record, verify
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import Job, Outcome, made, whole
 from archir_torch.search.preparation import Search, begin, images, of_run, resumed
+from archir_torch.search.task import objective_of
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
@@ -110,6 +112,7 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
     job = _job(found, phase, space, before)
     strategy = made(job)
     if distributed.world().rank == 0:
+        _note_objective(found, job)
         kept.begin({"strategy": phase.strategy, "epochs": strategy.epochs})
     rows: list[Row] = []
     with strategy if isinstance(strategy, AbstractContextManager) else nullcontext():
@@ -159,6 +162,15 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         executor=found.executor,
         decided=lambda name, decide: _decided(found, f"phases/{phase.name}/{name}.json", decide),
     )
+
+
+def _note_objective(found: Search, job: Job) -> None:
+    """Write down what a phase measures, and by what networks are compared."""
+    path = f"phases/{job.phase.name}/{OBJECTIVE}"
+    if path not in found.run.files.manifest.files:
+        objective = objective_of(job.phase, job.folder)
+        facts = {"criterion": objective.criterion, "measures": objective.directions}
+        found.run.write({path: json.dumps(facts) + "\n"})
 
 
 class _Kept(Trials):

@@ -27,16 +27,17 @@ from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
+from archir_torch.objectives.supervised import Supervised
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job
 from archir_torch.search.predictor import Predictor, fitted, require_enough
 from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
 from archir_torch.search.strategies.train import Train, TrainOptions
-from archir_torch.search.task import Task
+from archir_torch.search.task import Task, objective_of
 from archir_torch.supernet.network import extract
 from archir_torch.training import loop
-from archir_torch.training.feed import Feed
+from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.recalibration import recalibrate
 
 
@@ -91,7 +92,7 @@ class Scoring:
     def job(self, space: Space) -> Job:
         """What a phase would be given that trains on the weights' half alone, and tests on what is for validation."""
         weights, validation = self.data.halves()
-        data = replace(self.data, train=weights, held_out=some(validation, self.scorer.images, self.seed))
+        data = replace(self.data, train=weights, held_out=some(self.data, validation, self.scorer.images, self.seed))
         return Job(self.phase, space, data, self.seed, self.device)
 
 
@@ -108,7 +109,7 @@ def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
     training, order = work.phase.training, mixed(work.seed, "recalibrate")
     feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
     count = min(work.scorer.recalibrate, feed.steps)
-    batches = [task.objective.inputs(feed.batch(index), 0) for index in range(count)]
+    batches = [task.given(feed.batch(index)) for index in range(count)]
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
         network = extract(model, record.own(model.graph, architecture))
@@ -138,13 +139,24 @@ def _training(work: Scoring, space: Space, options: Settings) -> Score:
 
 @scorer("proxies")
 def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
-    images = some(work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
+    images = some(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
+    objective = objective_of(work.phase, Path())
+    criterion = _loss(objective) if isinstance(objective, Supervised) else None
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        untrained = trial(space.specialize(architecture), images, work.seed)
+        untrained = trial(space.specialize(architecture), images, work.seed, criterion)
         return {name: PROXIES[name](untrained) for name in work.scorer.proxies}
 
     return score
+
+
+def _loss(objective: Supervised) -> Callable[[torch.Tensor, Split], torch.Tensor]:
+    def loss(output: torch.Tensor, batch: Split) -> torch.Tensor:
+        inputs = {name: one[torch.arange(len(batch))] for name, one in batch.inputs.items()}
+        name = objective.settings.output or "output"
+        return objective.loss({name: output}, Batch(inputs, batch.targets), 0)
+
+    return loss
 
 
 @scorer("predictor", prefix="predicted_")
@@ -153,9 +165,9 @@ def _predictor(work: Scoring, space: Space, options: Settings) -> Score:
     return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
 
 
-def some(split: Split, count: int | None, seed: int) -> Split:
-    """At most so many images, of every class the same part: sources may be in the order of their classes."""
-    return split.chosen(torch.from_numpy(limited(split.labels.numpy(), count, seed)))
+def some(data: Data, split: Split, count: int | None, seed: int) -> Split:
+    """At most so many samples of a split, of every class the same part: sources may be ordered by their classes."""
+    return split.chosen(torch.from_numpy(limited(data.strata(split).numpy(), count, seed)))
 
 
 def arrays(weights: Mapping[str, torch.Tensor] | None) -> dict[str, NDArray[Any]]:

@@ -36,8 +36,24 @@ def augmented(images: Tensor, drawn: Tensor, settings: Augment) -> Tensor:
     return images
 
 
-def _moved(images: Tensor, drawn: Tensor, shift: int, flip: bool) -> Tensor:
-    """One gathering for shift and mirror; zeros come in."""
+def is_image(x: Tensor) -> bool:
+    """Whether an input is images [n, C, H, W]."""
+    return x.dim() == 4 and x.is_floating_point()
+
+
+LEFT_OUT = -100
+"""The target of a place that nothing is known of, as torch's cross-entropy leaves it out."""
+
+
+def moved_along(targets: Tensor, drawn: Tensor, settings: Augment) -> Tensor:
+    """Targets [n, H, W] of images that were shifted and mirrored; what comes in from outside is left out."""
+    if not settings.shift and not settings.flip:
+        return targets
+    return _moved(targets[:, None], drawn[:, :3], settings.shift, settings.flip, LEFT_OUT)[:, 0]
+
+
+def _moved(images: Tensor, drawn: Tensor, shift: int, flip: bool, outside: int = 0) -> Tensor:
+    """One gathering for shift and mirror; zeros come in, or what is `outside`."""
     height, width = images.shape[2:]
     offsets = (drawn[:, :2] * (2 * shift + 1)).long()
     rows, columns = (
@@ -45,7 +61,7 @@ def _moved(images: Tensor, drawn: Tensor, shift: int, flip: bool) -> Tensor:
     )
     if flip:
         columns = torch.where(drawn[:, 2, None] < 0.5, columns.flip(1), columns)
-    padded = F.pad(images, (shift, shift, shift, shift)) if shift else images
+    padded = F.pad(images, (shift, shift, shift, shift), value=outside) if shift else images
     which = torch.arange(len(images), device=images.device)[:, None, None]
     return padded.permute(0, 2, 3, 1)[which, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
 

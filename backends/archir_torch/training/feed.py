@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,26 +13,43 @@ from torch import Tensor
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Augment
+from archir_torch.data.pixels import Pixels
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator
-from archir_torch.training.augment import augmented, draws, mixing
+from archir_torch.training.augment import augmented, draws, is_image, mixing, moved_along
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Images [n, C, H, W], labels [n], and the probabilities of classes [n, classes] if images were mixed.
+    """Inputs by the names that the net has for them, in its order, targets by name, and the probabilities of classes
+    [n, classes] if images were mixed.
 
     `weight` is the factor of the mean loss: 1, unless this is a part of a batch, or a larger or smaller share of it
     than other processes have.
     """
 
-    images: Tensor
-    labels: Tensor
-    targets: Tensor | None = None
+    inputs: Mapping[str, Tensor]
+    targets: Mapping[str, Tensor]
+    mixed: Tensor | None = None
     weight: float = 1.0
 
+    @classmethod
+    def labelled(cls, images: Tensor, labels: Tensor, mixed: Tensor | None = None) -> Batch:
+        """One input with a label [n] each."""
+        return cls({"image": images}, {"label": labels}, mixed)
+
     def __len__(self) -> int:
-        return len(self.labels)
+        return len(self.images)
+
+    @property
+    def images(self) -> Tensor:
+        """The first input."""
+        return next(iter(self.inputs.values()))
+
+    @property
+    def labels(self) -> Tensor:
+        """The first target."""
+        return next(iter(self.targets.values()))
 
     def parts(self, count: int) -> Iterator[Batch]:
         """The batch in at most `count` parts, as even as possible; weighted losses of the parts add up to its loss."""
@@ -39,19 +57,19 @@ class Batch:
             yield self
             return
         for begin, end in _shares(len(self), min(count, len(self))):
-            targets = self.targets[begin:end] if self.targets is not None else None
-            weight = self.weight * (end - begin) / len(self)
-            yield Batch(self.images[begin:end], self.labels[begin:end], targets, weight)
+            inputs, targets = (_taken(columns, slice(begin, end)) for columns in (self.inputs, self.targets))
+            mixed = self.mixed[begin:end] if self.mixed is not None else None
+            yield Batch(inputs, targets, mixed, self.weight * (end - begin) / len(self))
 
 
 class Feed:
     """The batches of a split, in a new order every epoch, the last one maybe smaller.
 
-    `batch(index)` is a function of the seed and the index. Several processes (`world`) have batches of `batch` images
-    each, and together see what one process with a batch `world` times as large would see. An image that would be alone
-    in the last batch waits for another epoch. Of images that are made when they are asked for, the next batch is made
+    `batch(index)` is a function of the seed and the index. Several processes (`world`) have batches of `batch` samples
+    each, and together see what one process with a batch `world` times as large would see. A sample that would be alone
+    in the last batch waits for another epoch. Of inputs that are made when they are asked for, the next batch is made
     while this one is at work. `classes` is the width of mixed targets, by default that of the labels.
-    Raises ArchError (A1701) if there are fewer images than processes.
+    Raises ArchError (A1701) if there are fewer samples than processes.
     """
 
     def __init__(
@@ -67,18 +85,21 @@ class Feed:
         world: int = 1,
         classes: int | None = None,
     ) -> None:
-        self._count = len(split.labels)
+        self._count = len(split)
         if self._count < world:
-            raise fail("A1701", f"{self._count} images cannot be shared by {world} processes")
-        self._pixels, self._labels = split.pixels.to(device), split.labels.to(device)
-        self._classes = classes or int(split.labels.max()) + 1
+            raise fail("A1701", f"{self._count} samples cannot be shared by {world} processes")
+        moved = split.to(device)
+        self._inputs, self._targets, self._device = moved.inputs, moved.targets, torch.device(device)
         self._whole, self._seed, self._augment = batch * world, seed, augment or Augment()
+        mixes = self._augment.mixup or self._augment.cutmix
+        self._classes = (classes or int(split.labels.max()) + 1) if mixes else 0
         self._rank, self._world = rank, world
         full, rest = divmod(self._count, self._whole)
         partial = not full or (rest >= max(2, world) and not drop_last)
         self.steps = full + int(partial)
         self._order = (-1, torch.empty(0))
-        self._ahead = None if isinstance(split.pixels, Tensor) else ThreadPoolExecutor(1, "feed")
+        whole = all(isinstance(one, Tensor) for one in split.inputs.values())
+        self._ahead = None if whole else ThreadPoolExecutor(1, "feed")
         self._next: tuple[int, Future[Batch]] | None = None
 
     def batch(self, index: int) -> Batch:
@@ -99,28 +120,47 @@ class Feed:
         drawn = draws(len(rows), self._seed, index).to(rows.device, non_blocking=True)
         begin, end = _shares(len(rows), self._world)[self._rank]
         weight = (end - begin) * self._world / len(rows)
-        labels = self._labels[rows[begin:end]]
-        images = self._taken(rows[begin:end], drawn[begin:end])
-        mix = mixing(self._augment, images.shape[2], images.shape[3], self._seed, index)
+        batch = self._drawn(rows[begin:end], drawn[begin:end], weight)
+        image = next((name for name, one in batch.inputs.items() if is_image(one)), None)
+        if image is None:
+            return batch
+        height, width = batch.inputs[image].shape[2:]
+        mix = mixing(self._augment, height, width, self._seed, index)
         if mix is None:
-            return Batch(images, labels, None, weight)
+            return batch
         rows, drawn = rows.flip(0)[begin:end], drawn.flip(0)[begin:end]
-        partners = images.flip(0) if self._world == 1 else self._taken(rows, drawn)
-        targets = torch.lerp(self._one_hot(self._labels[rows]), self._one_hot(labels), mix.share)
-        return Batch(mix.images(images, partners), labels, targets, weight)
+        images = batch.inputs[image]
+        partners = images.flip(0) if self._world == 1 else self._drawn(rows, drawn, weight).inputs[image]
+        (labels,) = batch.targets.values()
+        (others,) = _taken(self._targets, rows).values()
+        mixed = torch.lerp(self._one_hot(others), self._one_hot(labels), mix.share)
+        return Batch({**batch.inputs, image: mix.images(images, partners)}, batch.targets, mixed, weight)
 
     def _rows(self, epoch: int) -> Tensor:
         """The order of an epoch; the last one that was asked for is kept."""
         if self._order[0] != epoch:
             order = torch.randperm(self._count, generator=generator(self._seed, "order", epoch))
-            self._order = (epoch, order.to(self._labels.device))
+            self._order = (epoch, order.to(self._device))
         return self._order[1]
 
-    def _taken(self, rows: Tensor, drawn: Tensor) -> Tensor:
-        return augmented(self._pixels[rows], drawn, self._augment)
+    def _drawn(self, rows: Tensor, drawn: Tensor, weight: float) -> Batch:
+        """Some samples. Images are augmented, and targets that lie on them [n, H, W] move along."""
+        inputs, targets = _taken(self._inputs, rows), _taken(self._targets, rows)
+        sizes = {one.shape[2:] for one in inputs.values() if is_image(one)}
+        made = {name: augmented(x, drawn, self._augment) if is_image(x) else x for name, x in inputs.items()}
+        along = {
+            name: moved_along(y, drawn, self._augment) if y.dim() == 3 and y.shape[1:] in sizes else y
+            for name, y in targets.items()
+        }
+        return Batch(made, along, None, weight)
 
     def _one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self._classes).float()
+
+
+def _taken(columns: Mapping[str, Pixels], rows: Any) -> dict[str, Any]:
+    """Some rows of all columns."""
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def _shares(count: int, shares: int) -> list[tuple[int, int]]:

@@ -14,8 +14,8 @@ from archir_torch.training import distributed
 
 
 @torch.no_grad()
-def recalibrate(network: nn.Module, batches: Iterable[Tensor]) -> None:
-    """Set running statistics to their means over batches of images; the network is in evaluation mode afterwards.
+def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> None:
+    """Set running statistics to their means over batches of inputs; the network is in evaluation mode afterwards.
 
     Dropout is off meanwhile (Yu and Huang 2019, universally slimmable networks, calibrate so). Processes agree on the
     mean of what each has seen. Without batches, or without batch norms, nothing changes.
@@ -28,10 +28,10 @@ def recalibrate(network: nn.Module, batches: Iterable[Tensor]) -> None:
     before = [layer.attributes["momentum"] for layer in norms]
     for layer in norms:
         layer.train()
-    for number, images in enumerate(batches, 1):
+    for number, inputs in enumerate(batches, 1):
         for layer in norms:
             layer.attributes["momentum"] = 1 / number
-        network(images)
+        network(*inputs) if isinstance(inputs, tuple) else network(inputs)
     for layer, momentum in zip(norms, before, strict=True):
         layer.attributes["momentum"] = momentum
     distributed.average(getattr(layer, name) for layer in norms for name in ("running_mean", "running_var"))

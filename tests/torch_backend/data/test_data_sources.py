@@ -117,16 +117,16 @@ def test_npz_headers_are_not_believed(tmp_path: Path) -> None:
     ("images", "labels", "message"),
     [
         (np.full((4, 2, 2), np.nan), np.arange(4), "not finite"),
-        (np.zeros((4, 2, 2), complex), np.arange(4), "real numbers"),
+        (np.zeros((4, 2, 2), complex), np.arange(4), "holds complex128"),
         (np.zeros((4, 2, 2)), np.array([0, 1, 2, 10**12]), "from 0 to 99999, got 1000000000000"),
         (np.zeros((4, 2, 2)), np.array([0, -1, 2, 1]), "got -1"),
-        (np.zeros((0, 2, 2)), np.zeros(0, int), "has 0 images"),
-        (np.float64(1), np.zeros(1, int), "has 0 images"),
+        (np.zeros((0, 2, 2)), np.zeros(0, int), "has 0 samples"),
+        (np.float64(1), np.zeros(1, int), "has 0 samples"),
     ],
 )
 def test_wrong_arrays(images: Any, labels: Any, message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", images=images, labels=labels)
-    with pytest.raises(ArchError, match=f"A1102.*{message}"):
+    with pytest.raises(ArchError, match=f"A110[23].*{message}"):
         load(f"npz:{tmp_path / 'a.npz'}", (1, 2, 2))
 
 
@@ -183,7 +183,7 @@ def test_wrong_parquet_content(arrow: tuple[ModuleType, ModuleType], tmp_path: P
     path = tmp_path / "train.parquet"
     for labels, message in (([0, None], "lacks labels"), ([0, -1], "got -1"), ([0, 200_000], "got 200000")):
         arrow[1].write_table(table(arrow, slice(0, 2), labels), path)
-        with pytest.raises(ArchError, match=f"A1102.*{message}"):
+        with pytest.raises(ArchError, match=f"A110[23].*{message}"):
             load(str(path), (1, 6, 5))
     no_bytes = arrow[0].struct([("bytes", arrow[0].binary()), ("path", arrow[0].string())])
     images = arrow[0].array([{"bytes": None, "path": "a.png"}] * 4, no_bytes)

@@ -320,7 +320,7 @@ class Asked:
 def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
     plain, augment = images(20), Augment(shift=1, mixup=0.3)
     asked = Asked(plain.images)
-    ahead = Feed(Split(asked, plain.labels), 6, seed=1, augment=augment)
+    ahead = Feed(Split.labelled(asked, plain.labels), 6, seed=1, augment=augment)
     wanted = Feed(plain, 6, seed=1, augment=augment)
     for index in (0, 1, 2, 3, 4, 9, 2, 3):
         one, other = ahead.batch(index), wanted.batch(index)
@@ -335,10 +335,10 @@ def test_the_next_batch_is_made_while_this_one_is_at_work() -> None:
 def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
     plain = images(20)
     asked = Asked(plain.images)
-    feed = Feed(Split(asked, plain.labels), 6, seed=1)
+    feed = Feed(Split.labelled(asked, plain.labels), 6, seed=1)
     feed.batch(0)
     feed._next[1].result()  # type: ignore[index]
-    asked.broken = Feed(Split(Asked(plain.images), plain.labels), 6, seed=1)._rows(0)[13].item()  # type: ignore[assignment]
+    asked.broken = Feed(Split.labelled(Asked(plain.images), plain.labels), 6, seed=1)._rows(0)[13].item()  # type: ignore[assignment]
     feed.batch(1)
     with pytest.raises(ArchError, match="A1104"):
         feed.batch(2)

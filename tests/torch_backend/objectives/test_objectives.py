@@ -50,6 +50,7 @@ def digits() -> Data:
 def prepared(objective: Objective, data: Data, **parameters: Any) -> Graph:
     graph = archir.loads(NET, **parameters).graph
     graph = expose(graph, objective.reads(graph))
+    objective.check(graph, data)
     objective.prepare(graph, data, torch.Generator().manual_seed(0))
     return graph
 
@@ -88,20 +89,20 @@ def test_probabilities_of_mixed_images(digits: Data) -> None:
     objective = create("classification", {})
     graph = prepared(objective, digits, classes=12)
     batch = some(digits)
-    mixed = Batch(batch.images, batch.labels, torch.rand(12, 10).softmax(1))
+    mixed = Batch.labelled(batch.images, batch.labels, torch.rand(12, 10).softmax(1))
     logits = {"logits": lower(graph)(batch.images)}
-    wide = torch.cat([mixed.targets if mixed.targets is not None else torch.empty(0), torch.zeros(12, 2)], 1)
+    wide = torch.cat([mixed.mixed if mixed.mixed is not None else torch.empty(0), torch.zeros(12, 2)], 1)
     assert float(objective.loss(logits, mixed, 0).detach()) == pytest.approx(entropy(logits["logits"], wide), rel=1e-5)
 
 
 def test_classification_needs_outputs(digits: Data) -> None:
-    with pytest.raises(ArchError, match=r"A1108.*10 classes, but the output `logits`.* has 4\n.*classes = 10"):
+    with pytest.raises(ArchError, match=r"A1108.*10 classes, but the output `logits`.* has 4\n.*\n.*\n.*classes = 10"):
         prepared(create("classification", {}), digits, classes=4)
     graph = archir.loads("net plain { \n input image: f32[1, 8, 8]\n output y = image \n }").graph
     with pytest.raises(ArchError, match=r"A1902.*`plain` has no output `auxiliary`"):
         create("classification", {"auxiliary": 0.4}).reads(graph)
     with pytest.raises(ArchError, match=r"A1903.*`y` of `plain` is f32\[1, 8, 8\], not a vector"):
-        create("classification", {}).prepare(graph, digits, torch.Generator())
+        create("classification", {}).check(graph, digits)
     with pytest.raises(ArchError, match=r"A1109.*no `label_smooth`"):
         create("classification", {"label_smooth": 0.1})
 
@@ -343,15 +344,18 @@ def test_objectives_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "my_objectives", module)
     made = create("my_objectives:Mine", {})
     assert isinstance(made, Mine)
-    assert made.measure({}, Batch(torch.empty(0), torch.empty(0)), 0) == {}
+    outputs = {"logits": torch.tensor([[1.0, 3.0], [1.0, 1.0]])}
+    sums = made.measure(outputs, Batch.labelled(torch.zeros(2, 1), torch.zeros(2)), 0)
+    assert made.figures(sums, 2) == {"loss": 3.0}
+    assert (made.criterion, made.larger) == ("loss", False)
     for name, message in (
-        ("my_objectives:Unfinished", "is no objective"),
-        ("my_objectives:other", "is no objective"),
-        ("my_objectives:Theirs", "no attribute"),
-        ("none_of_mine:Mine", "No module named"),
-        (":", "there is no objective"),
-        ("clasification", r"\n.*did you mean `classification`"),
+        ("my_objectives:Unfinished", "A1901.*is no objective"),
+        ("my_objectives:other", "A1901.*is no objective"),
+        ("my_objectives:Theirs", "A1901.*`my_objectives` has no `Theirs`"),
+        ("none_of_mine:Mine", "A3101.*there is no plugin `none_of_mine`"),
+        (":", "A3101.*`` is no name of a module"),
+        ("clasification", r"A1901.*\n.*did you mean `classification`"),
     ):
-        with pytest.raises(ArchError, match=f"A1901.*{message}"):
+        with pytest.raises(ArchError, match=message):
             create(name, {})
     assert Mine.model is Settings

@@ -59,7 +59,7 @@ def pairs(count: int, seed: int) -> Split:
     labels = torch.randint(0, 2, (count,), generator=generator)
     for column in range(3, 9):
         signs[..., column] = signs[..., column - 3] * (labels * 2.0 - 1)[:, None, None]
-    return Split(signs, labels)
+    return Split.labelled(signs, labels)
 
 
 def found(folder: Path, strategy: str, seed: int) -> dict[str, str]:

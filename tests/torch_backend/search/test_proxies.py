@@ -34,7 +34,7 @@ def network(body: str, size: str = "f32[1, 2, 2]") -> archir.Graph:
 
 
 def batch(images: Any, labels: list[int], shape: tuple[int, ...] = (1, 2, 2)) -> Split:
-    return Split(torch.tensor(images, dtype=torch.float32).reshape(-1, *shape), torch.tensor(labels))
+    return Split.labelled(torch.tensor(images, dtype=torch.float32).reshape(-1, *shape), torch.tensor(labels))
 
 
 def fixed(graph: archir.Graph, images: Split, **weights: Any) -> Trial:
@@ -276,7 +276,7 @@ def test_a_minibatch_is_a_part_of_the_training_data_as_large_as_asked_for() -> N
         ("conv(4)", "f32[1, 8, 8]", "fisher", {}, "A1108"),
         ("relu", "f32[5]", "naswot", {}, "A1103.*must take one image"),
         ("relu", "f32[2, 8, 8]", "naswot", {}, "A1103.*2 channels"),
-        ("relu", "f32[1, 8, 8]", "naswot", {"batch": 1}, "A1111.*2 to 1438 images, not 1"),
+        ("relu", "f32[1, 8, 8]", "naswot", {"batch": 1}, "A1111.*2 to 1438 samples, not 1"),
         ("relu", "f32[1, 8, 8]", "naswot", {"data": "none.npz"}, "A1101"),
         ("conv(10) |> scale(1e300) |> scale(1e300) |> global_avg_pool", "f32[1, 8, 8]", "synflow", {}, "A1111.*beyond"),
     ],

@@ -23,7 +23,7 @@ from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
 from archir_torch.search.preparation import begin
-from archir_torch.training.classifier import Settings as TrainSettings
+from archir_torch.search.single import Settings as TrainSettings
 
 NET = """
 net tiny(width = 2) {

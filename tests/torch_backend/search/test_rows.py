@@ -264,8 +264,8 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
         touched.note("measured", split.images)
         return measure(self, call, split, epoch)
 
-    def recalibrated(network: nn.Module, batches: Iterable[Tensor]) -> None:
-        images = list(batches)
+    def recalibrated(network: nn.Module, batches: Iterable[tuple[Tensor, ...]]) -> None:
+        images = [inputs[0] for inputs in batches]
         touched.note("norms", torch.cat(images))
         return calibrate(network, images)
 
@@ -273,7 +273,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
         touched.note("taught", batch.images)
         return apart(self, outputs, batch)
 
-    def tried(graph: Any, images: Split, seed: int) -> Any:
+    def tried(graph: Any, images: Split, seed: int, criterion: Any = None) -> Any:
         touched.note("proxies", images.images)
         return untrained(graph, images, seed)
 

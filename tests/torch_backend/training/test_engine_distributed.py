@@ -57,7 +57,7 @@ class Both:
         images = torch.randn(45, 3, 6, 6, generator=generator) + labels[:, None, None, None]
         rank, world = distributed.world()
         self.feed = Feed(
-            Split(images, labels), batch, seed=0, augment=Augment(shift=1, mixup=0.3), rank=rank, world=world
+            Split.labelled(images, labels), batch, seed=0, augment=Augment(shift=1, mixup=0.3), rank=rank, world=world
         )
         self.module = lower(elaborate(NET, "both.arch"), generator=torch.Generator().manual_seed(seed)).train()
         self.images, self.labels = images, labels
@@ -75,7 +75,7 @@ class Both:
 
     def loss(self, batch: Batch) -> Tensor:
         found = self.module(batch.images) * self.alpha.softmax(0).square().sum()
-        return F.cross_entropy(found, batch.targets)
+        return F.cross_entropy(found, batch.mixed)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         batch = self.feed.batch(index)

@@ -21,17 +21,17 @@ EVERYTHING = Augment(shift=2, flip=True, cutout=3, mixup=0.4, cutmix=1.0)
 def numbered(count: int, size: int = 6) -> Split:
     """Images that are full of their own number, from 1, and labels that are its last digit."""
     numbers = torch.arange(1, count + 1)
-    return Split(numbers.float()[:, None, None, None].expand(-1, 1, size, size).contiguous(), numbers % 10)
+    return Split.labelled(numbers.float()[:, None, None, None].expand(-1, 1, size, size).contiguous(), numbers % 10)
 
 
 def noise(count: int, size: int = 8) -> Split:
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(count, 3, size, size, generator=generator)
-    return Split(images, torch.randint(0, 5, (count,), generator=generator))
+    return Split.labelled(images, torch.randint(0, 5, (count,), generator=generator))
 
 
 def same(one: Batch, other: Batch) -> bool:
-    targets = [t if t is not None else torch.empty(0) for t in (one.targets, other.targets)]
+    targets = [t if t is not None else torch.empty(0) for t in (one.mixed, other.mixed)]
     return torch.equal(one.images, other.images) and torch.equal(one.labels, other.labels) and torch.equal(*targets)
 
 
@@ -71,10 +71,10 @@ def test_processes_share_the_larger_batch(augment: Augment, world: int) -> None:
     assert {share.steps for share in shares} == {whole.steps}
     for index in range(2 * whole.steps):
         batch, parts = whole.batch(index), [share.batch(index) for share in shares]
-        joined = Batch(
+        joined = Batch.labelled(
             torch.cat([part.images for part in parts]),
             torch.cat([part.labels for part in parts]),
-            torch.cat([part.targets for part in parts]) if batch.targets is not None else None,
+            torch.cat([part.mixed for part in parts]) if batch.mixed is not None else None,
         )
         assert same(batch, joined)
         assert [part.weight for part in parts] == pytest.approx([len(part) * world / len(batch) for part in parts])
@@ -90,7 +90,7 @@ def test_parts_of_a_batch_add_up_to_it() -> None:
 
 
 def test_too_few_images_for_the_processes() -> None:
-    with pytest.raises(ArchError, match=r"A1701.*2 images cannot be shared by 3 processes"):
+    with pytest.raises(ArchError, match=r"A1701.*2 samples cannot be shared by 3 processes"):
         Feed(numbered(2), 4, seed=0, world=3)
 
 
@@ -139,13 +139,13 @@ def test_mixup_is_a_line_between_images_and_between_classes() -> None:
     shares = []
     for index in range(12):
         one, made = plain.batch(index), mixed_.batch(index)
-        assert made.targets is not None
-        assert made.targets.shape == (16, 7)
+        assert made.mixed is not None
+        assert made.mixed.shape == (16, 7)
         mix = mixing(Augment(mixup=0.5), 8, 8, 5, index)
         assert mix is not None
         a, hot = mix.share, F.one_hot(one.labels, 7).float()
         torch.testing.assert_close(made.images, a * one.images + (1 - a) * one.images.flip(0))
-        torch.testing.assert_close(made.targets, a * hot + (1 - a) * hot.flip(0))
+        torch.testing.assert_close(made.mixed, a * hot + (1 - a) * hot.flip(0))
         shares.append(a)
     assert len(set(shares)) == 12
 
@@ -161,10 +161,10 @@ def test_cutmix_pastes_a_box_and_counts_its_pixels() -> None:
         rows, columns = other[0].any(1).sum(), other[0].any(0).sum()
         assert int(other[0].sum()) == int(rows * columns)
         assert (other == other[0]).all()
-        assert made.targets is not None
+        assert made.mixed is not None
         share = 1 - float(other[0].float().mean())
         hot = F.one_hot(one.labels, 10).float()
-        torch.testing.assert_close(made.targets, share * hot + (1 - share) * hot.flip(0))
+        torch.testing.assert_close(made.mixed, share * hot + (1 - share) * hot.flip(0))
         areas.add(int(other[0].sum()))
     assert len(areas) > 10
     assert np.mean(sorted(areas)) < 70

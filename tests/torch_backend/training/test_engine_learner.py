@@ -30,13 +30,13 @@ def network(seed: int = 0, norm: bool = False) -> nn.Sequential:
 def split(count: int = 48) -> Split:
     generator = torch.Generator().manual_seed(1)
     images = torch.randn(count, 3, 4, 4, generator=generator)
-    return Split(images, torch.randint(0, 5, (count,), generator=generator))
+    return Split.labelled(images, torch.randint(0, 5, (count,), generator=generator))
 
 
 def trained(module: nn.Module, learner: Learner, feed: Feed, steps: range) -> list[Any]:
     def loss(batch: Batch) -> Tensor:
         found = module(batch.images)
-        return F.cross_entropy(found, batch.labels if batch.targets is None else batch.targets)
+        return F.cross_entropy(found, batch.labels if batch.mixed is None else batch.mixed)
 
     return [learner.update(loss, i, feed.batch(i)) for i in steps]
 

@@ -30,7 +30,7 @@ EPOCHS = 3
 def data() -> Split:
     generator = torch.Generator().manual_seed(1)
     labels = torch.randint(0, 4, (40,), generator=generator)
-    return Split(torch.randn(40, 1, 4, 4, generator=generator) + labels[:, None, None, None], labels)
+    return Split.labelled(torch.randn(40, 1, 4, 4, generator=generator) + labels[:, None, None, None], labels)
 
 
 class Small:
@@ -50,7 +50,7 @@ class Small:
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         self.act(index)
         batch = self.feed.batch(index)
-        found = self.learner.update(lambda part: F.cross_entropy(self.module(part.images), part.targets), index, batch)
+        found = self.learner.update(lambda part: F.cross_entropy(self.module(part.images), part.mixed), index, batch)
         return {"loss": found.loss, "norm": found.norm, "rate": self.learner.rate(index)}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:

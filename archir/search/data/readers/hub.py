@@ -15,7 +15,7 @@ from archir.base.errors import fail, listed
 from archir.search.data.readers.encoded import Encoded
 from archir.search.data.readers.extras import needed
 from archir.search.data.readers.parquet import label_column
-from archir.search.data.readers.source import MOST, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import MOST, Part, Source, classes_of, labelled, of_images, unreadable
 
 _TESTS = ("test", "validation", "valid", "val")
 _ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError)
@@ -43,7 +43,7 @@ def read(name: str, size: tuple[int, int, int], column: str | None = None) -> So
     test = next((parts[part] for part in _TESTS if part in parts), None)
     held_out = _part(datasets, f"hf:{name}", test, label, names, size) if test is not None else None
     found = [train] if held_out is None else [train, held_out]
-    return Source(train, held_out, names or numbered(*(part.labels for part in found)))
+    return Source(train, held_out, names or classes_of(*found, certain=True))
 
 
 def _labels(datasets: Any, where: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:
@@ -74,4 +74,4 @@ def _part(datasets: Any, where: str, part: Any, label: str, names: tuple[str, ..
         except _ERRORS as error:
             raise fail("A1104", f"{called} cannot be read: {error}") from None
 
-    return Part(Encoded(fetch, len(labels), size), labels)
+    return of_images(Encoded(fetch, len(labels), size), labels)

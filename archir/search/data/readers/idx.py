@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.base.files import reading
-from archir.search.data.readers.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import (
+    LARGEST,
+    PACKED,
+    SMALL,
+    Source,
+    classes_of,
+    labelled,
+    of_images,
+    unreadable,
+)
 
 _PARTS = ("train", "t10k")
 _PIECE = 1 << 20
@@ -40,8 +49,8 @@ def read(folder: Path) -> Source:
         x, y = _array(images, 3), _array(labels, 1)
         if len(x) != len(y) or 0 in x.shape:
             raise fail("A1102", f"{images} has shape {list(x.shape)}, and {labels} {len(y)} labels")
-        parts.append(Part(x[:, None], labelled(str(labels), y)))
-    return Source(parts[0], parts[1], numbered(*(part.labels for part in parts)))
+        parts.append(of_images(x[:, None], labelled(str(labels), y)))
+    return Source(parts[0], parts[1], classes_of(*parts, certain=True))
 
 
 def present(folder: Path) -> bool:

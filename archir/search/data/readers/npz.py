@@ -1,4 +1,4 @@
-"""Arrays in .npz files: `x_train`, `y_train`, `x_test`, `y_test`, or `images`, `labels`."""
+"""Arrays in .npz files, and in folders of .npy files, which stay on the disk until they are asked for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import math
 import os
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
-from archir.base.errors import fail
 from archir.base.files import reading
-from archir.search.data.readers.source import LARGEST, PACKED, SMALL, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.arrays import arranged
+from archir.search.data.readers.source import LARGEST, PACKED, SMALL, Source, unreadable
 
 MOST_ARRAYS = 1000
 _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error)
@@ -31,14 +30,7 @@ def read(path: Path) -> Source:
                 named = {name: arrays[name] for name in arrays.files}
     except _DAMAGED as error:
         raise unreadable(path, error) from None
-    if {"x_train", "y_train", "x_test", "y_test"} <= named.keys():
-        train, held_out = (_part(path, named, *pair) for pair in (("x_train", "y_train"), ("x_test", "y_test")))
-        return Source(train, held_out, numbered(train.labels, held_out.labels))
-    if {"images", "labels"} <= named.keys():
-        whole = _part(path, named, "images", "labels")
-        return Source(whole, None, numbered(whole.labels))
-    hint = "it needs x_train, y_train, x_test and y_test, or images and labels"
-    raise fail("A1102", f"{path} has the arrays {', '.join(named) or 'none'}", None, hint)
+    return arranged(named, str(path))
 
 
 def _check(stream: BinaryIO) -> None:
@@ -62,23 +54,19 @@ def _check(stream: BinaryIO) -> None:
                 raise ValueError(f"its arrays are more than {PACKED} times as large as the file")
 
 
-def _part(path: Path, arrays: dict[str, NDArray[Any]], images: str, labels: str) -> Part:
-    x, y = arrays[images], arrays[labels]
-    if x.ndim == 0 or y.ndim != 1 or len(x) != len(y) or len(x) == 0:
-        raise fail(
-            "A1102", f"{path}: `{images}` has {len(x) if x.ndim else 0} images, `{labels}` shape {list(y.shape)}"
-        )
-    numbers = labelled(f"{path}: `{labels}`", y)
-    if x.ndim == 3:
-        x = x[:, None]
-    elif x.ndim == 4 and x.shape[1] not in (1, 3) and x.shape[3] in (1, 3):
-        x = x.transpose(0, 3, 1, 2)
-    if x.ndim != 4 or x.shape[1] not in (1, 3) or 0 in x.shape:
-        hint = "images are [n, H, W], [n, H, W, C] or [n, C, H, W] with 1 or 3 channels"
-        raise fail("A1102", f"{path}: `{images}` has shape {list(arrays[images].shape)}", None, hint)
-    if not np.issubdtype(x.dtype, np.number) or np.issubdtype(x.dtype, np.complexfloating):
-        raise fail("A1102", f"{path}: `{images}` must hold real numbers, got {x.dtype}")
-    pixels: NDArray[Any] = np.ascontiguousarray(x, dtype=np.uint8 if x.dtype == np.uint8 else np.float32)
-    if not np.isfinite(pixels).all():
-        raise fail("A1102", f"{path}: `{images}` holds values that are not finite")
-    return Part(pixels, numbers)
+def mapped(path: Path) -> Source:
+    """A folder of .npy files named as arrays are, or one file of inputs. Raises ArchError (A1101, A1102)."""
+    files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
+    arrays = {}
+    for file in files:
+        try:
+            array = np.load(file, mmap_mode="r", allow_pickle=False)
+        except _DAMAGED as error:
+            raise unreadable(file, error) from None
+        arrays[file.stem if path.is_dir() else "x"] = array
+    return arranged(arrays, str(path))
+
+
+def present(folder: Path) -> bool:
+    """Whether a folder holds .npy files."""
+    return any(folder.glob("*.npy"))

@@ -18,7 +18,8 @@ import numpy as np
 from archir.base.errors import ArchError, fail, listed, suggest
 from archir.search.data.readers.encoded import Encoded
 from archir.search.data.readers.extras import needed
-from archir.search.data.readers.source import MOST, Part, Source, labelled, numbered, unreadable
+from archir.search.data.readers.source import MOST, Part, Source, classes_of, labelled, of_images, unreadable
+from archir.search.data.readers.table import arranged
 
 _TESTS = ("test", "val")
 
@@ -39,7 +40,31 @@ def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> S
     parts = [_Table(parquet, some, column) for some in (train, test) if some]
     names = parts[0].names
     read = [part.part(size, len(names) if names else None) for part in parts]
-    return Source(read[0], read[1] if test else None, names or numbered(*(part.labels for part in read)))
+    return Source(read[0], read[1] if test else None, names or classes_of(*read, certain=True))
+
+
+def tabled(path: Path, targets: Sequence[str]) -> Source:
+    """A file or a folder whose columns are numbers and words, as tables are read. Raises ArchError as `read` does."""
+    parquet = needed("pyarrow.parquet", "data", "Parquet")
+    errors = (OSError, ValueError, needed("pyarrow", "data", "Parquet").ArrowException)
+    files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
+    test = [file for file in files if file.name.startswith(_TESTS)]
+    train = [file for file in files if file not in test]
+    parts = []
+    for some in (train or test, test if train else []):
+        columns: dict[str, list[Any]] = {}
+        for file in some:
+            try:
+                read = parquet.read_table(file)
+            except errors as error:
+                raise unreadable(file, error) from None
+            for name in read.column_names:
+                columns.setdefault(name, []).extend(read.column(name).to_pylist())
+        if some:
+            parts.append(columns)
+    if not parts:
+        raise fail("A1101", f"there is no Parquet file in {path}")
+    return arranged(parts, targets, str(path))
 
 
 def present(folder: Path) -> bool:
@@ -80,7 +105,7 @@ class _Table:
         if None in labels or len(labels) != self._starts[-1]:
             raise fail("A1102", f"{where} lacks labels")
         numbers = np.array(labels)
-        return Part(Encoded(self._fetch, len(labels), size), labelled(where, numbers, classes))
+        return of_images(Encoded(self._fetch, len(labels), size), labelled(where, numbers, classes))
 
     def _read(self, number: int, column: str) -> Any:
         file, group = self._groups[number]

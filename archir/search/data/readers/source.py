@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, fail
+from archir.base.plugins.registry import Registry
+from archir.search.data.inputs import Inputs
 from archir.search.data.readers.encoded import Raw
 
 MOST = 100_000
@@ -24,15 +27,24 @@ SMALL = 1 << 26
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Raw images, and labels [n] int64."""
+    """Samples: raw inputs and targets by their names, each with a row for every sample."""
 
-    pixels: Raw
-    labels: NDArray[np.int64]
+    inputs: Mapping[str, Raw]
+    targets: Mapping[str, NDArray[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter({**self.inputs, **self.targets}.values())))
+
+
+def of_images(pixels: Raw, labels: NDArray[np.int64]) -> Part:
+    """Images with a label [n] each."""
+    return Part({"image": pixels}, {"label": labels})
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The images to train on, those held out if the source says which, and the names of the classes."""
+    """The samples to train on, those held out if the source says which, and the names of the classes if the only target
+    is a label."""
 
     train: Part
     held_out: Part | None
@@ -42,6 +54,37 @@ class Source:
     def parts(self) -> tuple[Part, ...]:
         """The parts there are."""
         return (self.train,) if self.held_out is None else (self.train, self.held_out)
+
+
+SOURCES: Registry[str, Callable[[str, Inputs], Any]] = Registry("source of data", "sources of data")
+"""How sources are read, by what their names begin with."""
+
+Reader = TypeVar("Reader", bound=Callable[[str, Inputs], Any])
+
+
+def source(name: str) -> Callable[[Reader], Reader]:
+    """Register a function as the source `NAME:REST`: of the rest, and the inputs of the net, it gives a `Source`, or
+    whatever Python has that can be one (see `archir.search.data.objects`)."""
+
+    def register(read: Reader) -> Reader:
+        SOURCES.register(name, read)
+        return read
+
+    return register
+
+
+def classes_of(*parts: Part, certain: bool = False) -> tuple[str, ...]:
+    """The names of classes of parts whose only target is a label, an integer from 0 for each sample; else none.
+
+    Integers are taken for labels where there are twice as many samples as different ones, or if it is `certain`.
+    """
+    columns = [next(iter(part.targets.values())) for part in parts if len(part.targets) == 1]
+    labels = [one for one in columns if one.ndim == 1 and one.dtype.kind in "iub" and len(one)]
+    if len(labels) < len(parts) or any(int(one.min()) < 0 or int(one.max()) >= MOST for one in labels):
+        return ()
+    if not certain and 2 * len(np.unique(labels[0])) > len(labels[0]):
+        return ()
+    return numbered(*labels)
 
 
 def labelled(where: str, labels: NDArray[Any], classes: int | None = None) -> NDArray[np.int64]:

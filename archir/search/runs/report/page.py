@@ -106,7 +106,7 @@ def _grouped(columns: Iterable[str]) -> list[tuple[str, list[str]]]:
     """What shares a chart: losses, accuracies, everything else for itself."""
     groups: dict[str, list[str]] = {"loss": [], "accuracy": []}
     for name in columns:
-        kind = next((kind for kind in ("loss", "accuracy") if kind in name), name)
+        kind = next((kind for kind in ("loss", "accuracy") if kind in name), name.removeprefix("validation_"))
         groups.setdefault(kind, []).append(name)
     return [(kind, names) for kind, names in groups.items() if names]
 

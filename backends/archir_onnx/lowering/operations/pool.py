@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.errors import fail
 from archir.ops import pool as ops
 from archir.ops.windows import Window
 from archir_onnx.lowering.builder import Builder
@@ -68,6 +69,64 @@ def _inside(window: Window, size: int) -> NDArray[Any]:
     real = np.pad(np.ones(size), (window.before, window.after))
     found: NDArray[Any] = np.lib.stride_tricks.sliding_window_view(real, window.kernel)
     return np.asarray(found[:: window.stride].sum(1))
+
+
+@lowers(ops.AdaptiveAvgPool)
+def adaptive_avg_pool(g: Builder, op: ops.AdaptiveAvgPool, x: str) -> str:
+    """An ordinary pool where parts are alike; else a product with what each part has of each line, for both axes."""
+    sizes = _fixed(g, op)
+    if op.sizes == (1, 1):
+        return g.node("GlobalAveragePool", x)
+    if (apart := _side_by_side(sizes, op.sizes)) is not None:
+        return g.node("AveragePool", x, **apart)
+    rows, columns = (_shares(size, parts) for size, parts in zip(sizes, op.sizes, strict=True))
+    return g.node("MatMul", g.node("MatMul", g.number(rows), x), g.number(columns.T))
+
+
+def _shares(size: int, parts: int) -> NDArray[Any]:
+    """What each part has of each position of an axis, [parts, size]."""
+    found = np.zeros((parts, size))
+    for row, (start, end) in zip(found, _parts(size, parts), strict=True):
+        row[start:end] = 1 / (end - start)
+    return found
+
+
+@lowers(ops.AdaptiveMaxPool)
+def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
+    """An ordinary pool where parts are alike; else the largest of each part of each line, one axis after the other."""
+    sizes = _fixed(g, op)
+    if op.sizes == (1, 1):
+        return g.node("GlobalMaxPool", x)
+    if (apart := _side_by_side(sizes, op.sizes)) is not None:
+        return g.node("MaxPool", x, **apart)
+    for axis, (size, parts) in enumerate(zip(sizes, op.sizes, strict=True), 2):
+        found = _parts(size, parts)
+        longest = max(end - start for start, end in found)
+        places = [[min(start + i, end - 1) for i in range(longest)] for start, end in found]
+        x = g.reduce("ReduceMax", g.node("Gather", x, g.constant(places), axis=axis), axis + 1)
+    return x
+
+
+def _fixed(g: Builder, op: ops.AdaptiveAvgPool) -> tuple[int, ...]:
+    """Height and width of what is pooled. Raises ArchError (A0932) if they are open, and it is pooled in parts."""
+    if g.form.resizable and op.sizes != (1, 1):
+        raise fail(
+            "A0932", f"the sizes of images cannot be left open: `{op.name}` makes parts of as many pixels as there are"
+        )
+    return g.types[0].spatial
+
+
+def _side_by_side(sizes: tuple[int, ...], parts: tuple[int, ...]) -> dict[str, Any] | None:
+    """The windows of parts that are all of one size; None if they are not."""
+    if any(size % count for size, count in zip(sizes, parts, strict=True)):
+        return None
+    kernel = [size // count for size, count in zip(sizes, parts, strict=True)]
+    return {"kernel_shape": kernel, "strides": kernel}
+
+
+def _parts(size: int, parts: int) -> list[tuple[int, int]]:
+    """Where each part of an axis begins and ends."""
+    return [(i * size // parts, -(-(i + 1) * size // parts)) for i in range(parts)]
 
 
 @lowers(ops.GlobalAvgPool)

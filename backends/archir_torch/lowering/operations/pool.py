@@ -86,6 +86,16 @@ def avg_pool3d(
     return mean / F.avg_pool3d(F.pad(torch.ones_like(x[:1, :1]), pads), kernel, stride)
 
 
+@lowers(ops.AdaptiveAvgPool)
+def adaptive_avg_pool(x: Tensor, *, sizes: tuple[int, int]) -> Tensor:
+    return F.adaptive_avg_pool2d(x, sizes)
+
+
+@lowers(ops.AdaptiveMaxPool)
+def adaptive_max_pool(x: Tensor, *, sizes: tuple[int, int]) -> Tensor:
+    return F.adaptive_max_pool2d(x, sizes)
+
+
 @lowers(ops.GlobalAvgPool)
 def global_avg_pool(x: Tensor, *, keep: bool) -> Tensor:
     return x.mean(1) if x.dim() == 3 else x.mean(tuple(range(2, x.dim())), keepdim=keep)

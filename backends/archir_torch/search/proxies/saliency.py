@@ -86,8 +86,9 @@ def synflow(trial: Trial) -> float:
     with torch.no_grad():
         for tensor in (*network.parameters(), *network.buffers()):
             tensor.abs_()
-    ones = torch.ones_like(trial.batch.images[:1], dtype=torch.float64)
-    found = network(ones)
+    if not all(one.is_floating_point() for one in trial.inputs):
+        raise fail("A1111", "`synflow` gives a network ones, which tokens are not")
+    found = network(*(torch.ones_like(one[:1], dtype=torch.float64) for one in trial.inputs))
     total = (next(iter(found.values())) if isinstance(found, dict) else found).sum()
     weights = list(weighing(network))
     if not total.requires_grad:  # a network that its weights do not matter to

@@ -23,9 +23,12 @@ def jacob_cov(trial: Trial) -> float:
 
     Minus infinity if the gradients of a sample are all alike, so that it has no correlation with any other.
     """
-    images = trial.batch.images.clone().requires_grad_()
+    images, *others = trial.inputs
+    if not images.is_floating_point():
+        raise fail("A1111", "`jacob_cov` needs gradients for inputs, which tokens do not have")
+    images = images.clone().requires_grad_()
     network = trial.network()
-    found = network(images)
+    found = network(images, *others)
     total = (next(iter(found.values())) if isinstance(found, dict) else found).sum()
     if not total.requires_grad:
         return float("-inf")

@@ -31,6 +31,8 @@ class Trial:
     graph: Graph
     weights: dict[str, Tensor]
     batch: Split
+    criterion: Callable[[Tensor, Split], Tensor] | None = None
+    """The loss of the first output, where it is not the cross-entropy of labels."""
 
     def network(self) -> Network:
         """The module, as in training: batch norms by the statistics of the minibatch, but without dropout.
@@ -61,11 +63,24 @@ class Trial:
 
     def outputs(self, network: Network) -> tuple[Tensor, ...]:
         """What a network makes of the images: its outputs, in order."""
-        found = network(self.batch.images)
+        found = network(*self.inputs)
         return tuple(found.values()) if isinstance(found, dict) else (found,)
 
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """What the network is given: all inputs of the minibatch, in order."""
+        rows = torch.arange(len(self.batch), device=self.batch.images.device)
+        return tuple(one[rows] for one in self.batch.inputs.values())
+
     def loss(self, logits: Tensor) -> Tensor:
-        """The mean cross-entropy of logits [batch, classes]. Raises ArchError (A1108) if there are too few classes."""
+        """What is minimised: the objective's loss, or the mean cross-entropy of logits [batch, classes].
+
+        Raises ArchError (A1108) if there are too few classes.
+        """
+        if self.criterion is not None:
+            return self.criterion(logits, self.batch)
+        if not self.batch.targets or self.batch.labels.is_floating_point() or self.batch.labels.dim() != 1:
+            raise fail("A1111", "proxies that look at a loss need labels, or an objective in a recipe")
         classes = int(self.batch.labels.max()) + 1
         if logits.dim() != 2 or logits.shape[1] < classes:
             name = next(iter(self.graph.outputs))
@@ -80,7 +95,7 @@ def weighing(network: Network) -> Iterator[Tensor]:
     return (weight for weight in network.parameters() if weight.dim() > 1)
 
 
-def trial(graph: Graph, batch: Split, seed: int) -> Trial:
+def trial(graph: Graph, batch: Split, seed: int, criterion: Callable[[Tensor, Split], Tensor] | None = None) -> Trial:
     """A trial with weights drawn with a seed. Raises ArchError (A0901, A0904)."""
     network = lower(graph, generator=torch.Generator().manual_seed(seed))
-    return Trial(expand(graph), network.state_dict(), batch)
+    return Trial(expand(graph), network.state_dict(), batch, criterion)

@@ -7,11 +7,11 @@ from importlib.resources import files
 
 import numpy as np
 
-from archir.search.data.readers.source import Part, Source
+from archir.search.data.readers.source import Source, of_images
 
 
 def read() -> Source:
     """The digits, which nobody divided."""
     with np.load(str(files("archir.search.data.readers.digits") / "digits.npz"), allow_pickle=False) as arrays:
         images = arrays["images"].astype(np.float32)[:, None] / np.float32(16)
-        return Source(Part(images, arrays["labels"].astype(np.int64)), None, tuple(map(str, range(10))))
+        return Source(of_images(images, arrays["labels"].astype(np.int64)), None, tuple(map(str, range(10))))

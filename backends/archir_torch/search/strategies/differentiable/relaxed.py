@@ -143,8 +143,8 @@ class Relaxed:
         dense = self.sampling != "single"
 
         def fastest() -> Mapping[str, bool]:
-            images = self.task.objective.inputs(self.feed.batch(0), 0)
-            return asdict(tuned(graph, [images], dense=dense, precision=self.job.phase.training.precision)[1])
+            inputs = self.task.given(self.feed.batch(0))
+            return asdict(tuned(graph, inputs, dense=dense, precision=self.job.phase.training.precision)[1])
 
         plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
         return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
@@ -221,8 +221,8 @@ class Relaxed:
         """What this process adds to the mean loss of all processes: some have more images than others."""
         return self._loss(batch, drawn, index) * batch.weight
 
-    def _call(self, drawn: Drawn) -> Callable[[Tensor], object]:
-        return lambda images: self.network(images, weights=drawn.weights, active=drawn.active)
+    def _call(self, drawn: Drawn) -> Callable[..., object]:
+        return lambda *inputs: self.network(*inputs, weights=drawn.weights, active=drawn.active)
 
     def _draw(self, index: int, what: str) -> Drawn:
         noise = generator(self.job.seed, "noise", what, index) if self.sampling != "softmax" else None

@@ -28,10 +28,12 @@ from archir.search.seeds import mixed
 from archir.search.signals import interruptions
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
+from archir_torch.search.aims import aimed
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scoring, arrays
 from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
+from archir_torch.search.task import objective_of
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 
@@ -240,6 +242,7 @@ def _register(name: str, kind: Kind) -> None:
     def make(job: Job, given: TrialOptions) -> Strategy:
         if name == "random" and not given.model_fields_set:
             return Drawn(job)
+        given = aimed(given, objective_of(job.phase, job.folder))
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 
 

@@ -51,10 +51,9 @@ class Inherit:
         """Measure statistics; the loss of the first batch with them."""
         training, seed = self.job.phase.training, mixed(self.job.seed, "recalibrate")
         feed = Feed(self.job.data.train, training.batch, seed=seed, augment=Augment(), device=self.job.device)
-        inputs = self.task.objective.inputs
         count = min(self.options.recalibrate, feed.steps)
         with torch.no_grad(), autocast(training.precision, self.job.device):
-            recalibrate(self.network, [inputs(feed.batch(number), 0) for number in range(count)])
+            recalibrate(self.network, [self.task.given(feed.batch(number)) for number in range(count)])
             return {"loss": self.task.loss(self.network, feed.batch(0), 0)}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:

@@ -100,8 +100,8 @@ class Supernet(ABC):
     def _loss(self, path: Architecture, number: int, index: int, batch: Batch) -> Tensor:
         predicted: list[Tensor] = []
 
-        def call(images: Tensor) -> object:
-            found = self.network(images, path)
+        def call(*inputs: Tensor) -> object:
+            found = self.network(*inputs, path)
             predicted.append(found if isinstance(found, Tensor) else next(iter(found.values())))
             return found
 
@@ -141,9 +141,9 @@ class Supernet(ABC):
                 found |= {f"{name}{key}": value for key, value in measured.items()}
         return found
 
-    def _calibration(self) -> list[Tensor]:
+    def _calibration(self) -> list[tuple[Tensor, ...]]:
         count = min(self.basics.recalibrate, self.steps)
-        return [self.task.objective.inputs(self.feed.batch(index), 0) for index in range(count)]
+        return [self.task.given(self.feed.batch(index)) for index in range(count)]
 
     def state(self) -> State:
         """That of the learner."""

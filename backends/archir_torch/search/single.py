@@ -1,14 +1,13 @@
-"""Training one network on labelled images: a trainee of the engine."""
+"""Training one network on its own: a trainee of the engine."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -16,11 +15,15 @@ from archir.base.errors import fail
 from archir.base.settings import Count, NonNegative, Positive, Seed
 from archir.base.settings import Settings as Checked
 from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
-from archir_torch.data import Data, Split
+from archir_torch.data import Data
+from archir_torch.objectives import Objective, create
+from archir_torch.objectives.create import kind_of
+from archir_torch.objectives.task import Task, tested
 from archir_torch.training import distributed, loop
+from archir_torch.training.augment import is_image
 from archir_torch.training.checkpoints import folder as checkpoint
 from archir_torch.training.checkpoints.state import State
-from archir_torch.training.feed import Batch, Feed
+from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise
 
@@ -42,29 +45,49 @@ class Settings(Checked):
     augment: bool = True
     flip: bool = False
     seed: Seed = 0
+    objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
+    """Its `kind` and its settings (docs/objectives.md)."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What was measured in an epoch: mean training loss, accuracy on held-out images, seconds."""
+    """What was measured in an epoch: mean training loss, measures of held-out samples, seconds."""
 
     epoch: int
     loss: float
-    accuracy: float
+    measures: Mapping[str, float]
     seconds: float
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """All of it by name."""
+        return {"epoch": self.epoch, "loss": self.loss, **self.measures, "seconds": self.seconds}
 
 
 @dataclass(frozen=True)
 class Result:
-    """The epochs of a training run, and what is to be known of its images; the module holds the last weights."""
+    """The epochs of a training run, what is to be known of its data, and by which measure networks are compared; the
+    module holds the last weights."""
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
     images: Mapping[str, Any] = field(default_factory=dict)
+    criterion: str = "accuracy"
+
+    @property
+    def measures(self) -> Mapping[str, float]:
+        """Those of held-out samples after the last epoch."""
+        return self.history[-1].measures
+
+    @property
+    def shown(self) -> Mapping[str, float]:
+        """The measures without the loss, if there are others."""
+        others = {name: value for name, value in self.measures.items() if name != "held_out_loss"}
+        return others or self.measures
 
     @property
     def accuracy(self) -> float:
-        """Held-out accuracy after the last epoch."""
-        return self.history[-1].accuracy
+        """Held-out accuracy after the last epoch, where that is measured."""
+        return self.measures["accuracy"]
 
 
 class Progress(Protocol):
@@ -98,18 +121,22 @@ def fit(
     data: Data,
     settings: Settings,
     *,
+    objective: Objective | None = None,
+    names: Sequence[str] = ("output",),
     folder: Path | None = None,
     resume: bool = False,
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Result:
-    """Train a module. With a folder, a checkpoint is written there after every epoch; `resume` goes on from it.
+    """Train a module whose outputs have these names; the objective is ready for them, and by default that of the
+    settings. With a folder, a checkpoint is written there after every epoch; `resume` goes on from it.
 
     A run that was killed and resumed ends with the same weights as one that was not (on the CPU, to the bit).
     Raises ArchError: A1105 (damaged checkpoint), A1106 (it belongs to other settings), A1107 (the loss is no number).
     """
-    progress = progress or Silent()
-    trainee = _Network(module, data, settings, device)
+    objective = objective or objective_of(settings)
+    task = Task(objective, names, seed=settings.seed, device=device)
+    trainee = _Network(module, data, settings, task, device)
     keeper = _Folder(folder, settings, resume) if folder is not None else None
     rows = loop.run(
         trainee,
@@ -119,25 +146,26 @@ def fit(
         watch=_Shown(progress or Silent()),
         seed=settings.seed,
     )
-    return Result(tuple(map(_epoch, rows)))
+    return Result(tuple(map(_epoch, rows)), criterion=objective.criterion)
 
 
 class _Network:
-    """A network that is trained; the measure is its accuracy on held-out images."""
+    """A network that is trained, and what it is trained to do."""
 
     steady = True
 
-    def __init__(self, module: nn.Module, data: Data, settings: Settings, device: str) -> None:
-        self._module, self._held_out, self._settings, self._device = module.to(device), data.held_out, settings, device
+    def __init__(self, module: nn.Module, data: Data, settings: Settings, task: Task, device: str) -> None:
+        self._network, self._task, self._held_out = module.to(device), task, data.held_out
         rank, size = distributed.world()
-        shift = min(data.train.pixels[torch.zeros(1, dtype=torch.long)].shape[2:]) // 8
-        augment = Augment(shift=shift, flip=settings.flip) if settings.augment else None
         self.feed = Feed(
-            data.train, settings.batch, seed=settings.seed, augment=augment, device=device, rank=rank, world=size
-        )
-        synchronise(module)
+            data.train, settings.batch, seed=settings.seed, augment=_augment(settings, data), device=device,
+            rank=rank, world=size,
+        )  # fmt: skip
+        has_parts = any(True for _ in task.objective.parameters())
+        self._module = nn.ModuleDict({"network": module, "objective": task.objective}) if has_parts else module
+        synchronise(self._module)
         self._learner = Learner(
-            module.train(),
+            self._module.train(),
             _optimizer(settings),
             epochs=settings.epochs,
             steps=self.feed.steps,
@@ -146,16 +174,16 @@ class _Network:
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """An update."""
-        return {"loss": self._learner.update(self._loss, index, self.feed.batch(index)).loss}
-
-    def _loss(self, batch: Batch) -> Tensor:
-        found = logits(self._module(batch.images))
-        return F.cross_entropy(found, batch.labels, label_smoothing=self._settings.label_smoothing)
+        self._task.begin(index)
+        update = self._learner.update(
+            lambda part: self._task.loss(self._network, part, index), index, self.feed.batch(index)
+        )
+        return {"loss": update.loss}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """A look at the held-out images."""
+        """A look at the held-out samples."""
         with self._learner.evaluating():
-            return {"accuracy": evaluate(self._module, self._held_out, device=self._device)}
+            return tested(self._task.measured(self._network, self._held_out, epoch))
 
     def state(self) -> State:
         """That of the learner."""
@@ -182,8 +210,11 @@ class _Folder:
         if found is None:
             return None
         tensors, record = found
-        if record["settings"] != self._settings:
-            changed = [name for name, value in self._settings.items() if record["settings"].get(name) != value]
+        known = (
+            Settings.model_validate({}).model_dump() | record["settings"]
+        )  # settings that came later were as they are by default
+        if known != self._settings:
+            changed = [name for name, value in self._settings.items() if known.get(name) != value]
             raise fail("A1106", f"the checkpoint in {self._folder} was made with other settings: {', '.join(changed)}")
         return State(tensors, record["state"])
 
@@ -216,7 +247,25 @@ class _Shown:
 
 
 def _epoch(row: loop.Figures) -> Epoch:
-    return Epoch(int(row["epoch"]), float(row["loss"]), float(row["accuracy"]), float(row["seconds"]))
+    others = {name: float(value) for name, value in row.items() if name not in ("epoch", "loss", "seconds")}
+    return Epoch(int(row["epoch"]), float(row["loss"]), others, float(row["seconds"]))
+
+
+def objective_of(settings: Settings) -> Objective:
+    """The objective of settings. Raises ArchError (A1109, A1901)."""
+    given = {name: value for name, value in settings.objective.items() if name != "kind"}
+    kind = str(settings.objective.get("kind", "classification"))
+    if settings.label_smoothing and "label_smoothing" in kind_of(kind).model.model_fields:
+        given.setdefault("label_smoothing", settings.label_smoothing)
+    return create(kind, given)
+
+
+def _augment(settings: Settings, data: Data) -> Augment | None:
+    """Images are shifted by an eighth."""
+    first = data.train.pixels[torch.zeros(1, dtype=torch.long)]
+    if not settings.augment or not is_image(first):
+        return None
+    return Augment(shift=min(first.shape[2:]) // 8, flip=settings.flip)
 
 
 def _optimizer(settings: Settings) -> Optimizer:
@@ -230,20 +279,3 @@ def _optimizer(settings: Settings) -> Optimizer:
         schedule=settings.schedule,
         warmup_epochs=settings.warmup_epochs,
     )
-
-
-def logits(output: Any) -> Tensor:
-    """The first output of a network: of several, the one that is named first."""
-    found: Tensor = next(iter(output.values())) if isinstance(output, dict) else output
-    return found
-
-
-def evaluate(module: nn.Module, split: Split, *, device: str = "cpu", batch: int = 256) -> float:
-    """The part of images whose label has the largest logit."""
-    module.eval()
-    right = torch.zeros((), dtype=torch.long, device=device)
-    with torch.no_grad():
-        for rows in torch.arange(len(split)).split(batch):
-            images, labels = split.pixels[rows].to(device), split.labels[rows].to(device)
-            right += (logits(module(images)).argmax(1) == labels).sum()
-    return int(right) / len(split)

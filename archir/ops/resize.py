@@ -1,0 +1,94 @@
+"""Maps of other sizes: interpolated, or with channels as pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from archir.base.errors import require
+from archir.ir.op import Free, Piece, Tied
+from archir.ir.types import TensorType, is_map
+from archir.ops.windows import Sizes, each
+
+FINEST = 1000
+"""The largest denominator of a factor: 0.3333333 is a third."""
+
+
+@dataclass(frozen=True)
+class Resize(Free):
+    """A map of another size: `resize([y.height, y.width], mode="bilinear")` or `resize(factor=2)`.
+
+    `size` is one number, or height and width; a `factor` gives floor(factor * H) and floor(factor * W). "nearest" takes
+    for pixel i of n the pixel floor(i * H / n); "bilinear" and "bicubic" (with -0.75) take centres of pixels for
+    their places, or with `align_corners` the corners of both maps for the same places. Nothing is smoothed before a map
+    is made smaller.
+    """
+
+    linear: ClassVar[bool] = True
+    size: Sizes | None = None
+    factor: float | None = None
+    mode: Literal["nearest", "bilinear", "bicubic"] = "nearest"
+    align_corners: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, ...] | None:
+        """Height and width, unless a factor says them."""
+        return None if self.size is None else each(self.size, 2, "size")
+
+    @property
+    def ratio(self) -> tuple[int, int]:
+        """The factor, as a fraction."""
+        exact = Fraction(1 if self.factor is None else self.factor).limit_denominator(FINEST)
+        return exact.numerator, exact.denominator
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C, H', W']."""
+        channels, height, width = is_map(x)
+        require((self.size is None) != (self.factor is None), "either `size` or `factor` is needed")
+        require(not (self.align_corners and self.mode == "nearest"), '`align_corners` is of no use to "nearest"')
+        require(self.factor is None or self.factor > 0, f"`factor` must be above 0, got {self.factor}")
+        times, over = self.ratio
+        rows, columns = self.sizes or (height * times // over, width * times // over)
+        require(rows >= 1 and columns >= 1, f"nothing is left of {x} at a size of {rows} x {columns}")
+        return x.with_dims(channels, rows, columns)
+
+    def kernels(self, x: TensorType) -> int:
+        """One; for "nearest" 3 for the places along each axis, and one that takes what is there."""
+        return 7 if self.mode == "nearest" else 1
+
+
+@dataclass(frozen=True)
+class _Dealt(Free, abstract=True):
+    linear: ClassVar[bool] = True
+    factor: int = 2
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: what were channels are others now."""
+        return ()
+
+
+@dataclass(frozen=True)
+class PixelShuffle(_Dealt):
+    """A map `factor` times as high and wide: factor^2 channels are the pixels of one (Shi et al. 2016, eq. 4)."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[C / factor^2, factor * H, factor * W]."""
+        channels, height, width = is_map(x)
+        require(self.factor >= 1, "`factor` must be at least 1")
+        parts = self.factor**2
+        require(channels % parts == 0, f"{channels} channels are no multiple of {parts}, the pixels that each becomes")
+        return x.with_dims(channels // parts, height * self.factor, width * self.factor)
+
+
+@dataclass(frozen=True)
+class PixelUnshuffle(_Dealt):
+    """The inverse of `pixel_shuffle`: squares of factor^2 pixels as channels of one."""
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[factor^2 * C, H / factor, W / factor]."""
+        channels, height, width = is_map(x)
+        require(self.factor >= 1, "`factor` must be at least 1")
+        fits = height % self.factor == width % self.factor == 0
+        require(fits, f"{height} x {width} pixels do not split into squares of {self.factor}")
+        return x.with_dims(channels * self.factor**2, height // self.factor, width // self.factor)

@@ -1,0 +1,180 @@
+"""The examples of the page on plugins go all the way: an operation, a strategy, a scorer that archir does not know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from archir.cli import main
+from archir.search.runs import Run
+from tests.conftest import ROOT
+from tests.documents import snippets, unpack
+from tests.plugins import forgotten
+
+PAGE = ROOT / "docs" / "plugins.md"
+MOST_LINES = 15
+
+SUPERNET = """\
+space = "net.arch"
+plugins = ["my_onnx"]
+data = { source = "digits", limit = 100 }
+threads = 1
+
+[[phase]]
+name = "supernet"
+strategy = "spos"
+training = { epochs = 1, batch = 50 }
+
+[[phase]]
+name = "search"
+strategy = "evolution"
+start = { weights = "supernet" }
+options = { population = 2, trials = 2 }
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "search" }
+training = { epochs = 1, batch = 50 }
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    unpack(PAGE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with forgotten(tmp_path):
+        yield tmp_path
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_examples_are_short() -> None:
+    files = [one for one in snippets(PAGE, "python") if one.file is not None]
+    assert len(files) >= 5
+    for one in files:
+        written = [line for line in one.text.splitlines() if line.strip()]
+        assert len(written) <= MOST_LINES, one.file
+
+
+def test_an_operation_is_trained_and_exported(folder: Path) -> None:
+    """Its lowering to ONNX is asked for, by name, where it is not given."""
+    run("train", "net.arch", "--seed", "0", "-o", "run", "--epochs", "1", "--plugin", "my_ops")
+    said = run("export", "run", "-o", "net.onnx", "--plugin", "my_ops", code=1)
+    assert "A0904" in said
+    assert "the onnx backend has no lowering of `squareplus`" in said
+    assert not (folder / "net.onnx").exists()
+    run("export", "run", "-o", "net.onnx", "--plugin", "my_onnx")
+    run("verify", "net.onnx")
+
+
+def test_a_trained_operation_is_unknown_without_its_plugin(folder: Path) -> None:
+    with forgotten(folder):
+        run("compile", "net.arch", "--seed", "0", "--to", "torch", "-o", "net.py", "--plugin", "my_ops")
+        run("train", "net.arch", "--seed", "0", "-o", "run", "--epochs", "1", "--plugin", "my_ops")
+    said = run("export", "run", "-o", "net.onnx", code=1)
+    assert "there is no operation `squareplus`" in said
+    assert "`--plugin MODULE`" in said
+
+
+def test_an_operation_is_searched_in_a_supernet(folder: Path) -> None:
+    (folder / "supernet.toml").write_text(SUPERNET)
+    run("search", "supernet.toml", "-o", "run")
+    summary = json.loads((folder / "run" / "summary.json").read_text())
+    assert summary["onnx"]["relative"] < 1e-4
+    assert json.loads((folder / "run" / "environment.json").read_text())["plugins"] == ["my_onnx"]
+
+
+NEAREST = {"width": 8}
+"""What has about as many parameters as the scorer of the page wants: 162."""
+
+
+@pytest.mark.parametrize("executor", ["local", pytest.param("processes:1", marks=pytest.mark.soak)])
+def test_a_strategy_and_a_scorer_of_a_recipe(folder: Path, executor: str) -> None:
+    """Workers import them, too."""
+    run("search", "lean.toml", "-o", "run", "--executor", executor)
+    assert json.loads((folder / "run" / "best.json").read_text())["choices"] == NEAREST
+
+
+def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
+    inputs = {name: (folder / name.rpartition("/")[2]).read_text() for name in ("lean.toml", "space/net.arch")}
+    inputs = {"recipe.toml": inputs["lean.toml"], "space/net.arch": inputs["space/net.arch"], "overrides.json": "{}"}
+    with Run.create(folder / "run", "lean", inputs, {"plugins": ["my_ops"]}):
+        pass
+    plugins = ["--plugin", "my_scorer", "--plugin", "my_search"]
+    said = run("search", "--resume", "run", *plugins, code=1)
+    assert "[A3105]: the run needs plugins that are not loaded: `my_ops`" in said
+    assert "--plugin my_ops" in said
+    run("search", "--resume", "run", *plugins, "--plugin", "my_ops")
+    assert json.loads((folder / "run" / "best.json").read_text())["choices"] == NEAREST
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"my_search", ', "", "A2202"),
+        (', "my_scorer"', "", "A2216"),
+        ('"my_ops", ', "", "A0201"),
+        ("target = 150.0", 'target = "many"', "lean.toml:13:39: error[A1109]: phase `search`: scorer `lean`: `target`"),
+        ("my_search", "my_serch", "did you mean `my_search`?"),
+    ],
+)
+def test_what_is_not_there_is_said_before_anything_starts(folder: Path, before: str, after: str, said: str) -> None:
+    text = (folder / "lean.toml").read_text()
+    assert before in text
+    (folder / "lean.toml").write_text(text.replace(before, after))
+    assert said in run("search", "lean.toml", "-o", "run", code=1)
+    assert not (folder / "run").exists()
+
+
+STRIPES = """\
+space = "net.arch"
+plugins = ["my_ops", "my_loss", "my_measure", "my_data"]
+export = false
+data = { source = "stripes:60" }
+threads = 1
+
+[[phase]]
+name = "search"
+strategy = "random"
+objective = { kind = "margin", measures = ["confident"] }
+training = { epochs = 1, batch = 20 }
+options = { trials = 2, objectives = ["confident:max"], scorer = { kind = "training" } }
+"""
+
+
+@pytest.mark.parametrize("kind", ["margin", "my_loss:Margin"])
+def test_an_objective_a_measure_and_data_of_a_recipe(folder: Path, kind: str) -> None:
+    text = STRIPES.replace('"margin"', f'"{kind}"')
+    text = text.replace('"my_loss", ', "") if ":" in kind else text
+    (folder / "stripes.toml").write_text(text)
+    run("search", "stripes.toml", "-o", "run")
+    found = json.loads((folder / "run" / "summary.json").read_text())["phases"]["search"]
+    assert {"validation_confident", "validation_accuracy", "validation_loss"} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ('"margin"', '"margn"', "10:15: error[A1901]: there is no objective `margn`\n"),
+        ('"margin"', '"my_loss:Magrin"', "`my_loss` has no `Magrin`"),
+        ('"margin"', '"my_los:Margin"', "A3101"),
+        ('["confident"]', '["confidnet"]', "A1904"),
+        ('["confident"]', '["confidnet"]', "did you mean `confident`?"),
+        ('"stripes:60"', '"strips:60"', "A1101"),
+        ('"stripes:60"', '"stripes:many"', "my_data.py:9:34: error[A3106]: the plugin `my_data` failed: ValueError"),
+    ],
+)
+def test_what_is_wrong_with_them_is_said_first(folder: Path, before: str, after: str, said: str) -> None:
+    assert before in STRIPES
+    (folder / "stripes.toml").write_text(STRIPES.replace(before, after))
+    assert said in run("search", "stripes.toml", "-o", "run", code=1)
+    assert not (folder / "run").exists()

@@ -67,6 +67,7 @@ def run(
 def resume(
     folder: str | Path,
     *,
+    overrides: Mapping[str, str] | None = None,
     fall_back: bool = False,
     device: str | None = None,
     executor: str | None = None,
@@ -74,11 +75,22 @@ def resume(
 ) -> Mapping[str, Any]:
     """Go on with a search that was stopped, exactly where it was; a summary of what it came to.
 
-    With `fall_back`, a damaged checkpoint is left for the one before it. `device`, `executor` and `watch` are those of
-    `run`, and may be others than before. Raises ArchError; `Interrupted` when it was stopped again.
+    `overrides` extend it: options of phases that try candidates, such as `{"evolve.options.trials": "200"}`. What was
+    tried is kept, and the phases after it begin anew. With `fall_back`, a damaged checkpoint is left for the one before
+    it. `device`, `executor` and `watch` are those of `run`, and may be others than before.
+
+    Raises ArchError, of the code A2216 for overrides that a run cannot go on with; `Interrupted` when it was stopped
+    again.
     """
     return backends.get("torch").search(
-        None, Path(folder), resume=True, fall_back=fall_back, device=device, executor=executor, watch=watch
+        None,
+        Path(folder),
+        resume=True,
+        fall_back=fall_back,
+        overrides=overrides,
+        device=device,
+        executor=executor,
+        watch=watch,
     )
 
 

@@ -46,6 +46,7 @@ def search_command(
     \b
     archir search examples/darts/digits.toml -o runs/darts      a new run
     archir search --resume runs/darts                           one that was stopped, from where it was
+    archir search --resume runs/x --set evolve.options.trials=200     one that ended, with more trials
     archir search recipe.toml --set search.training.epochs=2    a setting of the phase `search`
 
     A run that is stopped, by Ctrl-C too, goes on where it was and ends with the same numbers. Several GPUs or machines:
@@ -55,14 +56,14 @@ def search_command(
         raise click.UsageError("name a recipe, or a run to --resume")
     if fall_back and resume is None:
         raise click.UsageError("--fall-back goes with --resume")
-    if resume is not None and (settings or data or output):
-        raise click.UsageError("a run goes on with the settings it began with: --set, --data and -o are for new ones")
+    if resume is not None and (data or output):
+        raise click.UsageError("a run goes on where it is, with the data it began with: --data and -o are for new ones")
     overrides = _overrides(settings) | (
         {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
     )
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
-    summary = None if resume is None or fall_back else _stored(resume)
+    summary = None if resume is None or fall_back or settings else _stored(resume)
     if summary is not None:
         say(f"{folder} is finished: nothing is left to do", err=True)
     else:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -31,12 +32,22 @@ def _now(name: str, decide: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any
 class Trials:
     """The trials of a phase, by id; these are kept nowhere else."""
 
-    def __init__(self) -> None:
-        self.known: dict[int, Trial] = {}
+    def __init__(self, known: Iterable[Trial] = (), before: Iterable[Trial] = ()) -> None:
+        """Those that there are, and those from before the phase began anew."""
+        self.known = {trial.id: trial for trial in known}
+        self._before = {_tried(one.architecture, one.budget): one for one in before if one.status == "done"}
+
+    def before(self, architecture: Mapping[str, Any], budget: float) -> Trial | None:
+        """What came of an architecture and a budget before the phase began anew, if it was tried and did not fail."""
+        return self._before.get(_tried(architecture, budget)) if self._before else None
 
     def put(self, trial: Trial) -> None:
         """Keep a trial."""
         self.known[trial.id] = trial
+
+
+def _tried(architecture: Mapping[str, Any], budget: float) -> str:
+    return json.dumps([architecture, budget], sort_keys=True)
 
 
 @dataclass(frozen=True)

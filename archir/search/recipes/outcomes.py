@@ -13,9 +13,8 @@ from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.runs import Run
+from archir.search.runs.phase import WEIGHTS
 from archir.search.spaces.space import Space
-
-WEIGHTS = "weights.safetensors"
 
 
 def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str, str | bytes]:

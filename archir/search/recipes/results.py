@@ -11,10 +11,10 @@ from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.recipes.job import Outcome, Tensor
-from archir.search.recipes.outcomes import WEIGHTS
 from archir.search.recipes.recipe import Recipe
 from archir.search.runs import PhaseRows, Report, Run, Weighing
 from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.phase import WEIGHTS
 from archir.search.runs.report.page import page
 
 BEST, SOURCE = "best.json", "best.arch"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from archir.base.errors import fail
+from archir.base.errors import ArchError, fail
 from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.search.recipes import job
@@ -97,8 +97,33 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
                 with document.blamed("phase", number, "options", "where"):
                     space.where(options.where).prove()
 
+    def extended(self, before: Recipe, after: Recipe) -> int | None:
+        """The first phase that other settings change; None if they change nothing.
+
+        Raises ArchError (A2216) for those that a run cannot go on with: what was tried, trained or measured with the
+        settings before would not be what it is with these.
+        """
+        if len(before.phase) != len(after.phase) or before.model_copy(update={"phase": after.phase}) != after:
+            raise _not_extended("settings of the whole recipe stay as they were")
+        changed = [number for number, phase in enumerate(after.phase) if before.phase[number] != phase]
+        for number in changed:
+            old, new = before.phase[number], after.phase[number]
+            if not issubclass(self.kind_of(old).options, TrialOptions):
+                raise _not_extended(f"phase `{old.name}` (`{old.strategy}`) does not try candidates")
+            if old.model_copy(update={"options": new.options}) != new:
+                raise _not_extended(f"of phase `{old.name}`, only `options` may change")
+            was, now = (parsed(self.kind_of(old).options, phase.options) for phase in (old, new))
+            if was.model_dump()["scorer"] != now.model_dump()["scorer"]:
+                raise _not_extended(f"what candidates of phase `{old.name}` are scored by stays as it was")
+        return min(changed, default=None)
+
     def check_executor(self, recipe: Recipe, executor: str | None) -> None:
         """Raise ArchError (A2601) for an executor that nothing would use."""
         phases = recipe.phase
         if executor is not None and not any(issubclass(self.kind_of(one).options, TrialOptions) for one in phases):
             raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
+
+
+def _not_extended(why: str) -> ArchError:
+    hint = "`options` of phases that try candidates may change, all but `scorer`: --set evolve.options.trials=200"
+    return fail("A2216", f"the run cannot go on with these settings: {why}", None, hint)

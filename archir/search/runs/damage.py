@@ -8,7 +8,7 @@ from archir.base.errors import ArchError, Diagnostic
 from archir.search.runs import journal
 from archir.search.runs.folder import JOURNAL, LIVE, Folder, Problem
 from archir.search.runs.manifest import Anchor
-from archir.search.runs.phase import CHECKPOINT, checkpoints
+from archir.search.runs.phase import CHECKPOINT, WEIGHTS, checkpoints
 
 _ANEW = f"{journal.GO_ON}: it is removed, and written anew"
 
@@ -32,6 +32,9 @@ def fall_back(files: Folder) -> set[str]:
             lost.update(checkpoints(files.manifest.files, match["phase"])[int(match["number"])])
         else:
             lost.add(problem.file)
+    undone = {name.split("/")[1] for name in lost if name.startswith("phases/") and not CHECKPOINT.match(name)}
+    weights = {f"phases/{phase}/{WEIGHTS}" for phase in undone}
+    lost |= weights & files.manifest.files.keys()  # without them, a phase is known not to be done
     lost_journal = JOURNAL in lost or _journal_is_lost(files)
     if lost or lost_journal:
         growing = {name: one for name, one in files.manifest.growing.items() if name not in lost}
@@ -41,7 +44,7 @@ def fall_back(files: Folder) -> set[str]:
     if lost_journal:
         for name in LIVE:
             (files.path / name).unlink(missing_ok=True)
-    return {name.split("/")[1] for name in lost if name.startswith("phases/") and not CHECKPOINT.match(name)}
+    return undone
 
 
 def _journal_is_lost(files: Folder) -> bool:
@@ -56,7 +59,7 @@ def _dispensable(problem: Problem) -> bool:
 
 
 def _is_input(name: str) -> bool:
-    return name in ("recipe.toml", "overrides.json", "environment.json") or name.startswith("space/")
+    return name in ("recipe.toml", "overrides.json", "environment.json", "extensions.json") or name.startswith("space/")
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:

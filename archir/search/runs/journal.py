@@ -1,8 +1,9 @@
 """The journal of a run: phases, epochs and trials, in an SQLite file that is only ever added to.
 
 Each row holds the SHA-256 of the row before it and itself, so that a row that was changed, moved or lost is noticed as
-long as a later one, or the manifest, is known. Of rows of one phase, kind and key, the last one counts; the views
-`phases`, `epochs` and `trials` show those. Readers may look on while it is written (WAL).
+long as a later one, or the manifest, is known. Of rows of one phase, kind and key, the last one counts, unless the
+phase began anew after it; the views `phases`, `epochs` and `trials` show those. Readers may look on while it is written
+(WAL).
 """
 
 from __future__ import annotations
@@ -29,9 +30,14 @@ CURE = f"put back a copy, or {GO_ON}: the figures of epochs and trials until now
 SYNCHRONOUS = "FULL"
 """A row is on the disk when it was put: after a power cut, too, the manifest knows no row that is lost."""
 
-Kind = Literal["phase", "epoch", "trial"]
+Kind = Literal["phase", "epoch", "trial", "anew"]
+_GIVEN_UP: tuple[Kind, ...] = ("phase", "epoch", "trial")
+"""What no longer counts of a phase that begins anew."""
 
-_LATEST = "SELECT *, max(seq) FROM log WHERE kind = '{}' GROUP BY phase, key"
+_LATEST = (
+    "SELECT *, max(seq) FROM log LEFT JOIN (SELECT phase AS again, max(seq) AS since FROM log WHERE kind = 'anew' "
+    "GROUP BY phase) ON again = phase WHERE kind = '{}' AND seq > ifnull(since, 0) GROUP BY phase, key"
+)
 _SCHEMA = [
     "CREATE TABLE log (seq INTEGER PRIMARY KEY, phase TEXT NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL, "
     "content TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -62,6 +68,8 @@ class Trial:
     seconds: float | None = None
     error: str | None = None
     worker: str | None = None
+    budget: float = 1.0
+    """The part of the full budget that it was tried with."""
 
 
 class Journal:
@@ -71,6 +79,7 @@ class Journal:
         self.anchor = Anchor()
         self._connection, self._path = connection, path
         self._rows: dict[tuple[str, Kind], dict[str, Any]] = {}
+        self._before: dict[str, list[Trial]] = {}
 
     def put(self, phase: str, kind: Kind, key: str, content: Mapping[str, Any]) -> None:
         """Add a row, unless the one that counts is the same; it is on the disk when this returns."""
@@ -96,6 +105,10 @@ class Journal:
     def trials(self, phase: str) -> list[Trial]:
         """A phase's trials, by id."""
         return sorted((Trial(**row) for row in self.rows(phase, "trial").values()), key=lambda trial: trial.id)
+
+    def trials_before(self, phase: str) -> list[Trial]:
+        """What a phase had tried each time before it began anew, in the order in which it was given up."""
+        return self._before.get(phase, [])
 
     def put_trial(self, phase: str, trial: Trial) -> None:
         """Add a trial, or replace the one with its id."""
@@ -128,6 +141,10 @@ class Journal:
             self._connection = None
 
     def _take(self, phase: str, kind: Kind, key: str, content: Any, head: str) -> None:
+        if kind == "anew":
+            self._before.setdefault(phase, []).extend(self.trials(phase))
+            for one in _GIVEN_UP:
+                self._rows.get((phase, one), {}).clear()
         self._rows.setdefault((phase, kind), {})[key] = content
         self.anchor = Anchor(rows=self.anchor.rows + 1, head=head)
 

@@ -18,6 +18,9 @@ from archir.search.runs.report import tensorboard
 KEPT = 2
 """Checkpoints that are kept of a phase: the last one, and one to fall back to."""
 
+WEIGHTS = "weights.safetensors"
+"""The file that a phase of a search has if, and only if, it came to something."""
+
 CHECKPOINT = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")
 """The name of a file of a checkpoint."""
 
@@ -83,6 +86,13 @@ class Phase:
         if self.done is not None:
             self._run.journal.put(self.name, "phase", "", {"status": "begun", "facts": {}})
 
+    def anew(self, number: int) -> None:
+        """Note that the phase begins anew, for the extension of this number: nothing that it came to counts any more.
+
+        What it tried is still known, as `trials_before`.
+        """
+        self._run.journal.put(self.name, "anew", str(number), {})
+
     @property
     def done(self) -> Mapping[str, Any] | None:
         """What the phase came to, None if it is not done."""
@@ -112,6 +122,10 @@ class Phase:
     def trials(self) -> list[Trial]:
         """The phase's trials, by id."""
         return self._run.journal.trials(self.name)
+
+    def trials_before(self) -> list[Trial]:
+        """What the phase had tried before it began anew."""
+        return self._run.journal.trials_before(self.name)
 
     def put_trial(self, trial: Trial) -> None:
         """Keep a trial, instead of the one with its id if there is one."""

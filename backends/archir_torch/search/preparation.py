@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
-from archir.search.runs import Run, environment
+from archir.search.runs import Run, environment, extension
+from archir.search.runs.phase import WEIGHTS
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.objectives.create import check as check_objective
@@ -65,16 +66,8 @@ def begin(
     for number, phase in enumerate(recipe.phase):
         with blamed("phase", number, "space") if phase.space else blamed("space"):
             files |= files_of(phase.space or recipe.space, path.parent)
-            space = space_of(recipe, phase, path.parent, spaces)
-        STRATEGIES.check(written, number, space, check_objective, executor)
-    STRATEGIES.check_executor(recipe, executor)
-    division.check(written, whole)
-    loaded: dict[Any, Data] = {}
-    for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
-        with blamed("phase", number, "data", "source") if phase.data else blamed("data", "source"):
-            space = space_of(recipe, phase, path.parent, spaces)
-            (data,) = images(loaded, recipe, recipe.data_of(phase), space).values()
-        _check_task(written, number, space, data, path.parent)
+            space_of(recipe, phase, path.parent, spaces)
+    loaded = _checked(written, path.parent, spaces, executor)
     inputs = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -84,6 +77,22 @@ def begin(
     facts = environment(device=device, threads=threads, plugins=sorted(loading.loaded()))
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
+
+
+def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor: str | None) -> dict[Any, Data]:
+    """The images of the first phase. Raises ArchError for what can be known to be wrong with any of them."""
+    recipe, blamed = written.recipe, written.document.blamed
+    for number, phase in enumerate(recipe.phase):
+        STRATEGIES.check(written, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
+    STRATEGIES.check_executor(recipe, executor)
+    division.check(written, whole)
+    loaded: dict[Any, Data] = {}
+    for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
+        space = space_of(recipe, phase, folder, spaces)
+        with blamed("phase", number, "data", "source") if phase.data else blamed("data", "source"):
+            (data,) = images(loaded, recipe, recipe.data_of(phase), space).values()
+        _check_task(written, number, space, data, folder)
+    return loaded
 
 
 def _check_task(written: Written, number: int, space: Space, data: Data, folder: Path) -> None:
@@ -102,9 +111,37 @@ def _check_task(written: Written, number: int, space: Space, data: Data, folder:
             aims.check(options, objective, space)
 
 
-def resumed(folder: Path, device: str, fall_back: bool = False) -> Search:
-    """A run that was stopped. Raises ArchError (A18xx) if its files were damaged."""
-    return of_run(Run.resume(folder, fall_back), device)
+def resumed(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> Search:
+    """A run that was stopped, or that goes on with other settings.
+
+    Raises ArchError: A18xx (its files were damaged), A2216 (it cannot go on with these settings).
+    """
+    run = Run.resume(folder, fall_back)
+    try:
+        extension.settle(run)
+        found = of_run(run, device)
+        for phase in found.recipe.phase:
+            kept = run.phase(phase.name)
+            if kept.done is not None and f"phases/{phase.name}/{WEIGHTS}" not in run.files.manifest.files:
+                kept.reopen()  # a kill came between giving up what it came to and the note of that
+        return _extended(found, settings) if settings else found
+    except BaseException:
+        run.close()
+        raise
+
+
+def _extended(found: Search, settings: Mapping[str, str]) -> Search:
+    run = found.run
+    overrides = {**json.loads(run.content(OVERRIDES)), **settings}
+    written = parse(run.content(RECIPE).decode(), RECIPE, overrides)
+    recipe = written.recipe
+    first = STRATEGIES.extended(found.recipe, recipe)
+    if first is None:
+        return found
+    loaded = _checked(written, found.folder, found.spaces, found.executor)
+    files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
+    extension.extend(run, settings, [phase.name for phase in recipe.phase[first:]], files)
+    return replace(found, recipe=recipe, loaded=loaded)
 
 
 def of_run(run: Run, device: str) -> Search:

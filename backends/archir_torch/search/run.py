@@ -41,7 +41,8 @@ def execute(
     recipe: Path | None, folder: Path, *, resume: bool, fall_back: bool, overrides: Mapping[str, str], device: str,
     watch: Watch | None, executor: str | None = None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Begin a run or go on with one, to its end; what it came to, in the first of several processes.
+    """Begin a run or go on with one, to its end; what it came to, in the first of several processes. A run that goes
+    on with other settings is extended.
 
     The first process writes the run; the others read what it wrote, so the folder must be one that all of them see.
     Raises ArchError, and Interrupted after SIGINT or SIGTERM: between steps, phases and results.
@@ -50,7 +51,7 @@ def execute(
         folder = Path(distributed.told(str(folder)))
         with distributed.jointly(f"{folder}") as leads:
             if leads and resume:
-                found = resumed(folder, own, fall_back)
+                found = resumed(folder, own, fall_back, overrides)
             elif leads:
                 if recipe is None:
                     raise fail("A2201", "a new search needs a recipe")
@@ -177,8 +178,8 @@ class _Kept(Trials):
     """Trials in the journal; of several processes, all know them and the first one writes them."""
 
     def __init__(self, phase: PhaseRecord) -> None:
+        super().__init__(phase.trials(), phase.trials_before())
         self.phase = phase
-        self.known = {trial.id: trial for trial in phase.trials()}
 
     def put(self, trial: Trial) -> None:
         """Keep a trial."""

@@ -13,6 +13,7 @@ from archir import backends
 from archir.base.errors import ArchError, Interrupted
 from archir.base.explain import page
 from archir.search.runs import Run
+from archir.search.runs.phase import Phase
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
 
@@ -113,13 +114,27 @@ def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_p
     Run.open(folder)
 
 
+@pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("name", ["weights.safetensors", "alphas.json", "architecture.json", "splits.json"])
-def test_what_a_phase_came_to_is_found_again(name: str, interrupted: Path, finished: Path, tmp_path: Path) -> None:
-    """A phase that is done goes on from its last checkpoint, and comes to the same."""
+def test_what_a_phase_came_to_is_found_again(
+    name: str, killed: bool, interrupted: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A phase that is done goes on from its last checkpoint, and comes to the same; also if a kill came when the
+    damaged files had been removed, and the journal did not know of it."""
     folder = shutil.copytree(interrupted, tmp_path / "run")
     path = folder / "phases" / "search" / name
     path.write_bytes(path.read_bytes()[:-1])
-    backends.get("torch").search(None, folder, resume=True, fall_back=True, device="cpu")
+    torch = backends.get("torch")
+    if killed:
+        with monkeypatch.context() as patch:
+            patch.setattr(Phase, "reopen", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                torch.search(None, folder, resume=True, fall_back=True, device="cpu")
+    torch.search(None, folder, resume=True, fall_back=not killed, device="cpu")
     one, other = Run.open(folder), Run.open(finished)
     for found in (f"phases/search/{name}", "best.json", "weights.safetensors"):
         assert one.content(found) == other.content(found)
+
+
+def interrupt(phase: Phase) -> None:
+    raise KeyboardInterrupt

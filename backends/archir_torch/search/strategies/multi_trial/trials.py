@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
@@ -111,7 +111,8 @@ class Trials:
         Raises Interrupted, in all of them.
         """
         known = self.job.trials.known
-        left = [one for one in batch if one.id not in known or known[one.id].hash != one.hash]
+        left = [one for one in batch if one.id not in known or not _same(known[one.id], one)]
+        left = [one for one in left if not self._taken_over(one)]
         rank, size = distributed.world()
         if self._shared:
             for begin in range(0, len(left), size):
@@ -119,6 +120,13 @@ class Trials:
         else:
             self._round(left if rank == 0 else [])
         return {one.id: self._result(one) for one in batch}
+
+    def _taken_over(self, candidate: Candidate) -> bool:
+        """Whether a candidate was tried before the phase began anew; its scores count, then."""
+        before = self.job.trials.before(dict(self.opened.completed(candidate.architecture)), candidate.budget)
+        if before is not None:
+            self.job.trials.put(replace(before, id=candidate.id, hash=candidate.hash))
+        return before is not None
 
     def _round(self, own: Sequence[Candidate]) -> None:
         """Score candidates, in each process its own; then all know the trials of all. Raises Interrupted in all."""
@@ -227,7 +235,12 @@ def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
         id=candidate.id, hash=candidate.hash, architecture=dict(whole), status="done" if done else "failed",
         scores=dict(found.scores) if isinstance(found, Done) else {}, seconds=found.seconds,
         error=None if isinstance(found, Done) else f"{found.reason}: {found.message}", worker=found.worker,
+        budget=candidate.budget,
     )  # fmt: skip
+
+
+def _same(trial: Trial, candidate: Candidate) -> bool:
+    return (trial.hash, trial.budget) == (candidate.hash, candidate.budget)
 
 
 def _texts(trials: Sequence[Trial]) -> str:

@@ -1,0 +1,226 @@
+"""A search that ended goes on with more trials, and comes to what it would have come to with all of them at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from archir import backends
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir.search.multi.registry import strategies
+from archir.search.runs import Run
+from archir.search.runs.lock import locked
+from archir.search.runs.phase import Phase
+from tests.torch_backend.forked import Command
+from tests.torch_backend.search.test_search_kill import exact
+from tests.torch_backend.tried import SHORT, recipe, trials_of
+
+PROXIES = 'scorer = { kind = "proxies", proxies = ["naswot"] }'
+TRYING = f"""
+space = "elastic.arch"
+threads = 1
+export = false
+
+[data]
+source = "digits"
+limit = 100
+
+[[phase]]
+name = "try"
+strategy = "STRATEGY"
+training = {{ batch = 16 }}
+
+[phase.options]
+OPTIONS
+{PROXIES}
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = {{ architecture = "try" }}
+training = {{ epochs = 1, batch = 32 }}
+"""
+EXTENDED = {
+    "random": ('objectives = ["naswot:max", "macs:min"]\nbatch = 3\ntrials = 4', {"trials": "8"}),
+    "evolution": (
+        'objective = "naswot:max"\npopulation = 4\nparents = 2\nmutations = 2\ncrossovers = 1\ngenerations = 2',
+        {"generations": "4"},
+    ),
+    "nsga2": ('objectives = ["naswot:max", "macs:min"]\npopulation = 4\ntrials = 6', {"trials": "11"}),
+    "successive_halving": ('objective = "naswot:max"\npopulation = 4\neta = 2\nrungs = 2', {"population": "8"}),
+    "exhaustive": ('objectives = ["naswot:max"]\nwhere = "macs <= 30K"', {"where": "macs <= 60K"}),
+}
+"""What strategies are told at first, and then."""
+
+
+def text(strategy: str, options: str) -> str:
+    return TRYING.replace("STRATEGY", strategy).replace("OPTIONS", options)
+
+
+def search(path: Path | None, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    backends.get("torch").search(path, folder, resume=path is None, overrides=dict(settings or {}), device="cpu")
+
+
+def settings(phase: str, options: Mapping[str, str]) -> dict[str, str]:
+    return {f"{phase}.options.{name}": json.dumps(v) if not v.isdigit() else v for name, v in options.items()}
+
+
+def came_to(folder: Path) -> Mapping[str, Any]:
+    """Everything that a search must hold, whether it was extended or not."""
+    run = Run.open(folder)
+    found = {name: value for name, value in exact(folder).items() if name not in ("names", "extensions.json")}
+    names = [name for name in exact(folder)["names"] if name != "extensions.json" and "checkpoint" not in name]
+    return {**found, "names": names, **{f"trials of {one.name}": trials_of(run, one.name) for one in run.phases()}}
+
+
+@pytest.mark.parametrize("name", sorted(strategies()))
+def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path) -> None:
+    options, more = EXTENDED[name]
+    path = recipe(tmp_path, text(name, options))
+    search(path, tmp_path / "whole", settings("try", more))
+    search(path, tmp_path / "run")
+    before = Run.open(tmp_path / "run").phase("try").trials()
+    search(None, tmp_path / "run", settings("try", more))
+    assert came_to(tmp_path / "run") == came_to(tmp_path / "whole")
+    after = Run.open(tmp_path / "run").phase("try").trials()
+    assert len(after) > len(before)
+    kept = {(json.dumps(one.architecture), one.budget): one.seconds for one in before}
+    again = {key: one.seconds for one in after if (key := (json.dumps(one.architecture), one.budget)) in kept}
+    assert len(again) >= 4, "what was tried is not tried again"
+    assert again.items() <= kept.items()
+    (told,) = json.loads(Run.open(tmp_path / "run").content("extensions.json"))
+    assert told == {"settings": settings("try", more), "phases": ["try", "retrain"]}
+
+
+def test_every_strategy_is_extended() -> None:
+    assert EXTENDED.keys() == set(strategies())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("seed", "3", "the whole recipe"),
+        ("data.limit", "50", "the whole recipe"),
+        ("retrain.training.epochs", "2", "`retrain` .* does not try candidates"),
+        ("try.training.batch", "8", "only `options` may change"),
+        ("try.strategy", "evolution", "only `options` may change"),
+        ("try.options.scorer.proxies", '["gradnorm"]', "are scored by"),
+    ],
+)
+def test_what_cannot_be_extended(ended: Path, key: str, value: str, why: str) -> None:
+    def whole() -> list[tuple[str, bytes]]:
+        run = Run.open(ended)
+        assert run.finished
+        return [(name, run.content(name)) for name in run.files.manifest.files]
+
+    before = whole()
+    with pytest.raises(ArchError, match=f"A2216.*{why}"):
+        search(None, ended, {key: value})
+    assert whole() == before
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A short search that came to its end."""
+    folder = tmp_path_factory.mktemp("ended")
+    search(recipe(folder, text("random", EXTENDED["random"][0])), folder / "run")
+    return folder / "run"
+
+
+def test_the_command_extends(ended: Path, tmp_path: Path) -> None:
+    """A wrong value leaves the run as it is; an extension of an extension goes on, too; the same again does nothing."""
+    folder = shutil.copytree(ended, tmp_path / "run")
+
+    def command(*settings: str) -> tuple[int, str]:
+        given = [part for one in settings for part in ("--set", one)]
+        done = CliRunner().invoke(main, ["search", "--resume", str(folder), *given, "--device", "cpu"])
+        return done.exit_code, done.output
+
+    code, said = command("try.options.trials=none")
+    assert (code, "A1109" in said) == (1, True), said
+    assert Run.open(folder).finished
+    for trials in (6, 7):
+        code, said = command(f"try.options.trials={trials}")
+        assert code == 0, said
+        assert len(Run.open(folder).phase("try").trials()) == trials
+    done = Run.open(folder).content("metrics.sqlite")
+    assert command("try.options.trials=7")[0] == 0
+    assert Run.open(folder).content("metrics.sqlite") == done
+
+
+def test_a_search_that_was_stopped_is_extended(tmp_path: Path) -> None:
+    """Phases that have not begun begin with the other settings."""
+    path = recipe(tmp_path, SHORT)
+    driver = Command("search", path, "-o", tmp_path / "run")
+    while not (tmp_path / "run" / "phases" / "evolve").exists() and driver.poll() is None:
+        time.sleep(0.01)
+    driver.send_signal(signal.SIGINT)
+    assert driver.end()[0] == 130
+    search(None, tmp_path / "run", {"evolve.options.generations": "1"})
+    assert len(Run.open(tmp_path / "run").phase("evolve").trials()) == 8
+
+
+MORE = settings("try", {"trials": "8"})
+
+
+@pytest.fixture(scope="module")
+def whole(ended: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What a search comes to that nobody disturbs."""
+    folder = shutil.copytree(ended, tmp_path_factory.mktemp("whole") / "run")
+    search(None, folder, MORE)
+    return came_to(folder)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_killed_before_the_journal_knows(
+    count: int, ended: Path, whole: Mapping[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files are changed, and the journal was told of so many phases: whoever resumes the run tells it the rest."""
+    folder, told = shutil.copytree(ended, tmp_path / "run"), []
+
+    def killed(self: Phase, number: int) -> None:
+        if len(told) == count:
+            raise KeyboardInterrupt
+        told.append(self.name)
+        anew(self, number)
+
+    anew = Phase.anew
+    with monkeypatch.context() as patch:
+        patch.setattr(Phase, "anew", killed)
+        with pytest.raises(KeyboardInterrupt):
+            search(None, folder, MORE)
+    assert not Run.open(folder).finished
+    search(None, folder)
+    assert came_to(folder) == whole
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
+@pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.soak)])
+@pytest.mark.timeout(600)
+def test_killed_while_it_is_extended(count: int, ended: Path, whole: Mapping[str, Any], tmp_path: Path) -> None:
+    draw = random.Random(count)
+    folder = shutil.copytree(ended, tmp_path / "run")
+    arguments = ["search", "--resume", folder, *(f"--set={key}={value}" for key, value in MORE.items())]
+    killed = 0
+    while killed < count:
+        driver = Command(*arguments)
+        while not locked(folder) and driver.poll() is None:
+            time.sleep(0.001)
+        time.sleep(draw.random() * 0.5)
+        driver.send_signal(signal.SIGKILL)
+        killed += driver.end()[0] != 0
+        Run.open(folder)  # verified
+    code, said = Command(*arguments).end()
+    assert code == 0, said
+    assert came_to(folder) == whole

@@ -133,15 +133,15 @@ class SearchProgress:
     def epoch(self, row: Mapping[str, Any]) -> None:
         """An epoch was done."""
         number = int(row["epoch"]) + 1
-        before = self._accuracy
+        measured = ""
         for prefix, words in (("validation_", "validation"), ("", "held out")):
             if text := _text(measures(row, prefix)):
-                self._accuracy = f"{words} {text}"
+                measured = self._accuracy = f"{words} {text}"
         if self._bar is not None:
             now = f"{min(number + 1, self._epochs)}/{self._epochs}"
             self._bar.update(self._task, epoch=now, accuracy=self._accuracy)
             return
         parts = [f"loss {row['loss']:.3f}"] if "loss" in row else []
-        parts += [self._accuracy] if self._accuracy != before else []
+        parts += [measured] if measured else []
         parts.append(f"{float(row['seconds']):.1f} s")
         say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

@@ -67,7 +67,7 @@ def _part(data: Any, what: str) -> Part:
         if len(counts) > 1:
             raise fail(
                 "A1102",
-                f"{what} has arrays of {', '.join(map(str, sorted(counts)))} samples: as many of each are needed",
+                f"{what} has arrays of {', '.join(map(str, sorted(counts)))} samples: every sample has one of each",
             )
         return Part(arrays[0], arrays[1])
     data = getattr(data, "dataset", data)

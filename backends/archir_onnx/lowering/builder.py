@@ -138,7 +138,7 @@ class Builder:
         return self._spread.get(a, a), self._spread.get(b, b)
 
     def reduce(self, operator: str, x: str, axis: int, keep: bool = False) -> str:
-        """`ReduceSum`, `ReduceMax` or `ReduceMean` over one axis."""
+        """`ReduceSum`, `ReduceMax`, `ReduceMean` or `ReduceL2` over one axis."""
         if operator == "ReduceSum" or self.opset >= 18:
             return self.node(operator, x, self.constant([axis]), keepdims=int(keep))
         return self.node(operator, x, axes=[axis], keepdims=int(keep))

@@ -23,7 +23,7 @@ from archir.language.elaboration.files import read
 from archir_torch.data import Data
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
-from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output, shape
+from archir_torch.objectives.objective import Batch, Objective, Outputs, image, objective, output, shape
 
 
 class TransferSettings(Settings):
@@ -81,10 +81,10 @@ class AttentionTransfer(Objective):
         for name in self._pairs.values():
             output(taught, name)
             shape(taught, name, 3)
-        image = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
+        taken = image(graph, data, "`attention_transfer`")
         wanted = [infer(taught)[number].shape for number in taught.inputs.values()]
-        if wanted != [image]:
-            raise fail("A1903", f"the teacher `{taught.name}` takes {wanted}, and images are {list(image)}")
+        if wanted != [taken]:
+            raise fail("A1903", f"the teacher `{taught.name}` takes {wanted}, and images are {list(taken)}")
         teacher = lower(taught)
         load_weights(teacher, self._folder / self.settings.weights)
         self._teacher = (teacher.eval().requires_grad_(False),)

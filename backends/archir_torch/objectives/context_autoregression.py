@@ -15,7 +15,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
 from archir_torch.data import Data
 from archir_torch.lowering.generators import generator as seeded
-from archir_torch.objectives.objective import Batch, Objective, Outputs, objective, output, shape
+from archir_torch.objectives.objective import Batch, Objective, Outputs, image, objective, output, shape
 
 BOXES = 16
 _SIDES = (4 / 32, 8 / 32)
@@ -60,10 +60,18 @@ class ContextAutoregression(Objective):
         """The named output, or what the final global pooling reads."""
         return {self.name: output(graph, self.name) if self.settings.output else features(graph)}
 
+    def check(self, graph: Graph, data: Data) -> None:
+        """Whether the net takes an image."""
+        self._image(graph, data)
+
+    @staticmethod
+    def _image(graph: Graph, data: Data) -> tuple[int, ...]:
+        return image(graph, data, "`context_autoregression` restores parts of images: it")
+
     def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
         """The decoder. Raises ArchError (A1903) if the output is no map, or higher or wider than the image."""
         channels, height, width = shape(graph, self.name, 3)
-        image = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
+        image = self._image(graph, data)
         if height > image[1] or width > image[2]:
             text = (
                 f"the output `{self.name}` of `{graph.name}` is {height} x {width}, the image {image[1]} x {image[2]}"

@@ -214,6 +214,16 @@ def output(graph: Graph, name: str) -> NodeId:
     return graph.outputs[name]
 
 
+def image(graph: Graph, data: Data, what: str) -> tuple[int, ...]:
+    """[C, H, W] of the images of data, for an objective of which `what` says what it does with them. Raises ArchError
+    (A1116) if a net takes anything else."""
+    found = tuple(data.train.pixels[torch.tensor([0])].shape[1:])
+    if len(data.train.inputs) != 1 or len(found) != 3:
+        span = graph[next(iter(graph.inputs.values()))].span
+        raise fail("A1116", f"{what} needs a net whose only input is an image [C, H, W]", span)
+    return found
+
+
 def shape(graph: Graph, name: str, rank: int) -> tuple[int, ...]:
     """The shape of an output, without the batch. Raises ArchError (A1903) if it is of another rank, or not known."""
     kind: TensorType = infer(graph)[graph.outputs[name]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+import torch
 from torch import Tensor
 
 from archir.base.errors import ArchError, Span, fail, listed, suggest
@@ -55,14 +56,21 @@ class Supervised(Objective):
         return super().reads(graph) if name is None else {name: output(graph, name)}
 
     def target(self, data: Data) -> Tensor:
-        """The target of all training samples. Raises ArchError (A1116)."""
+        """The target of all samples, those that are trained on first. Raises ArchError (A1116)."""
         known, name = data.train.targets, self.settings.target
         if not known:
             raise fail("A1116", "the data have no targets, only inputs")
         if name is not None and name not in known:
             hint = suggest(name, known) or f"targets are {listed([*known])}"
             raise fail("A1116", f"the data have no target `{name}`", None, hint)
-        return known[name or next(iter(known))]
+        name = name or next(iter(known))
+        first, rest = known[name], data.held_out.targets[name]
+        if first.shape[1:] != rest.shape[1:] or first.dtype != rest.dtype:
+            raise fail("A1116", f"`{name}` is {form(first)} to train on, and {form(rest)} in what is held out")
+        found = torch.cat([first, rest])
+        if found.is_floating_point() and not found.isfinite().all():
+            raise fail("A1116", f"`{name}` holds numbers that are not finite")
+        return found
 
     def compared(self, outputs: Outputs, batch: Batch) -> tuple[Tensor, Tensor]:
         """The output and the target."""

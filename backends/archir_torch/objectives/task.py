@@ -56,7 +56,7 @@ class Task:
         self._last = (index, -1)
 
     def measured(self, call: Call, split: Split, epoch: int) -> dict[str, float]:
-        """What the objective measures: figures of a split, which the processes share."""
+        """What the objective measures, its criterion first: figures of a split, which the processes share."""
         rank, size = distributed.world()
         totals: dict[str, Tensor] = {}
         looks = list(enumerate(torch.arange(len(split)).split(LOOK)))
@@ -71,7 +71,7 @@ class Task:
                 totals[name] = totals.get(name, 0) + (part if own else torch.zeros_like(part))
         distributed.add(totals)
         found = self.objective.figures({name: total.cpu() for name, total in sorted(totals.items())}, len(split))
-        return dict(sorted(found.items()))
+        return dict(sorted(found.items(), key=lambda one: (one[0] != self.objective.criterion, one[0])))
 
     def outputs(self, found: Any) -> Mapping[str, Tensor]:
         """The outputs by name."""

@@ -15,7 +15,8 @@ from archir_torch.objectives import Objective
 Options = TypeVar("Options", bound=TrialOptions)
 
 _USUAL = "accuracy:max"
-_FIELDS = ("objective", "objectives")
+FIELDS = ("objective", "objectives")
+"""The options that name scores."""
 
 
 def aimed(options: Options, objective: Objective) -> Options:
@@ -23,7 +24,7 @@ def aimed(options: Options, objective: Objective) -> Options:
     given = options.model_fields_set
     own = f"{objective.criterion}:{'max' if objective.larger else 'min'}"
     update: dict[str, object] = {}
-    for name in _FIELDS:
+    for name in FIELDS:
         value = getattr(options, name, None)
         if value is not None and name not in given:
             update[name] = _put(value, own)
@@ -38,8 +39,8 @@ def _put(value: str | tuple[str, ...], own: str) -> str | tuple[str, ...]:
     return tuple(own if one == _USUAL else one for one in value)
 
 
-def check(options: TrialOptions, objective: Objective, space: Space) -> None:
-    """Raise ArchError (A2502) for a score that options name and nobody would give."""
+def check(options: TrialOptions, field: str, objective: Objective, space: Space) -> None:
+    """Raise ArchError (A2502) for a score that one of the `FIELDS` names and nobody would give."""
     match options.scorer.kind:
         case "proxies":
             scores: Sequence[str] = options.scorer.proxies
@@ -49,8 +50,8 @@ def check(options: TrialOptions, objective: Objective, space: Space) -> None:
             scores = [*objective.directions]
         case _:  # whoever scores, or measures, has not said what
             return
-    wanted = [getattr(aimed(options, objective), name) for name in _FIELDS if hasattr(options, name)]
-    for text in [one for value in wanted for one in ([value] if isinstance(value, str) else value)]:
+    wanted = getattr(aimed(options, objective), field, ())
+    for text in [wanted] if isinstance(wanted, str) else wanted:
         name = aim(text).name
         if name not in scores and name not in space.account.names and latency_file(name) is None:
             hint = suggest(name, scores) or f"scores are {listed([*scores])}, and costs of the space"

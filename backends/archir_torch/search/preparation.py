@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from archir import backends
-from archir.base.errors import ArchError
+from archir.base.errors import ArchError, fail
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.passes.expose import expose
@@ -106,9 +106,14 @@ def _check_task(written: Written, number: int, space: Space, data: Data, folder:
     objective = objective_of(phase.model_copy(update={"also": alone}), folder)
     with blamed("phase", number, "objective") if "objective" in phase.model_fields_set else blamed("objective"):
         objective.check(expose(space.graph, objective.reads(space.graph)), data)
+    augment = phase.augment or written.recipe.data_of(phase).augment
+    if (augment.mixup or augment.cutmix) and not data.classes:
+        with blamed("phase", number, "augment") if phase.augment else blamed("data", "augment"):
+            raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
     if isinstance(options, TrialOptions):
-        with blamed("phase", number, "options"):
-            aims.check(options, objective, space)
+        for field_name in aims.FIELDS:
+            with blamed("phase", number, "options", field_name):
+                aims.check(options, field_name, objective, space)
 
 
 def resumed(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> Search:

@@ -15,7 +15,7 @@ from archir.language.elaboration.context import A_STEP
 from archir.language.elaboration.expressions import static
 from archir.language.elaboration.expressions.shared import Given, Sharer
 from archir.language.elaboration.expressions.values import POISON, Items, Tensor, flat, kind, show
-from archir.language.elaboration.names.foreign import about_attribute
+from archir.language.elaboration.names.foreign import OF_NUMBERS, about_attribute
 from archir.language.elaboration.network import is_tensor
 
 MOST_RANK = 1_000
@@ -105,7 +105,8 @@ class Applier(Sharer):
         for value, place in operands:
             if not is_tensor(value) and value is not POISON:
                 text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
-                return self.error("A0404", text, place, f"write `x |> {op.name}(...)`")
+                hint = OF_NUMBERS.get(op.name, f"write `x |> {op.name}(...)`")
+                return self.error("A0404", text, place, hint)
         nodes = [self.node(value, place, f"`{op.name}`'s operand") for value, place in operands]
         missing = op.operands[len(nodes) : len(op.operands) - op.optional]
         if missing and not (variadic and nodes):

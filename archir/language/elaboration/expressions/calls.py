@@ -13,9 +13,15 @@ from archir.ir.choices.lifting import Excluded
 from archir.ir.op import attribute_names
 from archir.language.elaboration.bounds import Bounds
 from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
+<<<<<<< HEAD
 from archir.language.elaboration.context import A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
 from archir.language.elaboration.expressions.apply import Applier
 from archir.language.elaboration.expressions.shared import Given
+=======
+from archir.language.elaboration.context import A_STEP, MOST_CALLS, Frame, Limits, Scope
+from archir.language.elaboration.expressions import static
+from archir.language.elaboration.expressions.apply import Applier, Given
+>>>>>>> main
 from archir.language.elaboration.expressions.values import (
     POISON,
     UNBOUND,
@@ -27,6 +33,7 @@ from archir.language.elaboration.expressions.values import (
     kind,
 )
 from archir.language.elaboration.files import Module
+from archir.language.elaboration.network import is_tensor
 from archir.language.syntax import ast
 
 
@@ -133,6 +140,8 @@ class Caller(Applier):
         if varies(callee):
             return self.each_case(callee, lambda leaf: self.call(leaf, given, span), span)
         if isinstance(callee, Operation):
+            if callee.op.name in static.FUNCTIONS and not any(is_tensor(argument.value) for argument in given):
+                return self.call_builtin(callee.op.name, given, span)
             return self.call_op(callee.op, given, span, here)
         if isinstance(callee, Block):
             return self.call_block(callee, given, span, here)

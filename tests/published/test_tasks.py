@@ -1,0 +1,107 @@
+"""The examples of tasks: each goes from its data to a verified ONNX model, and what it finds is better than chance."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import random
+from pathlib import Path
+from statistics import median
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import archir
+from archir.search.recipes.reading import read
+from tests.conftest import EXAMPLES
+
+FOLDER = EXAMPLES / "tasks"
+TASKS = {
+    "table": ("mse", False), "labels": ("f1", True), "shapes": ("miou", True), "series": ("mae", False),
+    "own": ("degrees", False),
+}  # fmt: skip
+"""Each with its criterion, and whether more of it is better."""
+SMALL = {
+    "table": {"search.options.trials": "2", "search.options.population": "2"},
+    "labels": {"search.options.trials": "4", "search.options.population": "4", "search.options.parents": "4"},
+    "shapes": {"search.options.trials": "4", "search.options.population": "4"},
+    "own": {"search.options.trials": "2"},
+}
+
+
+def module(name: str) -> ModuleType:
+    """The Python file of an example."""
+    (path,) = (FOLDER / name).glob("*.py")
+    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def searched(name: str, tmp_path: Path, **overrides: str) -> Any:
+    settings = dict(overrides)
+    if name == "series":
+        module("series").write(tmp_path / "series.csv", steps=600)
+        settings["data.source"] = json.dumps(f"series:{tmp_path}/series.csv#load@8")
+    return archir.run(FOLDER / name / "recipe.toml", tmp_path / "run", overrides=settings, device="cpu")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_from_data_to_a_model(name: str, tmp_path: Path) -> None:
+    phases = [phase.name for phase in read(FOLDER / name / "recipe.toml").recipe.phase]
+    once = {f"{phase}.training.epochs": "1" for phase in phases}
+    limits = {} if name == "series" else {"data.limit": "100"}
+    summary = searched(name, tmp_path, **once, **limits, **SMALL.get(name, {}))
+    criterion, larger = TASKS[name]
+    assert summary["measures"]["retrain"]["criterion"] == criterion
+    assert summary["measures"]["retrain"]["measures"][criterion] == larger
+    assert isinstance(summary["network"][criterion], float)
+    assert summary["onnx"]["relative"] < 1e-5
+    chosen = summary["phases"]["search"]
+    assert f"validation_{criterion}" in chosen
+    assert criterion in (tmp_path / "run" / "report.html").read_text()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", TASKS)
+def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:
+    """Of at most its cost, retrained alike."""
+    criterion, larger = TASKS[name]
+    summary = searched(name, tmp_path, seed=str(seed))
+    found = summary["network"][criterion]
+    space = archir.load(*(FOLDER / name).glob("*.arch"))
+    most = summary["network"]["macs"]
+    rng, others = random.Random(seed), []
+    while len(others) < 20:
+        one = space.sample(rng)
+        if space.cost([one], ["macs"])["macs"][0] > most:
+            continue
+        (tmp_path / f"{len(others)}").mkdir()
+        others.append(_retrained(name, one, seed, tmp_path / f"{len(others)}")[criterion])
+    assert (found >= median(others)) if larger else (found <= median(others)), (found, sorted(others))
+
+
+def _retrained(name: str, architecture: Any, seed: int, folder: Path) -> Any:
+    """What the last phase of a recipe makes of an architecture."""
+    written = (FOLDER / name / "recipe.toml").read_text()
+    head, *_, last = written.split("[[phase]]")
+    last = last.replace('start = { architecture = "search" }', f"fixed = {_toml(architecture)}")
+    (space,) = (FOLDER / name).glob("*.arch")
+    for file in (space, *(FOLDER / name).glob("*.py")):
+        (folder / file.name).write_text(file.read_text())
+    random_phase = '[[phase]]\nname = "any"\nstrategy = "random"\n' + f"fixed = {_toml(architecture)}\n\n"
+    retrain = "[[phase]]" + last.replace(f"fixed = {_toml(architecture)}", 'start = { architecture = "any" }')
+    (folder / "recipe.toml").write_text(head + random_phase + retrain)
+    overrides = {"seed": str(seed)}
+    if name == "series":
+        module("series").write(folder / "series.csv", steps=600)
+        overrides["data.source"] = json.dumps(f"series:{folder}/series.csv#load@8")
+    return archir.run(folder / "recipe.toml", folder / "run", overrides=overrides, device="cpu")["network"]
+
+
+def _toml(architecture: Any) -> str:
+    return "{ " + ", ".join(f'"{path}" = {json.dumps(label)}' for path, label in architecture.items()) + " }"

@@ -13,15 +13,10 @@ from archir.ir.choices.lifting import Excluded
 from archir.ir.op import attribute_names
 from archir.language.elaboration.bounds import Bounds
 from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
-<<<<<<< HEAD
 from archir.language.elaboration.context import A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
+from archir.language.elaboration.expressions import static
 from archir.language.elaboration.expressions.apply import Applier
 from archir.language.elaboration.expressions.shared import Given
-=======
-from archir.language.elaboration.context import A_STEP, MOST_CALLS, Frame, Limits, Scope
-from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.apply import Applier, Given
->>>>>>> main
 from archir.language.elaboration.expressions.values import (
     POISON,
     UNBOUND,

@@ -44,11 +44,12 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=BaseModel)
 
 
-def _nowhere(_: Path) -> None:
-    return None
+def nowhere(_: Path) -> None:
+    """Where what was not written is."""
+    return
 
 
-def parsed(kind: type[S], given: Mapping[str, Any], whose: str | Whose = "", where: Where = _nowhere) -> S:
+def parsed(kind: type[S], given: Mapping[str, Any], whose: str | Whose = "", where: Where = nowhere) -> S:
     """Settings of a kind. Raises ArchError (A1109) with everything that is wrong with them."""
     try:
         return kind.model_validate(dict(given))

@@ -121,7 +121,7 @@ def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
     ("before", "after", "said"),
     [
         ('"my_search", ', "", "A2202"),
-        (', "my_scorer"', "", "A2216"),
+        (', "my_scorer"', "", "A2218"),
         ('"my_ops", ', "", "A0201"),
         ("target = 150.0", 'target = "many"', "lean.toml:13:39: error[A1109]: phase `search`: scorer `lean`: `target`"),
         ("my_search", "my_serch", "did you mean `my_search`?"),
@@ -137,9 +137,9 @@ def test_what_is_not_there_is_said_before_anything_starts(folder: Path, before: 
 
 STRIPES = """\
 space = "net.arch"
-plugins = ["my_ops", "my_loss", "my_measure", "my_data"]
+plugins = ["my_ops", "my_loss", "my_measure", "my_data", "my_augment"]
 export = false
-data = { source = "stripes:60" }
+data = { source = "stripes:60", augment = { also = [{ kind = "dim", most = 0.3 }] } }
 threads = 1
 
 [[phase]]
@@ -170,6 +170,8 @@ def test_an_objective_a_measure_and_data_of_a_recipe(folder: Path, kind: str) ->
         ('["confident"]', '["confidnet"]', "A1904"),
         ('["confident"]', '["confidnet"]', "did you mean `confident`?"),
         ('"stripes:60"', '"strips:60"', "A1101"),
+        ('"dim"', '"dom"', "stripes.toml:4:55: error[A2219]: there is no augmentation `dom`"),
+        ("most = 0.3", "most = -1.0", "stripes.toml:4:69: error[A1109]: augmentation `dim`: `most` is -1.0"),
         ('"stripes:60"', '"stripes:many"', "my_data.py:9:34: error[A3106]: the plugin `my_data` failed: ValueError"),
     ],
 )

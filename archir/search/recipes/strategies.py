@@ -9,10 +9,12 @@ from typing import Any, Generic, TypeVar
 from archir.base.errors import ArchError, fail
 from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
+from archir.base.toml import Path as Place
 from archir.search.recipes import job
 from archir.search.recipes.open_choices import opened
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.recipes.training import registered
 from archir.search.recipes.trials import TrialOptions
 from archir.search.spaces.space import Space
 
@@ -83,6 +85,13 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         check_objective(phase.objective, whose, document.at("phase", number, "objective"))
         for position, also in enumerate(phase.also):
             check_objective(also, whose, document.at("phase", number, "also", position))
+        home: Place = ("phase", number)
+        augment = phase.augment
+        if augment is None:
+            augment = written.recipe.data_of(phase).augment
+            home = (*home, "data") if phase.data and "augment" in phase.data.model_fields_set else ("data",)
+        for position, one in enumerate(augment.also):
+            registered(one, document.at(*home, "augment", "also", position))
         for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
             with document.blamed("phase", number, key):
                 opened(space, patterns)

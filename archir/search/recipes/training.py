@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field
 
-from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings
+from archir.base.errors import fail
+from archir.base.plugins.registry import Registry
+from archir.base.settings import Amount, Count, Many, NonNegative, Positive, Seed, Settings, Where, nowhere, parsed
 
 MOST_LR = 1000.0
 Momentum = Annotated[float, Field(ge=0, lt=1)]
@@ -37,6 +41,43 @@ class Optimizer(Settings):
     gamma: Positive = 0.1
 
 
+@dataclass(frozen=True)
+class Augmentation:
+    """What the options of an augmentation are, and what it does to images: `apply(images, drawn, options)`, with as
+    many numbers from 0 to 1 drawn for each image as it says."""
+
+    options: type[Settings]
+    apply: Callable[[Any, Any, Any], Any]
+    draws: int
+
+
+AUGMENTATIONS: Registry[str, Augmentation] = Registry("augmentation", "augmentations")
+"""Those that somebody registered, by name; `Augment` has archir's own."""
+
+Apply = TypeVar("Apply", bound=Callable[[Any, Any, Any], Any])
+
+
+def augmentation(name: str, options: type[Settings] = Settings, *, draws: int = 0) -> Callable[[Apply], Apply]:
+    """Register a function of normalised images [n, C, H, W] of a batch, of numbers [n, draws] from 0 to 1, on which all
+    that is random depends, and of options; it gives other images of the same shape."""
+
+    def register(apply: Apply) -> Apply:
+        AUGMENTATIONS.register(name, Augmentation(options, apply, draws), apply)
+        return apply
+
+    return register
+
+
+def registered(one: Mapping[str, Any], where: Where = nowhere) -> tuple[Augmentation, Settings]:
+    """An augmentation by its `kind`, and its options. Raises ArchError (A2219, A1109)."""
+    name = str(one.get("kind", ""))
+    if name not in AUGMENTATIONS:
+        raise fail("A2219", f"there is no augmentation `{name}`", where(("kind",)), AUGMENTATIONS.hint(name))
+    kind = AUGMENTATIONS[name]
+    given = {key: value for key, value in one.items() if key != "kind"}
+    return kind, parsed(kind.options, given, f"augmentation `{name}`: ", where)
+
+
 class Augment(Settings):
     """What is done to the images of a batch; 0 and false leave it out. Zeros, the mean colour, come in from outside."""
 
@@ -50,6 +91,8 @@ class Augment(Settings):
     """The alpha of mixup (Zhang et al. 2018)."""
     cutmix: NonNegative = 0.0
     """The alpha of CutMix (Yun et al. 2019). With both, each batch has one of the two, drawn evenly."""
+    also: Annotated[tuple[dict[str, Any], ...], Many] = ()
+    """Augmentations that somebody registered, each with its `kind` and its options, before images are mixed."""
 
 
 class Training(Settings):

@@ -68,9 +68,9 @@ class Scorer(Settings):
 
     @property
     def registered(self) -> Kind:
-        """What was registered under its name. Raises ArchError (A2216)."""
+        """What was registered under its name. Raises ArchError (A2218)."""
         if self.kind not in SCORERS:
-            raise fail("A2216", f"there is no scorer `{self.kind}`", None, SCORERS.hint(self.kind))
+            raise fail("A2218", f"there is no scorer `{self.kind}`", None, SCORERS.hint(self.kind))
         return SCORERS[self.kind]
 
 

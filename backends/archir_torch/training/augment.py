@@ -14,25 +14,46 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.search.recipes.training import Augment
+from archir.search.recipes.training import Augment, registered
 from archir.search.seeds import mixed
 from archir_torch.lowering.generators import generator
 
-_DRAWS = 5
+DRAWS = 5
 """Of an image: shift down, shift right, mirrored, and the centre of what is cut out."""
 
 
 def draws(count: int, seed: int, index: int) -> Tensor:
     """What is drawn for the images of a step: numbers [count, 5] from 0 to 1."""
-    return torch.rand(count, _DRAWS, generator=generator(seed, "augment", index))
+    return torch.rand(count, DRAWS, generator=generator(seed, "augment", index))
+
+
+class Further:
+    """The augmentations of settings that somebody registered. Raises ArchError (A2219, A1109)."""
+
+    def __init__(self, settings: Augment) -> None:
+        self._each = [registered(one) for one in settings.also]
+
+    def draws(self, count: int, seed: int, index: int) -> Tensor:
+        """What is drawn for the images of a step: numbers [count, ...] from 0 to 1, other ones for each."""
+        drawn = [
+            torch.rand(count, kind.draws, generator=generator(seed, "augment", number, index))
+            for number, (kind, _) in enumerate(self._each)
+        ]
+        return torch.cat(drawn, 1) if drawn else torch.empty(count, 0)
+
+    def apply(self, images: Tensor, drawn: Tensor) -> Tensor:
+        """Images after all of them, one after the other."""
+        for kind, options in self._each:
+            images, drawn = kind.apply(images, drawn[:, : kind.draws], options), drawn[:, kind.draws :]
+        return images
 
 
 def augmented(images: Tensor, drawn: Tensor, settings: Augment) -> Tensor:
-    """Images [n, C, H, W] shifted, mirrored and with a square cut out, as the numbers [n, 5] say."""
+    """Images [n, C, H, W] shifted, mirrored and with a square cut out, as the first five of the numbers say."""
     if settings.shift or settings.flip:
         images = _moved(images, drawn[:, :3], settings.shift, settings.flip)
     if settings.cutout:
-        images = _cut_out(images, drawn[:, 3:], settings.cutout)
+        images = _cut_out(images, drawn[:, 3:DRAWS], settings.cutout)
     return images
 
 

@@ -16,7 +16,7 @@ from archir.search.recipes.training import Augment
 from archir_torch.data.pixels import Pixels
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator
-from archir_torch.training.augment import augmented, draws, is_image, mixing, moved_along
+from archir_torch.training.augment import DRAWS, Further, augmented, draws, is_image, mixing, moved_along
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Feed:
         moved = split.to(device)
         self._inputs, self._targets, self._device = moved.inputs, moved.targets, torch.device(device)
         self._whole, self._seed, self._augment = batch * world, seed, augment or Augment()
+        self._further = Further(self._augment)
         mixes = self._augment.mixup or self._augment.cutmix
         self._classes = (classes or int(split.labels.max()) + 1) if mixes else 0
         self._rank, self._world = rank, world
@@ -117,7 +118,8 @@ class Feed:
     def _made(self, index: int) -> Batch:
         epoch, step = divmod(index, self.steps)
         rows = self._rows(epoch)[step * self._whole : (step + 1) * self._whole]
-        drawn = draws(len(rows), self._seed, index).to(rows.device, non_blocking=True)
+        numbers = draws(len(rows), self._seed, index), self._further.draws(len(rows), self._seed, index)
+        drawn = torch.cat(numbers, 1).to(rows.device, non_blocking=True)
         begin, end = _shares(len(rows), self._world)[self._rank]
         weight = (end - begin) * self._world / len(rows)
         batch = self._drawn(rows[begin:end], drawn[begin:end], weight)
@@ -147,12 +149,15 @@ class Feed:
         """Some samples. Images are augmented, and targets that lie on them [n, H, W] move along."""
         inputs, targets = _taken(self._inputs, rows), _taken(self._targets, rows)
         sizes = {one.shape[2:] for one in inputs.values() if is_image(one)}
-        made = {name: augmented(x, drawn, self._augment) if is_image(x) else x for name, x in inputs.items()}
+        made = {name: self._augmented(x, drawn) if is_image(x) else x for name, x in inputs.items()}
         along = {
             name: moved_along(y, drawn, self._augment) if y.dim() == 3 and y.shape[1:] in sizes else y
             for name, y in targets.items()
         }
         return Batch(made, along, None, weight)
+
+    def _augmented(self, images: Tensor, drawn: Tensor) -> Tensor:
+        return self._further.apply(augmented(images, drawn, self._augment), drawn[:, DRAWS:])
 
     def _one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self._classes).float()

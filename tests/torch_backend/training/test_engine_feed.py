@@ -9,9 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.base.errors import ArchError
-from archir.search.recipes.training import Augment
+from archir.base.settings import Settings
+from archir.search.recipes.training import AUGMENTATIONS, Augment, Augmentation
 from archir.search.seeds import mixed
 from archir_torch.data import Split
+from archir_torch.lowering.generators import generator
 from archir_torch.training.augment import augmented, draws, mixing
 from archir_torch.training.feed import Batch, Feed
 
@@ -204,3 +206,19 @@ def test_with_both_each_batch_has_one() -> None:
         boxed += int(((made == 0) | (made == 1)).all())
         assert float(made.mean()) == pytest.approx(1 - mix.share, abs=1e-6)
     assert 70 < boxed < 130
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_augmentations_of_plugins_follow_from_what_is_drawn(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever process an image is, and beside whatever else is done to it."""
+    monkeypatch.setitem(AUGMENTATIONS, "dim", Augmentation(Settings, lambda x, drawn, _: x * drawn[..., None, None], 1))
+    monkeypatch.setitem(AUGMENTATIONS, "more", Augmentation(Settings, lambda x, drawn, _: x + drawn.sum(), 0))
+    plain, both = Augment(shift=1), Augment(shift=1, also=({"kind": "dim"}, {"kind": "more"}))
+    whole = Feed(noise(8), 8, seed=3, augment=both).batch(1).images
+    factors = torch.rand(8, 1, generator=generator(3, "augment", 0, 1))
+    assert torch.equal(whole, Feed(noise(8), 8, seed=3, augment=plain).batch(1).images * factors[..., None, None])
+    parts = [
+        Feed(noise(8), 8 // processes, seed=3, augment=both, rank=rank, world=processes).batch(1).images
+        for rank in range(processes)
+    ]
+    assert torch.equal(torch.cat(parts), whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
@@ -33,7 +34,7 @@ class Source:
     @cached_property
     def starts(self) -> list[int]:
         """Offsets at which the lines begin."""
-        return [0, *(i + 1 for i, char in enumerate(self.text) if char == "\n")]
+        return [0, *(found.end() for found in re.finditer("\n", self.text))]
 
     def line(self, number: int) -> str:
         """The text of line `number`, counted from 1."""

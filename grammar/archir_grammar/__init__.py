@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from hashlib import sha256
 from importlib.resources import files
-from operator import itemgetter
 from typing import Any
 
 import lark
@@ -35,26 +34,9 @@ def parser(postlex: Any) -> Lark:
         stored = {}
     if stored.get("made_from") == _made_from():
         load: Any = Lark._load_from_dict  # what lark's own standalone parsers are loaded with
-        return _quickened(load(stored["data"], stored["memo"], postlex=postlex))
-    return _quickened(Lark(grammar(), postlex=postlex, **_OPTIONS))
-
-
-def _quickened(made: Any) -> Lark:
-    """A parser that hands on what a rule of one part stands for, a number for a sum say, without looking at it.
-
-    A number in a list passes twenty such rules; lark asks each time where it begins and ends.
-    """
-    callbacks = made.parser.parser.parser.callbacks
-    for rule in callbacks:
-        if rule.options.expand1 and rule.alias is None and [_left_out(symbol) for symbol in rule.expansion] == [False]:
-            callbacks[rule] = itemgetter(0)
-    parser: Lark = made
-    return parser
-
-
-def _left_out(symbol: Any) -> bool:
-    """Whether what a symbol stands for is no part of the tree, or more than one."""
-    return bool(symbol.filter_out if symbol.is_term else symbol.name.startswith("_"))
+        made: Lark = load(stored["data"], stored["memo"], postlex=postlex)
+        return made
+    return Lark(grammar(), postlex=postlex, **_OPTIONS)
 
 
 def tables() -> str:

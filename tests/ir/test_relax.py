@@ -90,12 +90,13 @@ def test_weights_of_zero_and_one_are_a_choice(name: str) -> None:
     mixed = lower_mixed(relax(space.graph, edges="weighted")).eval()
     (number,) = space.graph.inputs.values()
     x = torch.randn(2, *space.graph[number].op.dims, generator=torch.Generator().manual_seed(0))  # type: ignore[attr-defined]
+    learned = mixed.state_dict()
     choices = {choice.path: choice for choice in space.choices}
     rng = random.Random(3)
     for _ in range(2):
         architecture = space.sample(rng)
         network = lower(space.specialize(architecture)).eval()
-        network.load_state_dict({key: mixed.state_dict()[key] for key in network.state_dict()})
+        network.load_state_dict({key: learned[key] for key in network.state_dict()})
         weights, active = {}, {}
         for key, length in mixed.names.items():
             choice = choices[key.removesuffix("*")]

@@ -10,15 +10,16 @@ from importlib.resources import files
 from itertools import product
 
 import pytest
-from lark import Lark
+from lark import Lark, Tree
 
-import archir_grammar
 from archir.base.errors import ArchError
 from archir.language.syntax.format import canonical
 from archir.language.syntax.layout import Layout
-from archir.language.syntax.parse import parse
+from archir.language.syntax.parse import _Builder, parse
 from archir_grammar import TABLES, grammar, parser, tables
+from archir_grammar.reading import NotReadError, Place, Reader
 from tests.conftest import EXAMPLES
+from tests.language.reference.grow import program
 
 TERMINALS = {
     f"{name}:{terminal.name}": terminal.pattern.to_regexp()
@@ -135,16 +136,39 @@ def _once(work: Callable[[str], object], text: str) -> float:
     return time.process_time() - begin
 
 
-def test_rules_of_one_part_hand_it_on_as_it_is() -> None:
-    """Trees are those that lark makes by itself, with the same positions."""
-    plain = Lark(grammar(), postlex=Layout(), **archir_grammar._OPTIONS)
-    quick = parser(Layout())
-    for path in sorted(EXAMPLES.rglob("*.arch"))[:8]:
-        one, other = (made.parse(path.read_text()) for made in (plain, quick))
-        assert one == other
-        for tree, same in zip(one.iter_subtrees(), other.iter_subtrees(), strict=True):
-            assert tree.meta.empty == same.meta.empty
-            assert tree.meta.empty or (tree.meta.start_pos, tree.meta.end_pos) == (
-                same.meta.start_pos,
-                same.meta.end_pos,
-            )
+class Trees:
+    """Makes of each rule the tree that lark makes, beside its place."""
+
+    def __getattr__(self, name: str) -> Callable[[Place, list[object]], object]:
+        return lambda place, parts: (name, place, parts)
+
+
+def as_read(tree: object) -> object:
+    """A tree of lark's as `Trees` makes it."""
+    if not isinstance(tree, Tree):
+        return tree
+    place = (0, 0) if tree.meta.empty else (tree.meta.start_pos, tree.meta.end_pos)
+    return str(tree.data), place, [as_read(child) for child in tree.children]
+
+
+def test_texts_are_read_as_lark_reads_them() -> None:
+    made = parser(Layout())
+    reader = Reader(made)
+    examples = [path.read_text() for path in sorted(EXAMPLES.rglob("*.arch"))[:8]]
+    for text in ["", "\n", "# nothing\n", "const a = ((1))", *examples, *map(program, range(40))]:
+        assert reader.read(text, Trees()) == as_read(made.parse(text))
+
+
+def test_what_lark_does_not_read_is_not_read() -> None:
+    reader = Reader(parser(Layout()))
+    for text in ("net", "net n { ? }", 'const a = "', "const a = 1 2", "block b() { return 1"):
+        with pytest.raises(NotReadError):
+            reader.read(text, Trees())
+
+
+def test_every_rule_means_something() -> None:
+    """Also those that no example has."""
+    for rule in parser(Layout()).rules:
+        name = str(rule.alias or rule.origin.name)
+        handed_on = rule.options.expand1 and rule.alias is None
+        assert name.startswith(("_", "$")) or handed_on or callable(getattr(_Builder, name, None)), name

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import Context
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from archir.language.syntax.parse import MOST_BYTES, parse
 
 MOST_IMPORTS = 64
 _SMALL = 2**16
+_STD = files("archir.language") / "std"
 
 
 @dataclass(eq=False)
@@ -96,7 +98,9 @@ class Loader:
 
     def load(self, text: str, path: str, folder: Path | None) -> Module:
         """The module of a text. `folder` is where its relative imports start; None forbids them."""
-        tree = parse(text, path, self.most_bytes)
+        return self._module(parse(text, path, self.most_bytes), path, folder)
+
+    def _module(self, tree: ast.File, path: str, folder: Path | None) -> Module:
         module = Module(path, tree, folder)
         for item in tree.items:
             if isinstance(item, ast.Definition):
@@ -140,7 +144,8 @@ class Loader:
             problem = error.diagnostics[0]
             near = suggest(path.name, (p.name for p in path.parent.glob("*.arch"))) if path.parent.is_dir() else None
             raise fail(problem.code, problem.message, item.span, near) from None
-        return self._once(str(path), text, str(path.relative_to(root)), path.parent, item.span)
+        name = str(path.relative_to(root))
+        return self._once(str(path), lambda: parse(text, name, self.most_bytes), name, path.parent, item.span)
 
     def located(self, name: str, folder: Path | None, span: Span) -> tuple[Path, Path]:
         """The file of a relative path in a module, and the root folder. Raises ArchError (A0802, A0803)."""
@@ -157,20 +162,20 @@ class Loader:
     def _library(self, item: ast.Import) -> Module:
         first, *rest = item.path.split(".")
         if first != "std" and (brought := library_file(item.path)) is not None:
-            return self._once(item.path, read(brought, self.most_bytes), str(brought), None, item.span)
-        library = files("archir.language") / "std"
-        known = sorted(f"std.{entry.name[:-5]}" for entry in library.iterdir() if entry.name.endswith(".arch"))
+            text, path = read(brought, self.most_bytes), str(brought)
+            return self._once(item.path, lambda: parse(text, path, self.most_bytes), path, None, item.span)
+        known = sorted(f"std.{entry.name[:-5]}" for entry in _STD.iterdir() if entry.name.endswith(".arch"))
         if first != "std" or item.path not in known:
             known += library_names()
             hint = suggest(item.path, known) or f"there are {', '.join(known)}"
             hint = hint if first == "std" else with_door(hint)
             raise fail("A0804", f"there is no library `{item.path}`", item.span, hint)
         name = f"{'/'.join(rest)}.arch"
-        module = self._once(item.path, (library / name).read_text("utf-8"), f"std/{name}", None, item.span)
+        module = self._once(item.path, lambda: _of_library(name), f"std/{name}", None, item.span)
         module.library = True
         return module
 
-    def _once(self, key: str, text: str, path: str, folder: Path | None, span: Span) -> Module:
+    def _once(self, key: str, tree: Callable[[], ast.File], path: str, folder: Path | None, span: Span) -> Module:
         if key in self._open:
             ring = " -> ".join(Path(name).name for name in [*self._open[self._open.index(key) :], key])
             raise fail("A0805", f"files import each other in a ring: {ring}", span)
@@ -179,7 +184,7 @@ class Loader:
                 raise fail("A0807", f"more than {MOST_IMPORTS} files are imported", span)
             self._open.append(key)
             try:
-                self._modules[key] = self.load(text, path, folder)
+                self._modules[key] = self._module(tree(), path, folder)
             finally:
                 self._open.pop()
         return self._modules[key]
@@ -199,6 +204,12 @@ def split(path: str) -> tuple[str, str | None]:
     """A path and the net it names, if it names one."""
     file, colon, net = path.rpartition(":")
     return (file, net) if colon and net.isidentifier() and not Path(path).exists() else (path, None)
+
+
+@cache
+def _of_library(name: str) -> ast.File:
+    """A file of archir's own, which is read once, and out of nobody's budget: what is refused does not depend on it."""
+    return Context().run(parse, (_STD / name).read_text("utf-8"), f"std/{name}")
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:

@@ -8,10 +8,8 @@ from fractions import Fraction
 from functools import cache
 from typing import Any, TypeVar
 
-from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken, v_args
-from lark.exceptions import UnexpectedEOF, VisitError
-from lark.tree import Meta
-from lark.visitors import Transformer_NonRecursive
+from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
+from lark.exceptions import UnexpectedEOF
 
 from archir.base.errors import ArchError, Source, Span, fail
 from archir.base.work import WorkError, current
@@ -19,8 +17,10 @@ from archir.language.syntax import ast
 from archir.language.syntax.layout import Layout, NestingError
 from archir.language.syntax.unexpected import unexpected_character, unexpected_token
 from archir_grammar import parser
+from archir_grammar.reading import NotReadError, Reader
 
 T = TypeVar("T", bound=ast.Tree)
+Place = tuple[int, int]
 
 MOST_BYTES = 2**20
 MOST_DEPTH = 200
@@ -44,8 +44,7 @@ def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
     collecting = gc.isenabled()
     gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
     try:
-        file: ast.File = _Builder(source).transform(_parser().parse(text))
-        return file
+        return _read(source, text)
     except UnexpectedCharacters as error:
         raise ArchError(unexpected_character(source, error, _spellings())) from None
     except UnexpectedToken as error:
@@ -56,11 +55,18 @@ def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
         raise ArchError(error.diagnostic(source)) from None
     except WorkError as error:
         raise error.at(Span(source, 0, 1)) from None
-    except VisitError as error:
-        raise error.orig_exc from None
     finally:
         if collecting:
             gc.enable()
+
+
+def _read(source: Source, text: str) -> ast.File:
+    try:
+        file: ast.File = _reader().read(text, _Builder(source))
+        return file
+    except (NotReadError, ArchError):
+        _parser().parse(text)  # raises what is wrong with words and their order, which is said before anything else
+        raise
 
 
 def tokens(text: str, name: str = "<input>") -> list[Token]:
@@ -77,6 +83,11 @@ def tokens(text: str, name: str = "<input>") -> list[Token]:
 @cache
 def _parser() -> Lark:
     return parser(_layout())
+
+
+@cache
+def _reader() -> Reader:
+    return Reader(_parser())
 
 
 @cache
@@ -103,16 +114,14 @@ def _depth(*children: Any) -> int:
     return deepest
 
 
-@v_args(meta=True)
-class _Builder(Transformer_NonRecursive[Token, Any]):
-    """Lark's tree to ours: one method a rule, children in the order of the grammar."""
+class _Builder:
+    """What rules mean: one method a rule, parts in the order of the grammar."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__()
         self.source = source
 
-    def _make(self, kind: Callable[..., T], meta: Meta, *fields: Any) -> T:
-        span = Span(self.source, 0, 0) if meta.empty else Span(self.source, meta.start_pos, meta.end_pos)
+    def _make(self, kind: Callable[..., T], place: Place, *fields: Any) -> T:
+        span = Span(self.source, *place)
         depth = 1 + _depth(*fields)
         if depth > MOST_DEPTH:
             raise fail(
@@ -137,212 +146,212 @@ class _Builder(Transformer_NonRecursive[Token, Any]):
 
     # items
 
-    def start(self, meta: Meta, items: list[Any]) -> ast.File:
-        return self._make(ast.File, meta, _present(items))
+    def start(self, place: Place, items: list[Any]) -> ast.File:
+        return self._make(ast.File, place, _present(items))
 
-    def import_library(self, meta: Meta, names: list[Any]) -> ast.Import:
+    def import_library(self, place: Place, names: list[Any]) -> ast.Import:
         *path, alias = names
-        return self._make(ast.Import, meta, ".".join(path), False, self._maybe_name(alias))
+        return self._make(ast.Import, place, ".".join(path), False, self._maybe_name(alias))
 
-    def import_file(self, meta: Meta, parts: list[Any]) -> ast.Import:
+    def import_file(self, place: Place, parts: list[Any]) -> ast.Import:
         path, alias = parts
-        return self._make(ast.Import, meta, str(path)[1:-1], True, self._maybe_name(alias))
+        return self._make(ast.Import, place, str(path)[1:-1], True, self._maybe_name(alias))
 
-    def const(self, meta: Meta, parts: list[Any]) -> ast.Const:
-        return self._make(ast.Const, meta, self._name(parts[0]), parts[1])
+    def const(self, place: Place, parts: list[Any]) -> ast.Const:
+        return self._make(ast.Const, place, self._name(parts[0]), parts[1])
 
-    def own(self, meta: Meta, words: list[Any]) -> bool:
+    def own(self, place: Place, words: list[Any]) -> bool:
         return bool(words)
 
-    def block(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+    def block(self, place: Place, parts: list[Any]) -> ast.Definition:
         own, name, params, body = parts
-        return self._make(ast.Definition, meta, "block", self._name(name), params, body, own)
+        return self._make(ast.Definition, place, "block", self._name(name), params, body, own)
 
-    def cell(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+    def cell(self, place: Place, parts: list[Any]) -> ast.Definition:
         own, name, params, body = parts
-        return self._make(ast.Definition, meta, "cell", self._name(name), params, body, own)
+        return self._make(ast.Definition, place, "cell", self._name(name), params, body, own)
 
-    def net(self, meta: Meta, parts: list[Any]) -> ast.Definition:
+    def net(self, place: Place, parts: list[Any]) -> ast.Definition:
         name, params, body = parts
-        return self._make(ast.Definition, meta, "net", self._name(name), params or (), body)
+        return self._make(ast.Definition, place, "net", self._name(name), params or (), body)
 
-    def params(self, meta: Meta, params: list[Any]) -> tuple[ast.Param, ...]:
+    def params(self, place: Place, params: list[Any]) -> tuple[ast.Param, ...]:
         return _present(params)
 
-    def param(self, meta: Meta, parts: list[Any]) -> ast.Param:
-        return self._make(ast.Param, meta, self._name(parts[0]), parts[1])
+    def param(self, place: Place, parts: list[Any]) -> ast.Param:
+        return self._make(ast.Param, place, self._name(parts[0]), parts[1])
 
     # statements
 
-    def body(self, meta: Meta, statements: list[Any]) -> ast.Body:
+    def body(self, place: Place, statements: list[Any]) -> ast.Body:
         return _present(statements)
 
-    def input(self, meta: Meta, parts: list[Any]) -> ast.Input:
-        return self._make(ast.Input, meta, self._name(parts[0]), parts[1])
+    def input(self, place: Place, parts: list[Any]) -> ast.Input:
+        return self._make(ast.Input, place, self._name(parts[0]), parts[1])
 
-    def tensor_type(self, meta: Meta, parts: list[Any]) -> ast.Type:
-        return self._make(ast.Type, meta, self._name(parts[0]), _present(parts[1:]))
+    def tensor_type(self, place: Place, parts: list[Any]) -> ast.Type:
+        return self._make(ast.Type, place, self._name(parts[0]), _present(parts[1:]))
 
-    def output(self, meta: Meta, parts: list[Any]) -> ast.Output:
+    def output(self, place: Place, parts: list[Any]) -> ast.Output:
         name = self._name(parts[0])
-        return self._make(ast.Output, meta, name, name if parts[1] is None else parts[1])
+        return self._make(ast.Output, place, name, name if parts[1] is None else parts[1])
 
-    def return_statement(self, meta: Meta, values: list[Any]) -> ast.Return:
-        return self._make(ast.Return, meta, _present(values))
+    def return_statement(self, place: Place, values: list[Any]) -> ast.Return:
+        return self._make(ast.Return, place, _present(values))
 
-    def assign(self, meta: Meta, parts: list[Any]) -> ast.Assign:
-        return self._make(ast.Assign, meta, *parts)
+    def assign(self, place: Place, parts: list[Any]) -> ast.Assign:
+        return self._make(ast.Assign, place, *parts)
 
-    def targets(self, meta: Meta, names: list[Any]) -> tuple[ast.Name, ...]:
+    def targets(self, place: Place, names: list[Any]) -> tuple[ast.Name, ...]:
         return tuple(self._name(name) for name in names)
 
-    def for_statement(self, meta: Meta, parts: list[Any]) -> ast.ForLoop:
-        return self._make(ast.ForLoop, meta, *parts)
+    def for_statement(self, place: Place, parts: list[Any]) -> ast.ForLoop:
+        return self._make(ast.ForLoop, place, *parts)
 
-    def repeat(self, meta: Meta, parts: list[Any]) -> ast.Repeat:
+    def repeat(self, place: Place, parts: list[Any]) -> ast.Repeat:
         times, index, body = parts
-        return self._make(ast.Repeat, meta, times, self._maybe_name(index), body)
+        return self._make(ast.Repeat, place, times, self._maybe_name(index), body)
 
-    def if_statement(self, meta: Meta, parts: list[Any]) -> ast.If:
+    def if_statement(self, place: Place, parts: list[Any]) -> ast.If:
         condition, then, otherwise = parts
         if isinstance(otherwise, ast.If):
             otherwise = (otherwise,)
-        return self._make(ast.If, meta, condition, then, otherwise or ())
+        return self._make(ast.If, place, condition, then, otherwise or ())
 
-    def require(self, meta: Meta, parts: list[Any]) -> ast.Require:
-        return self._make(ast.Require, meta, *parts)
+    def require(self, place: Place, parts: list[Any]) -> ast.Require:
+        return self._make(ast.Require, place, *parts)
 
     # expressions
 
-    def if_else(self, meta: Meta, parts: list[Any]) -> ast.IfElse:
-        return self._make(ast.IfElse, meta, *parts)
+    def if_else(self, place: Place, parts: list[Any]) -> ast.IfElse:
+        return self._make(ast.IfElse, place, *parts)
 
-    def pipe(self, meta: Meta, parts: list[Any]) -> ast.Pipe:
-        return self._make(ast.Pipe, meta, parts[0], tuple(parts[1:]))
+    def pipe(self, place: Place, parts: list[Any]) -> ast.Pipe:
+        return self._make(ast.Pipe, place, parts[0], tuple(parts[1:]))
 
-    def any_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
-        return self._make(ast.Logical, meta, "or", tuple(operands))
+    def any_of(self, place: Place, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, place, "or", tuple(operands))
 
-    def all_of(self, meta: Meta, operands: list[Any]) -> ast.Logical:
-        return self._make(ast.Logical, meta, "and", tuple(operands))
+    def all_of(self, place: Place, operands: list[Any]) -> ast.Logical:
+        return self._make(ast.Logical, place, "and", tuple(operands))
 
-    def not_(self, meta: Meta, parts: list[Any]) -> ast.Not:
-        return self._make(ast.Not, meta, *parts)
+    def not_(self, place: Place, parts: list[Any]) -> ast.Not:
+        return self._make(ast.Not, place, *parts)
 
-    def compare(self, meta: Meta, words: list[Any]) -> str:
+    def compare(self, place: Place, words: list[Any]) -> str:
         return " ".join(words)
 
-    def comparison(self, meta: Meta, parts: list[Any]) -> ast.Comparison:
-        return self._make(ast.Comparison, meta, parts[0], _pairs(parts))
+    def comparison(self, place: Place, parts: list[Any]) -> ast.Comparison:
+        return self._make(ast.Comparison, place, parts[0], _pairs(parts))
 
-    def interval(self, meta: Meta, parts: list[Any]) -> ast.Range:
-        return self._make(ast.Range, meta, *parts)
+    def interval(self, place: Place, parts: list[Any]) -> ast.Range:
+        return self._make(ast.Range, place, *parts)
 
-    def chain(self, meta: Meta, parts: list[Any]) -> ast.Chain:
-        return self._make(ast.Chain, meta, parts[0], _pairs(parts))
+    def chain(self, place: Place, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, place, parts[0], _pairs(parts))
 
-    def power(self, meta: Meta, parts: list[Any]) -> ast.Chain:
-        return self._make(ast.Chain, meta, parts[0], (("**", parts[2]),))
+    def power(self, place: Place, parts: list[Any]) -> ast.Chain:
+        return self._make(ast.Chain, place, parts[0], (("**", parts[2]),))
 
-    def signed(self, meta: Meta, parts: list[Any]) -> ast.Signed:
-        return self._make(ast.Signed, meta, str(parts[0]), parts[1])
+    def signed(self, place: Place, parts: list[Any]) -> ast.Signed:
+        return self._make(ast.Signed, place, str(parts[0]), parts[1])
 
-    def call(self, meta: Meta, parts: list[Any]) -> ast.Call:
-        return self._make(ast.Call, meta, parts[0], _present(parts[1:]))
+    def call(self, place: Place, parts: list[Any]) -> ast.Call:
+        return self._make(ast.Call, place, parts[0], _present(parts[1:]))
 
-    def own_call(self, meta: Meta, parts: list[Any]) -> ast.Call:
+    def own_call(self, place: Place, parts: list[Any]) -> ast.Call:
         call = parts[0]
         if not isinstance(call, ast.Call):
-            call = self._make(ast.Call, meta, call, ())
-        return self._make(ast.Call, meta, call.callee, call.arguments, True)
+            call = self._make(ast.Call, place, call, ())
+        return self._make(ast.Call, place, call.callee, call.arguments, True)
 
-    def argument(self, meta: Meta, parts: list[Any]) -> ast.Argument:
-        return self._make(ast.Argument, meta, self._maybe_name(parts[0]), parts[1])
+    def argument(self, place: Place, parts: list[Any]) -> ast.Argument:
+        return self._make(ast.Argument, place, self._maybe_name(parts[0]), parts[1])
 
-    def attribute(self, meta: Meta, parts: list[Any]) -> ast.Attribute:
-        return self._make(ast.Attribute, meta, parts[0], self._name(parts[1]))
+    def attribute(self, place: Place, parts: list[Any]) -> ast.Attribute:
+        return self._make(ast.Attribute, place, parts[0], self._name(parts[1]))
 
-    def index(self, meta: Meta, parts: list[Any]) -> ast.Index:
-        return self._make(ast.Index, meta, *parts)
+    def index(self, place: Place, parts: list[Any]) -> ast.Index:
+        return self._make(ast.Index, place, *parts)
 
-    def bound(self, meta: Meta, parts: list[Any]) -> ast.Expr | None:
+    def bound(self, place: Place, parts: list[Any]) -> ast.Expr | None:
         bound: ast.Expr | None = parts[0]
         return bound
 
-    def part(self, meta: Meta, parts: list[Any]) -> ast.Slice:
-        return self._make(ast.Slice, meta, *parts)
+    def part(self, place: Place, parts: list[Any]) -> ast.Slice:
+        return self._make(ast.Slice, place, *parts)
 
-    def name(self, meta: Meta, parts: list[Any]) -> ast.Name:
+    def name(self, place: Place, parts: list[Any]) -> ast.Name:
         return self._name(parts[0])
 
-    def integer(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+    def integer(self, place: Place, parts: list[Any]) -> ast.Literal:
         digits, factor = _suffixed(str(parts[0]))
         if len(digits) > MOST_DIGITS:
-            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, meta, 0).span)
-        return self._make(ast.Literal, meta, int(digits) * factor)
+            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, place, 0).span)
+        return self._make(ast.Literal, place, int(digits) * factor)
 
-    def decimal(self, meta: Meta, parts: list[Any]) -> ast.Literal:
+    def decimal(self, place: Place, parts: list[Any]) -> ast.Literal:
         digits, factor = _suffixed(str(parts[0]))
         if factor > 1:
             exact = Fraction(digits) * factor
-            return self._make(ast.Literal, meta, exact.numerator if exact.denominator == 1 else exact)
+            return self._make(ast.Literal, place, exact.numerator if exact.denominator == 1 else exact)
         value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")
         if value == float("inf"):
-            raise fail("A0106", "this number is too large", self._make(ast.Literal, meta, 0).span)
-        return self._make(ast.Literal, meta, value)
+            raise fail("A0106", "this number is too large", self._make(ast.Literal, place, 0).span)
+        return self._make(ast.Literal, place, value)
 
-    def string(self, meta: Meta, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, meta, str(parts[0])[1:-1])
+    def string(self, place: Place, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, place, str(parts[0])[1:-1])
 
-    def true(self, meta: Meta, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, meta, True)
+    def true(self, place: Place, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, place, True)
 
-    def false(self, meta: Meta, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, meta, False)
+    def false(self, place: Place, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, place, False)
 
-    def none(self, meta: Meta, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, meta, None)
+    def none(self, place: Place, parts: list[Any]) -> ast.Literal:
+        return self._make(ast.Literal, place, None)
 
-    def sequence(self, meta: Meta, items: list[Any]) -> ast.Sequence:
-        return self._make(ast.Sequence, meta, _present(items))
+    def sequence(self, place: Place, items: list[Any]) -> ast.Sequence:
+        return self._make(ast.Sequence, place, _present(items))
 
-    def comprehension(self, meta: Meta, parts: list[Any]) -> ast.Comprehension:
-        return self._make(ast.Comprehension, meta, parts[0], tuple(parts[1:]))
+    def comprehension(self, place: Place, parts: list[Any]) -> ast.Comprehension:
+        return self._make(ast.Comprehension, place, parts[0], tuple(parts[1:]))
 
-    def comprehension_for(self, meta: Meta, parts: list[Any]) -> ast.For:
-        return self._make(ast.For, meta, *parts)
+    def comprehension_for(self, place: Place, parts: list[Any]) -> ast.For:
+        return self._make(ast.For, place, *parts)
 
-    def comprehension_if(self, meta: Meta, parts: list[Any]) -> ast.Filter:
-        return self._make(ast.Filter, meta, *parts)
+    def comprehension_if(self, place: Place, parts: list[Any]) -> ast.Filter:
+        return self._make(ast.Filter, place, *parts)
 
-    def tags(self, meta: Meta, tags: list[Any]) -> tuple[str, ...]:
+    def tags(self, place: Place, tags: list[Any]) -> tuple[str, ...]:
         return tuple(str(tag)[1:] for tag in tags)
 
-    def choose_value(self, meta: Meta, parts: list[Any]) -> ast.ChooseValue:
+    def choose_value(self, place: Place, parts: list[Any]) -> ast.ChooseValue:
         label, tags, *values = parts
-        return self._make(ast.ChooseValue, meta, self._maybe_name(label), tags, _present(values))
+        return self._make(ast.ChooseValue, place, self._maybe_name(label), tags, _present(values))
 
-    def choose_one(self, meta: Meta, parts: list[Any]) -> ast.ChooseOne:
+    def choose_one(self, place: Place, parts: list[Any]) -> ast.ChooseOne:
         label, tags, *alternatives = parts
-        return self._make(ast.ChooseOne, meta, self._maybe_name(label), tags, _present(alternatives))
+        return self._make(ast.ChooseOne, place, self._maybe_name(label), tags, _present(alternatives))
 
-    def alternative(self, meta: Meta, parts: list[Any]) -> ast.Alternative:
-        return self._make(ast.Alternative, meta, self._word(parts[0]), parts[1])
+    def alternative(self, place: Place, parts: list[Any]) -> ast.Alternative:
+        return self._make(ast.Alternative, place, self._word(parts[0]), parts[1])
 
-    def choose_subset(self, meta: Meta, parts: list[Any]) -> ast.ChooseSubset:
+    def choose_subset(self, place: Place, parts: list[Any]) -> ast.ChooseSubset:
         label, tags, take, items, where = parts
-        return self._make(ast.ChooseSubset, meta, self._maybe_name(label), tags, take, items, where)
+        return self._make(ast.ChooseSubset, place, self._maybe_name(label), tags, take, items, where)
 
-    def match(self, meta: Meta, parts: list[Any]) -> ast.Match:
-        return self._make(ast.Match, meta, parts[0], _present(parts[1:]))
+    def match(self, place: Place, parts: list[Any]) -> ast.Match:
+        return self._make(ast.Match, place, parts[0], _present(parts[1:]))
 
-    def arm(self, meta: Meta, parts: list[Any]) -> ast.Arm:
-        return self._make(ast.Arm, meta, *parts)
+    def arm(self, place: Place, parts: list[Any]) -> ast.Arm:
+        return self._make(ast.Arm, place, *parts)
 
-    def pattern(self, meta: Meta, patterns: list[Any]) -> tuple[ast.Expr, ...]:
+    def pattern(self, place: Place, patterns: list[Any]) -> tuple[ast.Expr, ...]:
         return _present(patterns)
 
-    def otherwise(self, meta: Meta, parts: list[Any]) -> tuple[ast.Expr, ...]:
+    def otherwise(self, place: Place, parts: list[Any]) -> tuple[ast.Expr, ...]:
         return ()
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
@@ -28,6 +27,7 @@ from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, about, record, verify
+from archir_torch.lowering.devices import threads
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import Job, Outcome, made, whole
 from archir_torch.search.preparation import Search, begin, images, of_run, resumed
@@ -60,7 +60,7 @@ def execute(
             if recipe is not None:
                 plugins.load(read(recipe, overrides), recipe.parent)
             found = of_run(Run.open(folder), own)
-        with found.run, _threads(found.recipe.threads):
+        with found.run, threads(found.recipe.threads):
             try:
                 return _search(replace(found, executor=executor), watch if leads else None, interrupted)
             except ArchError:
@@ -97,16 +97,6 @@ def _current(found: Search) -> Search:
     """The run as it is now, to processes that do not write it; none goes on before all have seen it."""
     with distributed.jointly("the run") as leads:
         return found if leads else replace(found, run=Run.open(found.run.folder))
-
-
-@contextmanager
-def _threads(count: int | None) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Watch | None) -> Outcome:

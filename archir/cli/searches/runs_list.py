@@ -16,8 +16,8 @@ from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
 from archir.search.fronts.figures import shown
 from archir.search.runs import Run, Summary
-from archir.search.runs.listing import placed
-from archir.search.runs.settings import differences, settings
+from archir.search.runs.listed.settings import differences, settings
+from archir.search.runs.listed.summaries import placed
 
 _USUAL = Path("runs")
 

@@ -22,7 +22,7 @@ from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
-from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space

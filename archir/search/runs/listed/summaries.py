@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from archir.base.errors import ArchError
 from archir.search.runs import manifest
+from archir.search.runs.listed.settings import overrides, settings, size
 from archir.search.runs.lock import locked
 from archir.search.runs.run import Run
-from archir.search.runs.settings import overrides, settings, size
 
 OBJECTIVE = "objective.json"
 """What a phase measures, and by what networks are compared."""

@@ -14,7 +14,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from archir.base.errors import ArchError, Interrupted, fail
-from archir.search import plugins
+from archir.search import borrowing, plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
@@ -134,7 +134,10 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     seed = found.recipe.seed + phase.training.seed
     also = tuple(taught(found.run, found.recipe, settings) for settings in phase.also)
     phase = phase.model_copy(update={"also": also})
-    earlier = {what: before[name] for what, name in start if name is not None and what != "trials"}
+    earlier = {what: before[name] for what, name in start if name in before and what != "trials"}
+    weights, record = borrowing.names(phase.name)[0], borrowing.record_of(found.run, phase.name)
+    if weights in found.run.files.manifest.files:
+        earlier["weights"] = Outcome(weights=load_tensors(found.run.content(weights)), supernet=record)
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")

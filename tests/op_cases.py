@@ -39,6 +39,7 @@ from archir.ops.activation import (
 from archir.ops.arithmetic import Add, Concat, Div, Greater, Less, Matmul, Maximum, Minimum, Mul, Sub, Where
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
+from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
 from archir.ops.lookup import Embedding, Gather, OneHot
 from archir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, Normalize, RmsNorm
@@ -210,6 +211,8 @@ CASES: list[Case] = [
     *((kind(size), (MAP,)) for kind in (AdaptiveAvgPool, AdaptiveMaxPool) for size in (1, (3, 5), 4, (2, 3))),
     *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
+    *((op, (TOKENS,)) for op in (Sinusoidal(), Sinusoidal(100.0), Positions(), Constant((3, 1, 4)))),
+    (Sinusoidal(), ((6, 7),)),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]

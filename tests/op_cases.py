@@ -8,7 +8,10 @@ from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ops.activation import (
+    Abs,
     Clamp,
+    Cos,
+    Cumsum,
     Elu,
     Exp,
     Gelu,
@@ -16,24 +19,30 @@ from archir.ops.activation import (
     HardSwish,
     Identity,
     LeakyRelu,
+    Log,
     Mish,
+    Power,
+    Prelu,
     Relu,
     Relu6,
     Scale,
     Shift,
     Sigmoid,
     Silu,
+    Sin,
     Softmax,
     Softplus,
+    Sqrt,
     Tanh,
     Zero,
 )
-from archir.ops.arithmetic import Add, Concat, Div, Matmul, Maximum, Minimum, Mul, Sub
+from archir.ops.arithmetic import Add, Concat, Div, Greater, Less, Matmul, Maximum, Minimum, Mul, Sub, Where
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
+from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
-from archir.ops.lookup import Embedding, Gather
-from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
+from archir.ops.lookup import Embedding, Gather, OneHot
+from archir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, Normalize, RmsNorm
 from archir.ops.pool import (
     AdaptiveAvgPool,
     AdaptiveMaxPool,
@@ -47,6 +56,7 @@ from archir.ops.pool import (
     MaxPool1d,
     MaxPool3d,
     MeanOver,
+    SumOver,
 )
 from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
@@ -68,10 +78,15 @@ MODES: tuple[Literal["nearest", "bilinear", "bicubic"], ...] = ("nearest", "bili
 Dims = tuple[int, ...]
 KINDS: dict[type[Op], tuple[type[Op], ...]] = {
     DynamicConv: (Identity, AsKernel),
+    **dict.fromkeys((Log, Sqrt, Power), (Exp,)),
     Div: (Identity, Exp),  # nothing is near zero below
 }
 """What makes operands of a kind of the inputs."""
-ELEMENTS: dict[type[Op], tuple[str, ...]] = {Embedding: ("i64",), Gather: ("f32", "i64")}
+ELEMENTS: dict[type[Op], tuple[str, ...]] = {
+    **dict.fromkeys((Embedding, OneHot), ("i64",)),
+    Gather: ("f32", "i64"),
+    Where: ("bool", "f32", "f32"),
+}
 """The element types of operands that are not all f32."""
 Case = tuple[Op, tuple[Dims, ...]]
 
@@ -92,6 +107,13 @@ CASES: list[Case] = [
     *((op, (MAP, (8, 1, 1))) for op in (Add(), Sub(), Mul())),
     *((op, ((1, 8), TOKENS)) for op in (Add(), Sub(), Mul(), Minimum(), Maximum())),
     (Div(), (MAP, (8, 1, 1))),
+    *((op, (dims,)) for op in (Log(), Sqrt(), Abs(), Sin(), Cos()) for dims in (MAP, VECTOR)),
+    *((Power(exponent), (MAP,)) for exponent in (2.0, -1.0, 0.5, 3)),
+    *((Cumsum(axis), (MAP,)) for axis in (-1, 0, 2)),
+    *((Prelu(), (dims,)) for dims in (MAP, TOKENS, VECTOR, VOLUME)),
+    *((kind(), (MAP, (8, 1, 1))) for kind in (Greater, Less)),
+    *((kind(than=0.5), (TOKENS,)) for kind in (Greater, Less)),
+    *((Where(), (MAP, *pair)) for pair in ((MAP, MAP), (MAP, (8, 1, 1)), ((1, 6, 5), (8, 1, 1)))),
     (Concat(), (MAP, (3, 6, 5), MAP)),
     (Concat(), (TOKENS, (12, 3))),
     (Concat(0), (TOKENS, (1, 8))),
@@ -140,6 +162,9 @@ CASES: list[Case] = [
     (GroupNorm(2), (VOLUME,)),
     *((op, (VOLUME,)) for op in (Relu(), HardSwish(), Softmax(), Zero(), Dropout(), Upsample(2))),
     *((op, (VOLUME, VOLUME)) for op in (Add(), Concat())),
+    *((op, (dims,)) for op in (InstanceNorm(), InstanceNorm(False)) for dims in (MAP, TOKENS, VOLUME)),
+    *((Normalize(), (dims,)) for dims in (MAP, TOKENS, VECTOR)),
+    *((Normalize(axis, 0.5), (MAP,)) for axis in (1, -1)),
     *((op, (MAP,)) for op in (GroupNorm(4), GroupNorm(8, False), GroupNorm(1))),
     *((op, (MAP,)) for op in (MaxPool(3), MaxPool(2), MaxPool(3, 2), MaxPool(2, 2, "valid"), MaxPool(3, 2, 1))),
     *((AvgPool(3, stride, count_padding=counts), (MAP,)) for stride in (1, 2) for counts in (False, True)),
@@ -161,8 +186,8 @@ CASES: list[Case] = [
     *((AvgPool3d(3, counts, 1, bool(counts - 1)), (VOLUME,)) for counts in (1, 2)),
     *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS, VOLUME)),
     *((op, (dims,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True)) for dims in (MAP, VOLUME)),
-    *((kind(axis), (MAP,)) for kind in (MeanOver, MaxOver) for axis in (0, 1, 2, -1)),
-    *((kind(0), (dims,)) for kind in (MeanOver, MaxOver) for dims in (TOKENS, VECTOR)),
+    *((kind(axis), (MAP,)) for kind in (MeanOver, SumOver, MaxOver) for axis in (0, 1, 2, -1)),
+    *((kind(0), (dims,)) for kind in (MeanOver, SumOver, MaxOver) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (Dropout(), Dropout(0.0), DropPath(0.5), DropPath(0.0)) for dims in (MAP, VECTOR)),
     *((op, (MAP,)) for op in (Reshape((8, 30)), Reshape((-1,)), Reshape((2, -1, 5)))),
     *((op, (MAP,)) for op in (Transpose(), Transpose((2, 0, 1)))),
@@ -177,6 +202,7 @@ CASES: list[Case] = [
     *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
     (ChannelShuffle(4), (MAP,)),
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
+    *((OneHot(5), (dims,)) for dims in ((), (7,))),
     *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
     *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
     *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),
@@ -185,6 +211,8 @@ CASES: list[Case] = [
     *((kind(size), (MAP,)) for kind in (AdaptiveAvgPool, AdaptiveMaxPool) for size in (1, (3, 5), 4, (2, 3))),
     *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
+    *((op, (TOKENS,)) for op in (Sinusoidal(), Sinusoidal(100.0), Positions(), Constant((3, 1, 4)))),
+    (Sinusoidal(), ((6, 7),)),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]

@@ -30,18 +30,22 @@ def train(
     resume: bool = False,
     device: str | None = None,
     progress: Progress | None = None,
+    weights: str | Path | None = None,
+    threads: int | None = None,
 ) -> tuple[Network, Result]:
     """Train a network without choices on labelled images: the module, and what was measured.
 
     `data` is a source of images (docs/data.md), which are resized to the net's input [C, H, W]; `settings` are the
     options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
     checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
-    there is one; `progress` is told of steps and epochs. Raises ArchError (A11xx).
+    there is one; `progress` is told of steps and epochs. Training begins with new weights, or with those of a
+    safetensors file, `weights`; `threads` are those of the CPU. Raises ArchError (A11xx, A0902).
     """
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
     return torch.train(
-        graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress
-    )
+        graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress,
+        start=None if weights is None else Path(weights), threads=threads,
+    )  # fmt: skip
 
 
 def run(

@@ -18,12 +18,12 @@ from archir.ir.types import TensorType
 OPS: Registry[str, type[Op]] = Registry("operation", "operations")
 """Every operation by its name in `.arch` files."""
 
-Init = Literal["zeros", "ones", "lecun", "fan_in", "token"]
+Init = Literal["zeros", "ones", "lecun", "fan_in", "token", "slope"]
 """How a weight starts.
 
 `lecun` is normal of variance 1/fan_in, which keeps the variance of what passes through, so that networks without
 normalisation neither explode nor fade; `fan_in` is uniform within 1/sqrt(fan_in), torch's default; `token` a normal of
-standard deviation 0.02 cut at two deviations, the custom for embeddings.
+standard deviation 0.02 cut at two deviations, the custom for embeddings; `slope` is 0.25, that of learned slopes.
 """
 
 

@@ -150,7 +150,7 @@ def _strangers(graph: Graph, *values: Value) -> Iterator[str]:
 
 
 def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnostic]:
-    """Nodes with weights have a scope; nodes that share a scope share an operation and the shapes of its weights."""
+    """Nodes with weights have a scope; nodes that share a scope have weights of the same names and shapes."""
     needed = needs(graph)
     first: dict[str, tuple[NodeId, Value]] = {}
     for number in types:
@@ -160,7 +160,7 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
         place = f"%{number} ({node.op.name})"
         operands = [types[operand] for operand in graph.operands(number)]
         try:
-            shapes = lifted(_shapes, node.op, operands, needed[number], graph.given, _told)
+            shapes = lifted(weight_shapes, node.op, operands, needed[number], graph.given, told)
         except (RuleError, ArithmeticError, LookupError):
             yield _broken(f"{place}: has no weights for its operands", node.span)
             continue
@@ -170,18 +170,17 @@ def _weights(graph: Graph, types: dict[NodeId, TensorType]) -> Iterator[Diagnost
             yield _broken(f"{place}: has weights but no scope", node.span)
             continue
         other, known = first.setdefault(node.scope, (number, shapes))
-        if graph[other].op != node.op:
-            message = f"{place}: shares the scope `{node.scope}` with %{other}, which is another operation"
-            yield _broken(message, node.span)
-        elif needed.loose.isdisjoint((number, other)):
+        if needed.loose.isdisjoint((number, other)):
             together = both(needed[number], needed[other])
             if together is not False and False in leaves(lift(lambda a, b: a == b, shapes, known, under=together)):
                 yield _broken(f"{place}: weights `{node.scope}` have other shapes than at %{other}", node.span)
 
 
-def _told(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+def told(shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Shapes without symbols."""
     return tuple((name, tuple(map(value_of, shape))) for name, shape in shapes)
 
 
-def _shapes(op: Op, *operands: Any) -> tuple[Any, ...]:
+def weight_shapes(op: Op, *operands: Any) -> tuple[Any, ...]:
+    """The names and shapes of an operation's weights."""
     return tuple((name, weight.shape) for name, weight in op.weights(*operands).items())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, View
+from archir.ir.op import Free, View, Weight
 from archir.ir.types import TensorType
 
 
@@ -87,6 +87,38 @@ class Exp(_Activation):
 
 
 @dataclass(frozen=True)
+class Log(_Activation):
+    """Natural logarithm."""
+
+
+@dataclass(frozen=True)
+class Sqrt(_Activation):
+    """Square root; of numbers, `sqrt` is the function of that name."""
+
+
+@dataclass(frozen=True)
+class Abs(_Activation):
+    """Absolute value; of numbers, `abs` is the function of that name."""
+
+
+@dataclass(frozen=True)
+class Power(_Activation):
+    """x to a fixed power; `x ** 2` in `.arch`, and `1 / x` is `x ** -1`."""
+
+    exponent: float
+
+
+@dataclass(frozen=True)
+class Sin(_Activation):
+    """Sine, of radians."""
+
+
+@dataclass(frozen=True)
+class Cos(_Activation):
+    """Cosine, of radians."""
+
+
+@dataclass(frozen=True)
 class Clamp(_Activation):
     """min(max(x, low), high); either bound may be left out."""
 
@@ -111,6 +143,28 @@ class Softmax(_Activation):
         """The type of the operand."""
         require(-x.rank <= self.axis < x.rank, f"axis {self.axis} of {x} does not exist")
         return x
+
+
+@dataclass(frozen=True)
+class Cumsum(_Activation):
+    """Sums of all positions up to each, along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
+
+    linear: ClassVar[bool] = True
+    axis: int = -1
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        require(-x.rank <= self.axis < x.rank, f"axis {self.axis} of {x} does not exist")
+        return x
+
+
+@dataclass(frozen=True)
+class Prelu(_Activation):
+    """x where positive, a learned slope for each channel times x elsewhere (He et al. 2015)."""
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` [C], all 0.25 at first."""
+        return {"weight": Weight((x.channels,), "slope")}
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,38 @@ class Maximum(Minimum):
 
 
 @dataclass(frozen=True)
+class Greater(_Elementwise):
+    """Where a is above b, or above a number: a mask of truth values, as `greater(a, b)` or `greater(a, 0.5)`."""
+
+    optional: ClassVar[int] = 1
+    than: float = 0.0
+
+    def infer(self, a: TensorType, b: TensorType | None = None) -> TensorType:
+        """bool of the stretched shape."""
+        return TensorType((a if b is None else broadcast(a, b)).dims, "bool")
+
+
+@dataclass(frozen=True)
+class Less(Greater):
+    """Where a is below b, or below a number; as in `greater`."""
+
+
+@dataclass(frozen=True)
+class Where(Free):
+    """a where a mask holds, b elsewhere; dimensions of 1 are stretched: `where(greater(x, 0), x, y)`."""
+
+    operands: ClassVar[tuple[str, ...]] = ("mask", "a", "b")
+    any_element: ClassVar[bool] = True
+
+    def infer(self, mask: TensorType, a: TensorType, b: TensorType) -> TensorType:
+        """The stretched shape."""
+        hint = "`greater(a, b)` and `less(a, b)` make masks"
+        require(mask.dtype == "bool", f"expected a mask of truth values, got {mask}", hint, "A0408")
+        stretched = broadcast(a, b)
+        return stretched.with_dims(*broadcast(stretched, TensorType(mask.dims, a.dtype)).shape)
+
+
+@dataclass(frozen=True)
 class Concat(Free):
     """Operands, or a list of them, side by side along an axis, counted without the batch axis.
 

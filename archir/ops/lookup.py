@@ -71,3 +71,37 @@ class Gather(Free):
     def limits(self, x: TensorType, positions: TensorType) -> tuple[int | None, ...]:
         """Positions end where x does."""
         return None, x.shape[0]
+
+
+@dataclass(frozen=True)
+class OneHot(Free):
+    """For each of the integers from 0 to `classes` - 1 as many numbers: 1 at its place, 0 elsewhere."""
+
+    any_element: ClassVar[bool] = True
+    classes: int
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32[N, classes] of i64[N], f32[classes] of i64[]."""
+        _integers(x)
+        require(self.classes >= 1, f"`classes` must be at least 1, got {self.classes}")
+        return TensorType((*x.shape, self.classes))
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """A buffer, `one`: the number 1, as precise as what is trained."""
+        return {"one": Weight((), "ones", buffer=True)}
+
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """It has no axes."""
+        return {"one": ()}
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: integers have no channels."""
+        return ()
+
+    def limits(self, x: TensorType) -> tuple[int | None, ...]:
+        """The classes."""
+        return (self.classes,)
+
+    def kernels(self, x: TensorType) -> int:
+        """The classes, where they are met, and that as numbers."""
+        return 3

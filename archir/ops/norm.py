@@ -96,3 +96,47 @@ class GroupNorm(_Norm):
         """`weight` and `bias` [C] if affine."""
         shape = (x.channels,)
         return {"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}
+
+
+@dataclass(frozen=True)
+class InstanceNorm(_Norm):
+    """Each channel of each sample normalised over its positions, of maps, volumes or tokens (Ulyanov et al. 2016)."""
+
+    affine: bool = True
+    eps: float = 1e-5
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        has_axes(x, 1, 2, 3)
+        return x
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """`weight` and `bias` [C] if affine."""
+        shape = (x.channels,)
+        return {"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}
+
+
+@dataclass(frozen=True)
+class Normalize(_Norm):
+    """x divided by its length along an axis, counted without the batch axis, or by `eps` where that is more.
+
+    The default axis is that of the features.
+    """
+
+    axis: int | None = None
+    eps: float = 1e-6
+
+    def along(self, x: TensorType) -> int:
+        """The axis."""
+        axis = x.channel_axis if self.axis is None else self.axis
+        require(-x.rank <= axis < x.rank, f"axis {axis} of {x} does not exist")
+        return axis % x.rank
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        self.along(x)
+        return x
+
+    def kernels(self, x: TensorType) -> int:
+        """The length, what is at least `eps`, and the quotient."""
+        return 3

@@ -160,6 +160,13 @@ class MeanOver(_Over):
 
 
 @dataclass(frozen=True)
+class SumOver(_Over):
+    """Sum along one axis, shapes as in `mean_over`."""
+
+    linear: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
 class MaxOver(_Over):
     """Largest value along one axis, shapes as in `mean_over`."""
 

@@ -35,6 +35,7 @@ from archir_torch.export.source.emit import emit, emit_block
 from archir_torch.lowering import module as modules
 from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of
+from archir_torch.lowering.devices import threads as limited
 from archir_torch.lowering.module import Network
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
@@ -134,12 +135,15 @@ class TorchBackend:
         resume: bool = False,
         device: str | None = None,
         progress: Progress | None = None,
+        start: Path | None = None,
+        threads: int | None = None,
     ) -> tuple[Network, Result]:
         """Train a graph without choices; the module, and what was measured.
 
         `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.search.single.Settings`,
         `device` by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the
-        folder, which all of them see. Raises ArchError (A11xx).
+        folder, which all of them see. `start` is a file of weights to begin with, `threads` are those of the CPU.
+        Raises ArchError (A11xx, A0902).
         """
         chosen = parsed(Settings, settings or {})
         objective = objective_of(chosen)
@@ -150,7 +154,9 @@ class TorchBackend:
         seen = prepared(objective, graph, loaded, chosen.seed)
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
         module = self.lower(trained, seed=chosen.seed)
-        with distributed.joined(device) as own:
+        if start is not None:
+            self.load(module, start)
+        with distributed.joined(device) as own, limited(threads):
             result = fit(
                 module, loaded, chosen, objective=objective, names=tuple(trained.outputs), folder=folder, resume=resume,
                 device=own, progress=progress,
@@ -199,7 +205,8 @@ class TorchBackend:
                 yield some.images.numpy(), some.labels.numpy()
 
         chosen = data.train.chosen(drawn)
-        return Images(chosen.images.numpy(), held_out, len(data.classes), data.mean, data.std)
+        known = held_out if data.classes else None  # accuracy is measured where there are labels
+        return Images(chosen.images.numpy(), known, len(data.classes), data.mean, data.std)
 
     def complete(self) -> None:
         """Import all that registers something, for whoever lists it."""

@@ -110,7 +110,7 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (constraint(when(STRANGER, [0])), "`require deep`: depends on another choice `a`"),
     (constraint(True, limit=case(STRANGER, (1, 2))), "`require deep`: depends on another choice `a`"),
     (node(Linear(8)), "%4 (linear): has weights but no scope"),
-    (node(Linear(4), "two"), "%4 (linear): shares the scope `two` with %2, which is another operation"),
+    (node(Linear(4), "two"), "%4 (linear): weights `two` have other shapes than at %2"),
     (node(Reshape((3,))), "%4 (reshape): f32[8] does not reshape to [3]"),
 ]
 

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from archir import backends
 from archir.base.errors import ArchError
+from archir.base.settings import MOST_THREADS
 from archir.cli.kinds import Place
-from archir.cli.options import SEED, SOURCES, arch_options, file_argument, net_options, objective_settings
+from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
 from archir.cli.output import emit, say
 from archir.cli.progress import TrainingProgress
 from archir.cli.searches import train_folder
+from archir.cli.searches.trial import tried
 from archir.cli.subject import picked
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
@@ -24,7 +27,7 @@ from archir.search.fronts.figures import shown
 
 
 @click.command("train")
-@file_argument
+@click.argument("file", metavar="[FILE[:NET]]", type=Place(), required=False)
 @click.option("--data", default="digits", show_default=True, help=f"Data: {SOURCES}.")
 @click.option(
     "--objective",
@@ -47,22 +50,48 @@ from archir.search.fronts.figures import shown
 @click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
 @click.option("--train-seed", type=SEED, default=0, show_default=True, help="Seed of weights, order and augmentation.")
 @click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
+@click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")
+@click.option(
+    "--weights",
+    type=Place(path_type=Path),
+    help="Weights to begin with: a safetensors file, or a folder that `archir train` or `archir search` left.",
+)
+@click.option(
+    "--trial",
+    type=(Place(file_okay=False, path_type=Path), str),
+    metavar="RUN ID",
+    help="Train what a search tried, instead of a FILE: runs/x 17, or runs/x PHASE:17 if several phases tried some.",
+)
 @click.option("--resume", is_flag=True, help="Go on with a run that was stopped.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @arch_options
 @net_options
 def train_command(
-    file: str, data: str, output: Path, train_seed: int, device: str | None, resume: bool, as_json: bool,
-    arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
+    file: str | None, data: str, output: Path, train_seed: int, device: str | None, threads: int | None,
+    weights: Path | None, trial: tuple[Path, str] | None, resume: bool, as_json: bool, arch: str | None,
+    seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
 ) -> None:  # fmt: skip
     """Train one network of FILE on data, and leave a folder that `archir export` turns into ONNX.
 
-    The net, or the architecture that --arch or --seed picks, is trained from new weights. A checkpoint is written after
+    The net, or the architecture that --arch, --seed or --trial picks, is trained from new weights, or from those of
+    --weights. A checkpoint is written after
     every epoch; a run that was stopped goes on with --resume and ends with the same weights. Several GPUs or machines:
     torchrun --nproc-per-node 8 -m archir train FILE -o FOLDER, with --batch images in each process.
     """
     leads = os.environ.get("RANK", "0") == "0"
-    graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
+    context = click.get_current_context()
+    if (file is None) == (trial is None):
+        raise click.UsageError("name a FILE, or a --trial of a run")
+    if trial is not None:
+        if arch is not None or seed is not None or parameters:
+            raise click.UsageError("--trial says which network: --arch, --seed and -p go with a FILE")
+        graph, architecture, space, phase = tried(*trial)
+        if _left_out(context, "data"):
+            data = phase.data.source if phase.data is not None else data
+        if _left_out(context, "objective"):
+            settings["objective"] = phase.objective
+    else:
+        graph, architecture, space = picked(file or "", arch, seed, parameters, root, limits)
     if leads:
         train_folder.begin(output, graph, architecture.to_json(space.graph.parameters), resume)
     total = cost(graph)
@@ -80,6 +109,8 @@ def train_command(
                 resume=resume,
                 device=device,
                 progress=progress,
+                start=weights and train_folder.weights_of(weights),
+                threads=threads,
             )
     except ArchError:
         if leads:
@@ -104,3 +135,7 @@ def train_command(
     else:
         held_out = ", ".join(f"{name} {shown(name, value)}" for name, value in result.shown.items())
         say(f"held-out {held_out}; for ONNX: archir export {output} -o net.onnx")
+
+
+def _left_out(context: click.Context, option: str) -> bool:
+    return context.get_parameter_source(option) is ParameterSource.DEFAULT

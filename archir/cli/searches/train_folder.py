@@ -94,6 +94,14 @@ def open_run(folder: Path) -> Trained:
     return Trained(from_json(data), _text(folder / ARCHITECTURE), images)
 
 
+def weights_of(path: Path) -> Path:
+    """The file of weights that a path names: itself, or that of a training or a search. Raises ArchError (A1205)."""
+    if not path.is_dir():
+        return path
+    open_run(path)
+    return path / WEIGHTS
+
+
 def _text(path: Path) -> str:
     """What a file of a training holds. Raises ArchError (A1205)."""
     try:

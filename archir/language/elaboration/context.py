@@ -19,6 +19,8 @@ from archir.language.elaboration.files import Module
 MOST_CALLS = 64
 """Depth of calls."""
 MOST_DIAGNOSTICS = 50
+WEIGHTS = "weights"
+"""The argument that names weights which calls share, of all that has no parameter of that name itself."""
 A_STEP, A_NODE = 2, 15
 """Units of work."""
 
@@ -66,6 +68,8 @@ class Scope:
     used: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     depths: dict[str, int] = field(default_factory=dict)
+    shared: set[str] = field(default_factory=set)
+    """Names of weights that calls share here."""
 
     def component(self, name: str) -> str:
         """A component that is new here: `name`, `name_2`, ...; with the positions of the enclosing loops.
@@ -106,6 +110,8 @@ class Frame:
     returned: list[tuple[Value, Value]] = field(default_factory=list)
     local: frozenset[str] = frozenset()
     """Names that the body gives a value to, somewhere."""
+    home: Scope = field(default_factory=Scope)
+    """Where the call stands, whatever loops and alternatives it is in."""
 
     def place(self, span: Span) -> Span:
         """The place in what the user wrote: of what is in a library, where it is called; there it can be mended."""
@@ -149,8 +155,8 @@ class Context:
         self.limits = limits
         self.graph = Graph(name)
         self.problems = Problems()
-        self.frame = Frame(module)
         self.scope = Scope()
+        self.frame = Frame(module, home=self.scope)
         self.path: Value = True
         """The condition under which the code at hand runs."""
         self.given: list[Value] = []

@@ -6,12 +6,14 @@ from functools import partial
 
 from archir.base.errors import RuleError, Span
 from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
-from archir.ir.choices.conditions import if_else
+from archir.ir.choices.conditions import both, if_else
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select, merge
 from archir.ir.types import TensorType
-from archir.ir.typing import Typing, infer_op, joined_type
+from archir.ir.typing import Typing, infer_op, joined_type, lifted
+from archir.ir.verify import told, weight_shapes
 from archir.language.elaboration.context import A_NODE, Context, Scope
 from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tensor, kind, not_applied
 
@@ -19,6 +21,10 @@ from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tens
 def is_tensor(value: Value) -> bool:
     """Whether a value is a tensor, for some outcome of the choices at least."""
     return type(value) is Tensor or (varies(value) and any(type(leaf) is Tensor for leaf in leaves(value)))
+
+
+def _worded(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes) or "nothing"
 
 
 def _type_of(types: Typing, tensor: Tensor) -> TensorType:
@@ -33,6 +39,7 @@ class Network(Context):
         self.types = Typing()
         self.selected: dict[Case, NodeId] = {}
         """The select nodes, by what they stand for."""
+        self._weighed: dict[str, NodeId] = {}
         self.excused: set[NodeId] = set()
         """Nodes that only what is required makes right."""
         self._inferred: dict[tuple[Op, tuple[TensorType, ...], Value], tuple[TensorType, bool]] = {}
@@ -50,6 +57,32 @@ class Network(Context):
         self.types[number] = type_
         if excused:
             self.excused.add(number)
+        if type(op).weights is not Op.weights and self._weighed.setdefault(scope, number) != number:
+            return self._shared(number, self._weighed[scope], span)
+        return Tensor(number)
+
+    def _shared(self, number: NodeId, other: NodeId, span: Span) -> Value:
+        """A node whose weights another one has, too; POISON unless they are alike wherever both are made."""
+
+        def shapes(of: NodeId) -> Value:
+            op, operands = self.graph[of].op, [self.types[operand] for operand in self.graph.operands(of)]
+            return lifted(weight_shapes, op, operands, self.graph.made[of], self.given, told)
+
+        def compare(here: Value, there: Value) -> int:
+            if here != there:
+                text = (
+                    f"the shared `{self.graph[number].scope}` would be {_worded(here)}, and {_worded(there)} elsewhere"
+                )
+                raise RuleError(text, code="A0409")
+            return number
+
+        together = both(self.graph.made[number], self.graph.made[other])
+        if together is False:
+            return Tensor(number)
+        try:
+            lift(compare, shapes(number), shapes(other), under=together, given=self.given)
+        except RuleError as error:
+            return self.refuse(error, span, f"{self.graph[number].op.name}: ")
         return Tensor(number)
 
     def _infer(self, op: Op, types: tuple[TensorType, ...]) -> tuple[TensorType, bool]:

@@ -14,12 +14,21 @@ from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op, attribute_types
 from archir.ir.types import TensorType, broadcast
 from archir.ops import activation
-from archir.ops.activation import Scale, Shift, Softmax, Zero
+from archir.ops.activation import Cumsum, Scale, Shift, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.conv import Biased, Convolution, ConvTranspose
-from archir.ops.norm import GroupNorm, LayerNorm, RmsNorm
-from archir.ops.pool import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalMaxPool, MaxOver, MaxPool, MeanOver
+from archir.ops.norm import GroupNorm, InstanceNorm, LayerNorm, Normalize, RmsNorm
+from archir.ops.pool import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    GlobalMaxPool,
+    MaxOver,
+    MaxPool,
+    MeanOver,
+    SumOver,
+)
 from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import Resize
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
@@ -274,7 +283,7 @@ def _exact(number: float) -> Times:
 _FIX_ZERO = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
     activation.Mish, activation.HardSwish, activation.Tanh, MaxPool, AdaptiveMaxPool, GlobalMaxPool, MaxOver, Dropout,
-    DropPath,
+    DropPath, activation.Sqrt, activation.Abs, activation.Sin, activation.Prelu, Normalize,
 )  # fmt: skip
 """Operations that are not linear, but zero at zero."""
 
@@ -283,7 +292,7 @@ def _keeps_zero(op: Op) -> bool:
     """Whether the result is zero where all operands are. Not of a batch norm, whose statistics are learned."""
     if isinstance(op, Biased):
         return not op.bias
-    if isinstance(op, LayerNorm | GroupNorm):
+    if isinstance(op, LayerNorm | GroupNorm | InstanceNorm):
         return isinstance(op, RmsNorm) or not op.affine
     if isinstance(op, activation.Clamp):
         return (op.low is None or op.low <= 0) and (op.high is None or op.high >= 0)
@@ -330,8 +339,10 @@ def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapp
             return {"axes": op.order(types[0].rank)}
         case Concat():
             return {"axis": (result.channel_axis if op.axis is None else op.axis) % result.rank}
-        case Softmax() | MeanOver() | MaxOver():
+        case Softmax() | Cumsum() | MeanOver() | SumOver() | MaxOver():
             return {"axis": op.axis % result.rank}
+        case Normalize():
+            return {"axis": op.along(result)}
         case ToMap():
             return {"height": result.shape[1]}
         case Attention():

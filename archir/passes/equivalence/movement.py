@@ -18,7 +18,8 @@ from archir.ops.shape import ChannelShuffle, Flatten, Reshape, Slice, ToMap, ToT
 POINTWISE = (
     activation.Relu, activation.Relu6, activation.LeakyRelu, activation.Elu, activation.Gelu, activation.Silu,
     activation.Mish, activation.HardSwish, activation.HardSigmoid, activation.Sigmoid, activation.Tanh, activation.Exp,
-    activation.Softplus, activation.Clamp,
+    activation.Softplus, activation.Clamp, activation.Log, activation.Sqrt, activation.Abs, activation.Power,
+    activation.Sin, activation.Cos,
 )  # fmt: skip
 """Functions of each number by itself."""
 

@@ -91,6 +91,7 @@ class Sharing:
         for number in self.types:
             self._tie(number)
             self._weigh(number)
+        self._join_shared()
         self._pieces = self._settled_pieces()
         self._heads = {self._streams[number]: 1 for number in self.types}
         if by_head:
@@ -138,6 +139,16 @@ class Sharing:
         if known != ():
             first = operands[0] if operands else None
             self._nodes[number] = _Weighed(node.scope, known, number, first, self._needed[number])
+
+    def _join_shared(self) -> None:
+        """Axes of weights that several nodes share are of one stream, whatever each of them uses it for."""
+        first: dict[tuple[str, str, int], NodeId] = {}
+        for node in self._nodes.values():
+            for name, _, roles in next(leaves(node.known)):
+                for axis, role in enumerate(roles):
+                    member = {"result": node.result, "operand": node.operand}.get(role)
+                    if member is not None:
+                        self._streams.union(first.setdefault((node.scope, name, axis), member), member)
 
     def _settled_pieces(self) -> dict[NodeId, tuple[int, NodeId]]:
         """By stream, how many equal pieces it has, and the stream of these: they are all alike."""
@@ -231,7 +242,7 @@ class Sharing:
                 if name in held:
                     ends = [max(pair) for pair in zip(ends, held[name].shape, strict=True)]
                 fan_in = max(weight.fan_in, held[name].fan_in if name in held else 1)
-                held[name] = replace(weight, shape=tuple(ends), fan_in=fan_in)
+                held[name] = replace(held.get(name, weight), shape=tuple(ends), fan_in=fan_in)
 
     def depends_on(self, number: NodeId) -> list[Choice]:
         """The choices that a node's operation, its types and its parts depend on."""

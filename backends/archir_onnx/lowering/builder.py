@@ -33,6 +33,8 @@ class Builder:
         self.inputs = inputs
         self.nodes: list[onnx.NodeProto] = []
         self.arrays: dict[str, NDArray[Any]] = {}
+        self.lent: frozenset[str] = frozenset()
+        """Weights that operations of several kinds share: they are kept once, as they are."""
         self.scope = ""
         self.type = TensorType(())
         self.types: list[TensorType] = []
@@ -84,7 +86,9 @@ class Builder:
         return name
 
     def transposed(self, name: str) -> str:
-        """A weight's transpose, made here rather than when the model runs."""
+        """A weight's transpose, made here rather than when the model runs, unless others need it as it is."""
+        if name in self.lent:
+            return self.node("Transpose", name, perm=[1, 0])
         made = f"{name}.T"
         return self.weight(made, self.arrays[name].T)
 
@@ -134,7 +138,7 @@ class Builder:
         return self._spread.get(a, a), self._spread.get(b, b)
 
     def reduce(self, operator: str, x: str, axis: int, keep: bool = False) -> str:
-        """`ReduceSum`, `ReduceMax` or `ReduceMean` over one axis."""
+        """`ReduceSum`, `ReduceMax`, `ReduceMean` or `ReduceL2` over one axis."""
         if operator == "ReduceSum" or self.opset >= 18:
             return self.node(operator, x, self.constant([axis]), keepdims=int(keep))
         return self.node(operator, x, axes=[axis], keepdims=int(keep))

@@ -20,7 +20,8 @@ from archir.backends.certificates import MOST_ELEMENTS
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
-from archir.ir.typing import infer
+from archir.ir.op import Op
+from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_onnx.files.models import Model
 from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
@@ -60,6 +61,7 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     types = infer(graph)
     inputs = graph.inputs
     builder = Builder(form, list(inputs))
+    builder.lent = _lent(graph, types)
     values = {number: taken(builder, name, types[number]) for name, number in inputs.items()}
     missing: list[str] = []
     for number in graph:
@@ -96,6 +98,16 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
     properties(model, {"net": graph.name, **limits(ranged_inputs(graph)), **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
+
+
+def _lent(graph: Graph, types: Types) -> frozenset[str]:
+    """The names of weights that operations of several kinds share."""
+    kinds: dict[str, set[type[Op]]] = {}
+    for number in graph:
+        node = graph[number]
+        for name in node.op.weights(*(types[operand] for operand in graph.operands(number))):
+            kinds.setdefault(state_name(node.scope, name), set()).add(type(node.op))
+    return frozenset(name for name, users in kinds.items() if len(users) > 1)
 
 
 def _results(graph: Graph) -> dict[str, NodeId]:

@@ -1,8 +1,10 @@
-"""The device that is asked for, which must be there before anything begins."""
+"""The device that is asked for, which must be there before anything begins, and the threads of the CPU."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -25,3 +27,14 @@ def device_of(name: str | None) -> str:
         if int(found[1] or 0) >= count:
             raise fail("A1505", f"there is no {name}: torch finds {count} GPU{'s' * (count > 1)}")
     return name
+
+
+@contextmanager
+def threads(count: int | None) -> Iterator[None]:
+    """So many threads of the CPU meanwhile; None: as many as there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

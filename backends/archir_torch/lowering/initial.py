@@ -16,6 +16,8 @@ def initial(weight: Weight, generator: torch.Generator | None) -> Tensor:
             return tensor.zero_()
         case "ones":
             return tensor.fill_(1)
+        case "slope":
+            return tensor.fill_(0.25)
         case "lecun":
             return tensor.normal_(0, weight.fan_in**-0.5, generator=generator)
         case "fan_in":

@@ -60,17 +60,37 @@ class Layer(Named):
 
     def forward(self, *operands: Tensor, **run: Any) -> Tensor:
         """The function of the operands and the weights."""
+        return self.lent(self.function, self.attributes, *operands, **run)
+
+    def lent(
+        self, function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any
+    ) -> Tensor:
+        """What another function makes of the operands and these weights."""
         weights = {**self._parameters, **self._buffers}
         if len(weights) != len(self.names):  # some are computed: parametrizations, weight norm, pruning
             weights = {name: getattr(self, name) for name in self.names}
         if self.wants_mode:
             run["training"] = self.training
-        return self.function(*operands, **weights, **self.attributes, **run)
+        return function(*operands, **weights, **attributes, **run)
 
     def extra_repr(self) -> str:
         """Name, weights and attributes, for printing."""
         weights = [f"{name}={list(getattr(self, name).shape)}" for name in self.names]
         return ", ".join([self.function.__name__, *weights, *(f"{n}={v}" for n, v in self.attributes.items())])
+
+
+class Borrower:
+    """The function of a node that uses the weights of another's layer, which may be replaced where it is."""
+
+    def __init__(self, home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
+        self.home, self.function, self.attributes = home, function, attributes
+
+    def __call__(self, *operands: Tensor, **run: Any) -> Tensor:
+        """The function of the operands and the weights that are there now."""
+        module, name = self.home
+        layer: Any = module._modules[name]
+        found: Tensor = layer.lent(self.function, self.attributes, *operands, **run)
+        return found
 
 
 class Scopes(nn.Module):
@@ -151,7 +171,13 @@ class Network(Hierarchy):
 
     def _step(self, graph: Graph, number: NodeId, home: Home | None) -> Step:
         """What is done for a node; `home` says where its layer is, if it has one."""
-        step = Step(None, *home) if home is not None else Step(_function(graph, number))
+        rule = RULES[type(graph[number].op)]
+        if home is None:
+            step = Step(_function(graph, number))
+        elif _is_made_for(home, rule.function, attributes := rule.attributes(graph[number].op)):
+            step = Step(None, *home)
+        else:
+            step = Step(Borrower(home, rule.function, attributes))
         step.wants_batch = RULES[type(graph[number].op)].takes("batch")
         return step
 
@@ -175,6 +201,12 @@ class Network(Hierarchy):
         if len(self._outputs) == 1:
             return values[self._outputs[0]]
         return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}
+
+
+def _is_made_for(home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:
+    module, name = home
+    layer = module._modules[name]
+    return not isinstance(layer, Layer) or (layer.function, layer.attributes) == (function, attributes)
 
 
 def _layers(

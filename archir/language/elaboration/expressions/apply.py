@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args, get_origin
 
 from archir.base.errors import RuleError, Span, require
@@ -13,25 +13,16 @@ from archir.ir.op import Op, attribute_names, attribute_types, needed_attributes
 from archir.ir.typing import MOST_ELEMENTS
 from archir.language.elaboration.context import A_STEP
 from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.evaluate import Evaluator
+from archir.language.elaboration.expressions.shared import Given, Sharer
 from archir.language.elaboration.expressions.values import POISON, Items, Tensor, flat, kind, show
-from archir.language.elaboration.names.foreign import about_attribute
+from archir.language.elaboration.names.foreign import OF_NUMBERS, about_attribute
 from archir.language.elaboration.network import is_tensor
 
 MOST_RANK = 1_000
 """Items of an attribute that is a list."""
 
 
-@dataclass(frozen=True)
-class Given:
-    """An argument that was evaluated."""
-
-    name: str | None
-    value: Value
-    span: Span
-
-
-class Applier(Evaluator):
+class Applier(Sharer):
     """Applies operations and static functions to arguments."""
 
     # static functions
@@ -88,6 +79,7 @@ class Applier(Evaluator):
         operands: list[tuple[Value, Span]] = []
         attributes: dict[str, Value] = {}
         names = attribute_names(op)
+        given, shared = self.apart(given, (*names, *op.operands))
         positional = iter(names)
         for argument in given:
             if (
@@ -113,7 +105,8 @@ class Applier(Evaluator):
         for value, place in operands:
             if not is_tensor(value) and value is not POISON:
                 text = f"`{op.name}`'s operand must be a tensor, got {kind(value)}"
-                return self.error("A0404", text, place, f"write `x |> {op.name}(...)`")
+                hint = OF_NUMBERS.get(op.name, f"write `x |> {op.name}(...)`")
+                return self.error("A0404", text, place, hint)
         nodes = [self.node(value, place, f"`{op.name}`'s operand") for value, place in operands]
         missing = op.operands[len(nodes) : len(op.operands) - op.optional]
         if missing and not (variadic and nodes):
@@ -124,9 +117,17 @@ class Applier(Evaluator):
                 return self.error("A0207", f"`{op.name}` needs `{name}`", span)
         if None in nodes or any(value is POISON for value in attributes.values()):
             return POISON
-        return self.add(
-            op(**attributes), tuple(node for node in nodes if node is not None), span, self.named(op.name, here)
-        )
+        scope = self.named(op.name, here) if shared is None else self._shared_scope(op, shared)
+        if scope is None:
+            return POISON
+        return self.add(op(**attributes), tuple(node for node in nodes if node is not None), span, scope)
+
+    def _shared_scope(self, op: type[Op], shared: Given) -> str | None:
+        if op.weights is Op.weights:
+            self.error("A0409", f"`{op.name}` has no weights to share", shared.span)
+            return None
+        scope = self.set_of(shared)
+        return None if scope is None else scope.path
 
     def _is_operand(self, op: type[Op], argument: Given, have: int, variadic: bool) -> bool:
         if variadic:

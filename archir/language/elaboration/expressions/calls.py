@@ -10,10 +10,13 @@ from archir.base.work import WorkError
 from archir.ir.choices.cases import Choice, Value, same, varies
 from archir.ir.choices.conditions import both, either, hull
 from archir.ir.choices.lifting import Excluded
+from archir.ir.op import attribute_names
 from archir.language.elaboration.bounds import Bounds
 from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
-from archir.language.elaboration.context import A_STEP, MOST_CALLS, Frame, Limits, Scope
-from archir.language.elaboration.expressions.apply import Applier, Given
+from archir.language.elaboration.context import A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
+from archir.language.elaboration.expressions import static
+from archir.language.elaboration.expressions.apply import Applier
+from archir.language.elaboration.expressions.shared import Given
 from archir.language.elaboration.expressions.values import (
     POISON,
     UNBOUND,
@@ -25,6 +28,7 @@ from archir.language.elaboration.expressions.values import (
     kind,
 )
 from archir.language.elaboration.files import Module
+from archir.language.elaboration.network import is_tensor
 from archir.language.syntax import ast
 
 
@@ -33,6 +37,8 @@ class Cell:
     """What is known of a cell's choices: from its first call, and from the call in progress."""
 
     first: Span
+    what: str
+    """What it is called in messages."""
     path: Value = True
     """The condition of the first call."""
     known: dict[str, tuple[Choice, Value]] = field(default_factory=dict)
@@ -113,6 +119,8 @@ class Caller(Applier):
         if callee is POISON or any(argument.value is POISON for argument in given):
             return POISON
         if tree.own or (isinstance(callee, Block) and callee.definition.own):
+            if (shared := self.apart(given, _parameters_of(callee))[1]) is not None:
+                return self.error("A0409", "a call with weights of its `own` does not share them", shared.span)
             given = [replace(argument, value=self._one_tensor(argument)) for argument in given]
             if any(argument.value is POISON for argument in given):
                 return POISON
@@ -127,6 +135,8 @@ class Caller(Applier):
         if varies(callee):
             return self.each_case(callee, lambda leaf: self.call(leaf, given, span), span)
         if isinstance(callee, Operation):
+            if callee.op.name in static.FUNCTIONS and not any(is_tensor(argument.value) for argument in given):
+                return self.call_builtin(callee.op.name, given, span)
             return self.call_op(callee.op, given, span, here)
         if isinstance(callee, Block):
             return self.call_block(callee, given, span, here)
@@ -169,13 +179,25 @@ class Caller(Applier):
         if least_work > self.budget.left:
             self.refuse(WorkError(), span)
         cell = block.definition.word == "cell"
-        scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
-        made = Scope(scope.path, block.name) if cell else scope
+        given, shared = self.apart(given, _parameters_of(block))
+        if shared is not None:
+            named = self.set_of(shared)
+            if named is None:
+                return POISON
+            scope = named
+        else:
+            scope = self.scope if here and not self.scope.used else self.scope.child(block.name)
+        made = frame.home = Scope(scope.path, block.name) if cell else scope
         if not self.bind_params(frame, made, block, given, span):
             return POISON
-        self.graph.blocks[scope.path] = block.name
+        if shared is not None:
+            with self.repeating():
+                known = (block.name, f"cell `{block.name}`") if cell else (scope.path, f"`{scope.path}`")
+                return self._in_cell(block, frame, made, span, *known)
+        if not self.repeated:
+            self.graph.blocks[scope.path] = block.name
         if cell:
-            return self._in_cell(block, frame, made, span)
+            return self._in_cell(block, frame, made, span, block.name, f"cell `{block.name}`")
         return self._in_frame(frame, scope, block.definition)
 
     def _entered(self, block: Block, span: Span) -> Frame:
@@ -232,7 +254,7 @@ class Caller(Applier):
 
     def _once(self, name: str, default: ast.Expr, span: Span) -> Value:
         """A default of a cell, which makes its choices once, as cells do, for all calls that have it."""
-        cell = self.cells.setdefault(name, Cell(span))
+        cell = self.cells.setdefault(name, Cell(span, f"cell `{name}`"))
         outer, self.cell = self.cell, cell
         cell.met = {}
         try:
@@ -240,12 +262,13 @@ class Caller(Applier):
         finally:
             self.cell = outer
         if value is not POISON or not cell.complete:
-            self._compare_cell(name, cell, span)
+            self._compare_cell(cell, span)
         return value
 
-    def _in_cell(self, block: Block, frame: Frame, scope: Scope, span: Span) -> Value:
-        cell = self.cells.setdefault(block.name, Cell(span))
-        question = likeness(self, block, frame.env) if self.path is True else None
+    def _in_cell(self, block: Block, frame: Frame, scope: Scope, span: Span, name: str, what: str) -> Value:
+        """A call whose choices are made once for all of its name."""
+        cell = self.cells.setdefault(name, Cell(span, what))
+        question = likeness(self, block, frame.env) if self.path is True and not self.repeated else None
         known = cell.calls.get(question) if question is not None else None
         if known is not None and len(self.graph) + known.stop - known.start <= self.limits.nodes:
             return replay(self, known, scope.path, tensors(frame.env))
@@ -257,13 +280,13 @@ class Caller(Applier):
         finally:
             self.cell = outer
         if result is not POISON or not cell.complete:
-            self._compare_cell(block.name, cell, span)
+            self._compare_cell(cell, span)
         recording = recorder.recording(result) if question is not None and len(self.problems) == problems else None
         if recording is not None:
             cell.calls[question] = recording
         return result
 
-    def _compare_cell(self, name: str, cell: Cell, span: Span) -> None:
+    def _compare_cell(self, cell: Cell, span: Span) -> None:
         if not cell.complete:
             cell.complete, cell.path = True, self.path
             cell.known = {path: (self.graph.decisions[path].choice, active) for path, active in cell.met.items()}
@@ -272,12 +295,12 @@ class Caller(Applier):
         for path in [*cell.known, *cell.met]:
             known, met = cell.known.get(path), cell.met.get(path)
             if known is None or met is None or not _agree((cell.path, known[1]), (self.path, met), own):
-                self.cell_differs(name, path, cell, span)
+                self.cell_differs(path, cell, span)
                 return
 
-    def cell_differs(self, name: str, path: str, cell: Cell, span: Span) -> Value:
+    def cell_differs(self, path: str, cell: Cell, span: Span) -> Value:
         """Report that two calls of a cell do not make the same choices."""
-        text = f"the choice `{path}` of cell `{name}` does not come out alike in two calls"
+        text = f"the choice `{path}` of {cell.what} does not come out alike in two calls"
         hint = "a cell's choices must not depend on its arguments; a `block` has its own"
         return self.error("A0507", text, span, hint, Note("the other call", cell.first))
 
@@ -311,6 +334,12 @@ class Caller(Applier):
         if value is UNBOUND:
             raise Excluded
         return POISON if missing is POISON else value
+
+
+def _parameters_of(callee: Value) -> list[str]:
+    if isinstance(callee, Block):
+        return [param.name.text for param in callee.definition.params]
+    return [*attribute_names(callee.op), *callee.op.operands] if isinstance(callee, Operation) else [WEIGHTS]
 
 
 def _agree(one: tuple[Value, Value], other: tuple[Value, Value], own: Container[Choice]) -> bool:

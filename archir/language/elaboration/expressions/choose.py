@@ -14,8 +14,8 @@ from archir.ir.choices.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.language.elaboration.context import Scope, join
 from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.apply import Given
 from archir.language.elaboration.expressions.calls import Caller
+from archir.language.elaboration.expressions.shared import Given
 from archir.language.elaboration.expressions.values import POISON, UNBOUND, Items, Library, Tensor, show
 from archir.language.syntax import ast
 
@@ -284,8 +284,7 @@ class Chooser(Caller):
 
     def _differs(self, path: str, span: Span) -> None:
         assert self.cell is not None
-        name = next(name for name, cell in self.cells.items() if cell is self.cell)
-        self.cell_differs(name, path, self.cell, span)
+        self.cell_differs(path, self.cell, span)
 
     def under_choice(self, choice: Choice, outcomes: Sequence[int]) -> Any:
         """Code that runs only for some outcomes of a choice."""

@@ -28,7 +28,7 @@ from archir.language.elaboration.files import Module
 from archir.language.elaboration.names.unknown import about_attribute_of_tensor, about_name
 from archir.language.elaboration.network import Network, is_tensor
 from archir.language.syntax import ast
-from archir.ops.activation import Scale, Shift
+from archir.ops.activation import Power, Scale, Shift
 from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 
@@ -252,6 +252,10 @@ class Evaluator(Network):
         if is_tensor(a) and is_tensor(b):
             return self._elementwise(op, a, b, span)
         tensor, number = (a, b) if is_tensor(a) else (b, a)
+        if op == "**" and is_tensor(a):
+            return self._power(tensor, self.lift(span, lambda x: _operand("+", x), number), span)
+        if op == "/" and is_tensor(b):
+            return self.binary("*", self._power(tensor, -1.0, span), number, span)
         if op not in ("*", "+") and not (op in ("-", "/") and is_tensor(a)):
             hint = "write `-x + 1` for `1 - x`" if op == "-" else None
             return self.error("A0404", f"`{op}` does not work on {kind(a)} and {kind(b)}", span, hint)
@@ -261,6 +265,12 @@ class Evaluator(Network):
             return POISON
         made = Scale(amount) if op in ("*", "/") else Shift(amount)
         return self.add(made, (node,), span, self.named(made.name, False))
+
+    def _power(self, tensor: Value, exponent: Value, span: Span) -> Value:
+        node = self.node(tensor, span)
+        if node is None or exponent is POISON:
+            return POISON
+        return self.add(Power(exponent), (node,), span, self.named(Power.name, False))
 
     def by_kind(self, rule: Callable[..., Value], values: Sequence[Value], span: Span, position: int = 0) -> Value:
         """What a rule makes of values; where choices make one of them a tensor, or something else, of each by itself.

@@ -25,8 +25,16 @@ NAMES = {
     "float": "numbers are what they are: drop this",
     "map": "write `[f(x) for x in list]`",
     "filter": "write `[x for x in list if condition]`",
-    "pow": "a power is `2 ** 3`",
-    "log": "there is `log2`",
+    "pow": "a power is `2 ** 3`, also of a tensor: `x ** 2`",
+    "gate": "write `as_gate`",
+    "square": "write `x ** 2`",
+    "reciprocal": "write `1 / x`",
+    "rsqrt": "write `x ** -0.5`",
+    "neg": "write `-x`",
+    "gt": "write `greater(a, b)`",
+    "lt": "write `less(a, b)`",
+    "InstanceNorm1d": "write `instance_norm`",
+    "PReLU": "write `prelu`",
     "prod": "multiply with `*`",
     "default": "the last arm of a `match` is `else => ...`",
     "self": _BY_NAME,
@@ -53,8 +61,8 @@ NAMES = {
     "deconv": _TRANSPOSED,
     "DepthwiseConv2d": "write `conv(x.channels, groups=x.channels)`",
     "depthwise_conv": "write `conv(x.channels, groups=x.channels)`",
-    "InstanceNorm2d": "write `group_norm(groups=x.channels)`",
-    "instance_norm": "write `group_norm(groups=x.channels)`",
+    "InstanceNorm2d": "write `instance_norm`",
+    "l2_normalize": "write `normalize(axis)`",
     "AdaptiveAvgPool2d": "write `global_avg_pool`, or `adaptive_avg_pool(size)` for more than one pixel",
     "adaptive_avg_pool2d": "write `global_avg_pool`, or `adaptive_avg_pool(size)` for more than one pixel",
     "AdaptiveMaxPool2d": "write `global_max_pool`, or `adaptive_max_pool(size)` for more than one pixel",
@@ -94,6 +102,17 @@ NAMES = {
     "forward": "blocks are called as they are: `x |> block`",
 }
 """What to write instead of a name."""
+
+OF_NUMBERS = {
+    "minimum": "of a tensor and a number, write `x |> clamp(high=2)`; of numbers, `min(a, b)`",
+    "maximum": "of a tensor and a number, write `x |> clamp(low=2)`; of numbers, `max(a, b)`",
+    "log": "of numbers there is `log2`",
+    "add": "write `x + 2`",
+    "sub": "write `x - 2`",
+    "mul": "write `x * 2`",
+    "div": "write `x / 2`",
+}
+"""What to write where an operation is given numbers in the place of tensors."""
 
 METHODS = {
     "size": "write `x.shape`",

@@ -10,7 +10,7 @@ from itertools import islice
 from archir.base.errors import Diagnostic, Note, suggest
 from archir.base.work import spend
 from archir.ir.op import OPS
-from archir.language.elaboration.context import MOST_DIAGNOSTICS
+from archir.language.elaboration.context import MOST_DIAGNOSTICS, WEIGHTS
 from archir.language.elaboration.expressions.evaluate import known_names
 from archir.language.elaboration.expressions.never_equal import never_chosen
 from archir.language.elaboration.expressions.values import Block
@@ -74,7 +74,7 @@ def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic
     else:
         return
     for argument in call.arguments:
-        if argument.name is not None and argument.name.text not in names:
+        if argument.name is not None and argument.name.text not in (*names, WEIGHTS):
             shown = [n for n in names if word == "parameter" or n not in OPS[name].operands]
             hint = (suggest if word == "parameter" else about_attribute)(argument.name.text, shown)
             yield Diagnostic("A0203", f"`{name}` has no {word} `{argument.name}`", argument.name.span, hint, notes)

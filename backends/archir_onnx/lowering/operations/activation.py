@@ -17,6 +17,11 @@ _SAME_NAME: dict[type[Op], str] = {
     ops.Sigmoid: "Sigmoid",
     ops.Tanh: "Tanh",
     ops.Exp: "Exp",
+    ops.Log: "Log",
+    ops.Sqrt: "Sqrt",
+    ops.Abs: "Abs",
+    ops.Sin: "Sin",
+    ops.Cos: "Cos",
 }
 
 
@@ -63,6 +68,24 @@ def silu(g: Builder, op: ops.Silu, x: str) -> str:
 @lowers(ops.HardSigmoid)
 def hard_sigmoid(g: Builder, op: ops.HardSigmoid, x: str) -> str:
     return g.node("HardSigmoid", x, alpha=1 / 6, beta=0.5)
+
+
+@lowers(ops.Power)
+def power(g: Builder, op: ops.Power, x: str) -> str:
+    return g.node("Pow", x, g.number(op.exponent))
+
+
+@lowers(ops.Cumsum)
+def cumsum(g: Builder, op: ops.Cumsum, x: str) -> str:
+    return g.node("CumSum", x, g.constant(op.axis if op.axis < 0 else op.axis + 1))
+
+
+@lowers(ops.Prelu)
+def prelu(g: Builder, op: ops.Prelu, x: str, *, weight: str) -> str:
+    if g.type.channel_axis == g.type.rank - 1:
+        return g.node("PRelu", x, weight)
+    shaped = g.arrays[weight].reshape(-1, *(1 for _ in g.type.spatial))
+    return g.node("PRelu", x, g.weight(f"{weight}.shaped", shaped))
 
 
 @lowers(ops.Clamp)

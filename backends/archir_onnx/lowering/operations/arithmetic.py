@@ -22,6 +22,17 @@ def same_name(g: Builder, op: Op, a: str, b: str) -> str:
     return g.node(_SAME_NAME[type(op)], *g.together(a, b))
 
 
+@lowers(ops.Greater, ops.Less)
+def compared(g: Builder, op: ops.Greater, a: str, b: str | None = None) -> str:
+    pair = (a, g.number(op.than)) if b is None else g.together(a, b)
+    return g.node("Less" if isinstance(op, ops.Less) else "Greater", *pair)
+
+
+@lowers(ops.Where)
+def where(g: Builder, op: ops.Where, mask: str, a: str, b: str) -> str:
+    return g.node("Where", mask, a, b)
+
+
 @lowers(ops.Concat)
 def concat(g: Builder, op: ops.Concat, *xs: str) -> str:
     axis = g.type.channel_axis if op.axis is None else op.axis % g.type.rank

@@ -20,3 +20,8 @@ def gather(g: Builder, op: ops.Gather, x: str, positions: str) -> str:
     if g.types[1].dtype != "i64":
         positions = g.node("Cast", positions, to=TensorProto.INT64)
     return g.node("GatherND", x, g.node("Unsqueeze", positions, g.constant([-1])), batch_dims=1)
+
+
+@lowers(ops.OneHot)
+def one_hot(g: Builder, op: ops.OneHot, x: str, *, one: str) -> str:
+    return g.node("OneHot", x, g.constant(op.classes), g.number([0, 1]), axis=-1)

@@ -62,3 +62,24 @@ def group_norm(g: Builder, op: ops.GroupNorm, x: str, *, weight: str | None = No
     y = g.reshape(y, *g.type.shape, like=x)
     column = g.constant([1, -1, *(1 for _ in g.type.spatial)])
     return g.node("Add", g.node("Mul", y, g.node("Reshape", scale, column)), g.node("Reshape", shift, column))
+
+
+@lowers(ops.InstanceNorm)
+def instance_norm(
+    g: Builder, op: ops.InstanceNorm, x: str, *, weight: str | None = None, bias: str | None = None
+) -> str:
+    channels = g.type.channels
+    scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
+    if g.type.rank == 2:
+        x = g.transpose(x, 0, 2, 1)
+    y = g.node("InstanceNormalization", x, scale, shift, epsilon=op.eps)
+    return g.transpose(y, 0, 2, 1) if g.type.rank == 2 else y
+
+
+@lowers(ops.Normalize)
+def normalize(g: Builder, op: ops.Normalize, x: str) -> str:
+    # squares and `eps` are beyond float16
+    wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
+    length = g.reduce("ReduceL2", wide, op.along(g.type) + 1, keep=True)
+    y = g.node("Div", wide, g.node("Max", length, g.constant(op.eps, np.float32)))
+    return y if wide == x else g.node("CastLike", y, x)

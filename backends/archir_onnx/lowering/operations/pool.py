@@ -150,6 +150,11 @@ def mean_over(g: Builder, op: ops.MeanOver, x: str) -> str:
     return g.reduce("ReduceMean", x, op.axis if op.axis < 0 else op.axis + 1, keep=True)
 
 
+@lowers(ops.SumOver)
+def sum_over(g: Builder, op: ops.SumOver, x: str) -> str:
+    return g.reduce("ReduceSum", x, op.axis if op.axis < 0 else op.axis + 1, keep=True)
+
+
 @lowers(ops.MaxOver)
 def max_over(g: Builder, op: ops.MaxOver, x: str) -> str:
     return g.reduce("ReduceMax", x, op.axis if op.axis < 0 else op.axis + 1, keep=True)

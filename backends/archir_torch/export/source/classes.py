@@ -135,6 +135,8 @@ class Classes:
             path = _free(op.name, constructor, modules)
         else:
             path = _path(call, self.graph[step.item].scope, op.name)
+        if path in modules and modules[path].mold != constructor:  # weights that another operation has, too
+            return path, None, self.helpers.borrowed(op, texts, types, MODULE)
         if isinstance(op, Parameter):
             calling = Mold(f'{MODULE}["value"].expand({texts[0]}{", -1" * len(op.shape)})')
         return path, Module(path, op.name, False, constructor), calling

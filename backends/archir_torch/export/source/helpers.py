@@ -15,6 +15,8 @@ from archir_torch.export.source.inlining import definition, expression, sources,
 from archir_torch.lowering.layers import Argument, standard_layer
 from archir_torch.lowering.rules import RULES, Rule
 
+_LENDER = "__lender__"
+
 
 class Helpers:
     """The functions and modules of a file that blocks share, by name, in the order in which they are needed."""
@@ -69,6 +71,21 @@ class Helpers:
             given = [f"{name}={value!r}" for name, value in attributes.items() if name not in fixed]
             inlined = f"{rule.function.__name__}({', '.join([*texts, *given])})"
         return with_holes(inlined, attributes)
+
+    def borrowed(self, op: Op, texts: Sequence[str], types: Sequence[TensorType], module: str) -> Mold:
+        """What a node is whose weights another's module holds, which is called `module`."""
+        rule, attributes = RULES[type(op)], RULES[type(op)].attributes(op)
+        held = op.weights(*types)
+        lacking = [a.arg for a in definition(rule.function).args.args][len(texts) :]
+        weights = [f"{_LENDER}.{name}" if name in held else "None" for name in lacking]
+        ranks = [x.rank + 1 for x in types] + [0] * len(weights)
+        inlined = expression(rule.function, [*texts, *weights], ranks, attributes)
+        if inlined is None:
+            self.texts |= sources(rule.function)
+            given = [f"{name}={value!r}" for name, value in attributes.items()]
+            inlined = f"{rule.function.__name__}({', '.join([*texts, *weights, *given])})"
+        made = with_holes(inlined, attributes)
+        return Mold(made.text.replace(_LENDER, module), made.holes)
 
     def _bring(self, rule: Rule, types: Sequence[TensorType], fixed: Mapping[str, Any]) -> None:
         """Bring a function along, without what operands of these ranks and these values do not need if none has

@@ -75,6 +75,46 @@ def exp(x: Tensor) -> Tensor:
     return torch.exp(x)
 
 
+@lowers(ops.Log)
+def log(x: Tensor) -> Tensor:
+    return torch.log(x)
+
+
+@lowers(ops.Sqrt)
+def sqrt(x: Tensor) -> Tensor:
+    return torch.sqrt(x)
+
+
+@lowers(ops.Abs)
+def absolute(x: Tensor) -> Tensor:
+    return torch.abs(x)
+
+
+@lowers(ops.Power)
+def power(x: Tensor, *, exponent: float) -> Tensor:
+    return x**exponent
+
+
+@lowers(ops.Sin)
+def sin(x: Tensor) -> Tensor:
+    return torch.sin(x)
+
+
+@lowers(ops.Cos)
+def cos(x: Tensor) -> Tensor:
+    return torch.cos(x)
+
+
+@lowers(ops.Cumsum)
+def cumsum(x: Tensor, *, axis: int) -> Tensor:
+    return x.cumsum(axis if axis < 0 else axis + 1)
+
+
+@lowers(ops.Prelu)
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    return F.prelu(x.transpose(1, 2), weight).transpose(1, 2) if x.dim() == 3 else F.prelu(x, weight)
+
+
 @lowers(ops.Clamp)
 def clamp(x: Tensor, *, low: float | None, high: float | None) -> Tensor:
     return torch.clamp(x, low, high)

@@ -39,6 +39,21 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
     return torch.maximum(a, b)
 
 
+@lowers(ops.Greater)
+def greater(a: Tensor, b: Tensor | None = None, *, than: float) -> Tensor:
+    return a > (than if b is None else b)
+
+
+@lowers(ops.Less)
+def less(a: Tensor, b: Tensor | None = None, *, than: float) -> Tensor:
+    return a < (than if b is None else b)
+
+
+@lowers(ops.Where)
+def where(mask: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return torch.where(mask, a, b)
+
+
 @lowers(ops.Concat)
 def concat(*xs: Tensor, axis: int | None) -> Tensor:
     if axis is None:

@@ -19,3 +19,8 @@ def embedding(x: Tensor, weight: Tensor) -> Tensor:
 def gather(x: Tensor, positions: Tensor) -> Tensor:
     samples = torch.arange(x.shape[0], device=x.device)
     return x[samples if positions.dim() == 1 else samples.unsqueeze(1), positions]
+
+
+@lowers(ops.OneHot)
+def one_hot(x: Tensor, one: Tensor, *, classes: int) -> Tensor:
+    return (x.unsqueeze(-1) == torch.arange(classes, device=x.device)).to(one.dtype)

@@ -42,3 +42,18 @@ def group_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, groups: int, eps: float
 ) -> Tensor:
     return F.group_norm(x, groups, weight, bias, eps)
+
+
+@lowers(ops.InstanceNorm)
+def instance_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float) -> Tensor:
+    if x.dim() == 3:
+        x = x.transpose(1, 2)
+        return F.group_norm(x, x.shape[1], weight, bias, eps).transpose(1, 2)
+    return F.group_norm(x, x.shape[1], weight, bias, eps)
+
+
+@lowers(ops.Normalize)
+def normalize(x: Tensor, *, axis: int | None, eps: float) -> Tensor:
+    if axis is None:
+        axis = 0 if x.dim() >= 4 else -1
+    return F.normalize(x, 2.0, axis if axis < 0 else axis + 1, eps)

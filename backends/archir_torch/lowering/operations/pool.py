@@ -111,6 +111,11 @@ def mean_over(x: Tensor, *, axis: int) -> Tensor:
     return x.mean(axis if axis < 0 else axis + 1, keepdim=True)
 
 
+@lowers(ops.SumOver)
+def sum_over(x: Tensor, *, axis: int) -> Tensor:
+    return x.sum(axis if axis < 0 else axis + 1, keepdim=True)
+
+
 @lowers(ops.MaxOver)
 def max_over(x: Tensor, *, axis: int) -> Tensor:
     return x.amax(axis if axis < 0 else axis + 1, keepdim=True)

@@ -1,0 +1,66 @@
+"""Numbers that are the same for every sample and are not learned: positions, and waves of them.
+
+They take a tensor, of which they need the shape, or no more than where it is: its numbers do not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archir.base.errors import require
+from archir.ir.op import Free, Piece, Tied, View
+from archir.ir.types import TensorType, is_tokens
+
+
+@dataclass(frozen=True)
+class Sinusoidal(Free):
+    """Sines and cosines of the positions n of tokens f32[N, D], of every speed (Vaswani et al. 2017, section 3.5).
+
+    Feature 2 i is the sine of n / base^(2 i / D), feature 2 i + 1 the cosine.
+    """
+
+    base: float = 10000.0
+
+    def infer(self, x: TensorType) -> TensorType:
+        """The type of the operand."""
+        is_tokens(x)
+        require(self.base > 0, f"`base` must be positive, got {self.base}")
+        return x
+
+    def kernels(self, x: TensorType) -> int:
+        """5 for the angles, 2 for sines and cosines, 1 that joins them."""
+        return 8
+
+
+@dataclass(frozen=True)
+class Positions(Free):
+    """The numbers 0, 1, ... of the tokens f32[N, D] or i64[N], which `embedding` gives learned vectors."""
+
+    any_element: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """i64[N]."""
+        require(x.rank in (1, 2), f"expected tokens [N, D] or i64[N], got {x}", code="A0402")
+        return TensorType(x.shape[:1], "i64")
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: numbers of tokens are no channels."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Constant(View):
+    """These integers, for every sample of x: positions that are known, such as `gather(x, constant(x, [0, 5]))`."""
+
+    any_element: ClassVar[bool] = True
+    values: tuple[int, ...]
+
+    def infer(self, x: TensorType) -> TensorType:
+        """i64[as many as there are]."""
+        require(len(self.values) >= 1, "`values` is an empty list")
+        return TensorType((len(self.values),), "i64")
+
+    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+        """None: integers have no channels."""
+        return ()

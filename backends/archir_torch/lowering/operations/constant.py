@@ -1,0 +1,28 @@
+"""Numbers that are the same for every sample."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from archir.ops import constant as ops
+from archir_torch.lowering.rules import lowers
+
+
+@lowers(ops.Sinusoidal)
+def sinusoidal(x: Tensor, *, base: float) -> Tensor:
+    tokens, features = x.shape[1], x.shape[2]
+    rates = base ** (torch.arange(0, features, 2, device=x.device) / -features)
+    angles = torch.outer(torch.arange(tokens, device=x.device), rates)
+    waves = torch.stack((angles.sin(), angles.cos()), 2).flatten(1)[:, :features]
+    return waves.to(x.dtype).expand(x.shape)
+
+
+@lowers(ops.Positions)
+def positions(x: Tensor) -> Tensor:
+    return torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
+
+
+@lowers(ops.Constant)
+def constant(x: Tensor, *, values: tuple[int, ...]) -> Tensor:
+    return torch.tensor(values, device=x.device).expand(x.shape[0], -1)

@@ -1,0 +1,120 @@
+"""`archir train`: of what a search tried, with weights that are there, with so many threads."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from archir import __main__ as program
+from archir.search.runs import Run
+from tests.cli.test_cli import run
+from tests.torch_backend.tried import recipe
+
+TRYING = """
+space = "elastic.arch"
+export = false
+
+[data]
+source = "digits"
+limit = 100
+
+[[phase]]
+name = "first"
+strategy = "random"
+training = { batch = 16 }
+options = { objectives = ["naswot:max"], trials = 3, scorer = { kind = "proxies", proxies = ["naswot"] } }
+
+[[phase]]
+name = "second"
+strategy = "random"
+objective = { kind = "classification", label_smoothing = 0.1 }
+training = { seed = 1, batch = 16 }
+options = { objectives = ["naswot:max"], trials = 4, scorer = { kind = "proxies", proxies = ["naswot"] } }
+"""
+NET = "net net {\n    input x: f32[1, 8, 8]\n    output y = x |> flatten |> linear(10)\n}\n"
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trials")
+    run("search", str(recipe(folder, TRYING)), "-o", str(folder / "run"), "--device", "cpu")
+    return folder / "run"
+
+
+def test_what_a_search_tried_is_trained(searched: Path, tmp_path: Path) -> None:
+    """As the phase says: its data, what it minimises. The folder holds the trial's architecture."""
+    said = run("train", "--trial", str(searched), "second:1", "--epochs", "1", "-o", str(tmp_path / "run"), "--json")
+    trial = Run.open(searched).phase("second").trials()[1]
+    assert json.loads((tmp_path / "run" / "architecture.json").read_text())["choices"] == trial.architecture
+    assert json.loads(said.stdout)["data"] == "digits"
+    only = run("train", "--trial", str(searched), "3", "--epochs", "1", "-o", str(tmp_path / "only"), "--json")
+    assert json.loads(only.stdout)["params"] > 0
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ("1", "several phases have a trial `1`\n  hint: say which: `first:1` and `second:1`"),
+        ("second:4", "no trial `second:4`\n  hint: there are first:0 to first:2, second:0 to second:3"),
+        ("x", "has no trial `x`"),
+    ],
+)
+def test_trials_that_are_not_there(searched: Path, tmp_path: Path, which: str, said: str) -> None:
+    assert said in run("train", "--trial", str(searched), which, "-o", str(tmp_path / "run"), code=1).stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_to_begin_with(tmp_path: Path) -> None:
+    """Those of a folder, or of a file; a network that they do not fit is refused, and leaves no folder."""
+    file = tmp_path / "net.arch"
+    file.write_text(NET)
+    first, again, refused = (str(tmp_path / name) for name in ("first", "again", "refused"))
+    run("train", str(file), "--epochs", "1", "-o", first)
+    still = ("--epochs", "1", "--lr", "1e-30", "--weight-decay", "0")
+    for given in (first, f"{first}/weights.safetensors"):
+        run("train", str(file), *still, "--weights", given, "-o", again, "--train-seed", "7")
+        assert equal(load_file(f"{again}/weights.safetensors"), load_file(f"{first}/weights.safetensors"))
+        for one in Path(again).iterdir():
+            one.unlink()
+    file.write_text(NET.replace("flatten", "flatten |> linear(4)"))
+    said = run("train", str(file), *still, "--weights", first, "-o", refused, code=1).stderr
+    assert "A0902" in said
+    assert not Path(refused).exists()
+
+
+def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_so_many_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", asked.append)
+    (tmp_path / "net.arch").write_text(NET)
+    run("train", str(tmp_path / "net.arch"), "--epochs", "1", "--threads", "3", "-o", str(tmp_path / "run"))
+    assert asked == [3, torch.get_num_threads()]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "active"}, None)],
+)
+def test_threads_that_wait_soon_sleep(
+    before: dict[str, str], after: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless whoever starts archir says how they wait."""
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in before.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(program, "main", lambda: None)
+    monkeypatch.setattr(sys, "argv", ["archir", "train"])
+    program.run()
+    assert os.environ.get("GOMP_SPINCOUNT") == after
+    os.environ.pop("GOMP_SPINCOUNT", None)

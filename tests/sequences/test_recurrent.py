@@ -1,0 +1,110 @@
+"""Constants, and recurrent layers: what torch's own layers compute, written in `.arch`."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+import archir
+from archir_torch import BACKEND as TORCH
+from tests.sequences.laws import assert_deploys, assert_shared
+
+N, D, WIDTH = 6, 5, 4
+_OWN = {
+    "rnn": torch.nn.RNN,
+    "lstm": torch.nn.LSTM,
+    "gru": torch.nn.GRU,
+}
+
+
+@pytest.mark.parametrize("name", _OWN)
+def test_layers_are_those_of_torch(name: str) -> None:
+    text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> {name}({WIDTH})\n}}"
+    graph = archir.loads(text).graph
+    module, reference = TORCH.lower(graph), _OWN[name](D, WIDTH, batch_first=True)
+    held = {key.removeprefix(f"{name}."): tensor for key, tensor in module.state_dict().items()}
+    zeros = torch.zeros_like(held["linear.bias"])
+    reference.load_state_dict(
+        {
+            "weight_ih_l0": held["linear.weight"],
+            "bias_ih_l0": held["linear.bias"],
+            "weight_hh_l0": held["recurrent.weight"],
+            "bias_hh_l0": held.get("recurrent.bias", zeros),
+        }
+    )
+    x = torch.randn(3, N, D)
+    torch.testing.assert_close(module(x), reference(x)[0])
+    gates = {"rnn": 1, "lstm": 4, "gru": 3}[name]
+    cost = archir.cost(graph)
+    assert cost.macs == N * gates * WIDTH * (D + WIDTH)
+    assert cost.params == gates * WIDTH * (D + WIDTH + 1 + (name == "gru"))
+
+
+def test_a_diagonal_recurrence_decays() -> None:
+    text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> linear_recurrence({WIDTH})\n}}"
+    module = TORCH.lower(archir.loads(text).graph)
+    state = {key.removeprefix("linear_recurrence."): tensor for key, tensor in module.state_dict().items()}
+    x = torch.randn(2, N, D)
+    u, decay, h = x @ state["linear.weight"].T + state["linear.bias"], state["parameter.value"].sigmoid(), 0
+    wanted = []
+    for t in range(N):
+        h = decay * h + u[:, t]
+        wanted.append(h @ state["linear_2.weight"].T + state["linear_2.bias"])
+    torch.testing.assert_close(module(x), torch.stack(wanted, 1))
+
+
+SPACE = """
+import std.recurrent
+net tagger(vocabulary = 20, context = 3) {
+    input tokens: i64[context]
+    width = choose width(4, 6)
+    x = tokens |> embedding(vocabulary, width)
+    x = x + choose place {
+        waves: x |> sinusoidal
+        learned: tokens |> positions |> embedding(context, width)
+        nothing: x |> zero
+    }
+    x = x |> choose layer { rnn: rnn(width), lstm: lstm(4), gru: gru(width), linear: linear_recurrence(6) }
+    output tags = x |> linear(3)
+    output ends = gather(x, constant(x, [0, 2])) |> linear(2)
+}
+"""
+
+
+def test_a_space_of_recurrent_layers(tmp_path: Path) -> None:
+    space = archir.loads(SPACE)
+    assert space.size == 2 * 3 * 4
+    assert_shared(space, 3)
+    assert_deploys(space.specialize(space.sample(random.Random(1))), tmp_path)
+
+
+def test_sinusoids_are_those_of_the_paper() -> None:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i + 1) = cos(pos / 10000^(2i/d))."""
+    graph = archir.loads("net n {\n input x: f32[7, 6]\n output y = sinusoidal(x)\n}").graph
+    found = TORCH.lower(graph)(torch.randn(2, 7, 6))
+    for position in range(7):
+        for i in range(3):
+            angle = torch.tensor(position / 10000 ** (2 * i / 6))
+            torch.testing.assert_close(found[1, position, 2 * i], angle.sin())
+            torch.testing.assert_close(found[0, position, 2 * i + 1], angle.cos())
+    assert archir.cost(graph).params == 0
+
+
+@pytest.mark.parametrize("opset", [17, 23])
+def test_positions_follow_images_of_any_size(opset: int, tmp_path: Path) -> None:
+    text = """
+    net n {
+        input image: f32[3, 8, 8]
+        x = image |> conv(6, kernel=2, stride=2) |> to_tokens
+        x = x + sinusoidal(x) + gather(x, positions(x))
+        output y = x |> linear(4) |> global_avg_pool
+    }
+    """
+    graph = archir.loads(text).graph
+    dynamic = ("batch", "height", "width")
+    report = archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), opset=opset, dynamic=dynamic)
+    assert report.relative < 1e-5
+    assert report.sizes

@@ -1,0 +1,199 @@
+"""Weights that calls share on purpose: tied embeddings, layers that are applied again, steps of a loop."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+from pathlib import Path
+
+import onnx
+import pytest
+import torch
+from safetensors import safe_open
+
+import archir
+from archir.base.errors import ArchError
+from archir.ir.verify import verify
+from archir_torch import BACKEND as TORCH
+from archir_torch.export.source.emit import emit
+from archir_torch.lowering.weights import save_weights
+from tests.sequences.laws import assert_deploys, assert_shared, inputs_of
+
+ALBERT = """
+block layer(x, heads) {
+    y = x |> layer_norm
+    x = x + attention(y |> linear(x.features), y, y, heads=heads, causal=true)
+    return x + (x |> layer_norm |> linear(choose ratio(2, 4) * x.features) |> gelu |> linear(x.features))
+}
+net albert(vocabulary = 50, context = 12) {
+    input tokens: i64[context]
+    x = tokens |> embedding(vocabulary, choose width(16, 24), weights="table")
+    heads = choose heads(2, 4)
+    repeat choose depth(1, 2, 3) {
+        x = x |> layer(heads, weights="layer")
+    }
+    output logits = x |> layer_norm |> linear(vocabulary, bias=false, weights="table")
+}
+"""
+
+
+def test_a_space_of_shared_layers(tmp_path: Path) -> None:
+    space = archir.loads(ALBERT)
+    assert space.size == 2 * 2 * 3 * 2  # the layer's choice is made once
+    verify(space.graph)
+    assert_shared(space, 8)
+    assert_deploys(space.specialize(space.sample(random.Random(2))), tmp_path)
+
+
+def largest() -> archir.Graph:
+    space = archir.loads(ALBERT)
+    outcomes = {"width": 16, "heads": 2, "depth": 3, "layer.ratio": 2}
+    return space.specialize(space.architecture(outcomes))
+
+
+def test_they_are_counted_and_kept_once(tmp_path: Path) -> None:
+    graph = largest()
+    layer = (16 + 16) + (16 * 16 + 16) + (16 + 16) + (16 * 32 + 32) + (32 * 16 + 16)
+    assert archir.cost(graph).params == 50 * 16 + layer + 32
+    module = TORCH.lower(graph)
+    assert sum(p.numel() for p in module.parameters()) == archir.cost(graph).params
+    save_weights(module, tmp_path / "net.safetensors")
+    with safe_open(tmp_path / "net.safetensors", "pt") as held:
+        assert sorted(held.keys()) == sorted(module.state_dict())
+    archir.export(graph, tmp_path / "net.onnx", module, opset=23, attention="decomposed", deployed=False)
+    kept = onnx.load(tmp_path / "net.onnx").graph.initializer
+    assert sum(prod(one.dims) for one in kept if not one.name.startswith("constant")) == archir.cost(graph).params
+
+
+def test_gradients_are_summed() -> None:
+    """A table that is tied gets what it gets as an embedding and as the last layer."""
+    text = "net n {{\n input t: i64[3]\n output y = t |> embedding(7, 4{}) |> relu |> linear(7, bias=false{})\n}}"
+    tied = TORCH.lower(archir.loads(text.format(', weights="w"', ', weights="w"')).graph)
+    apart = TORCH.lower(archir.loads(text.format("", "")).graph)
+    table = torch.randn(7, 4)
+    tied.load_state_dict({"w.weight": table})
+    apart.load_state_dict({"embedding.weight": table, "linear.weight": table})
+    tokens = torch.tensor([[1, 4, 1]])
+    for module in (tied, apart):
+        module(tokens).square().sum().backward()
+    (one,), others = tied.parameters(), [p.grad for p in apart.parameters()]
+    torch.testing.assert_close(one.grad, sum(others))
+
+
+def test_the_weights_of_a_layer_that_is_replaced_are_lent() -> None:
+    """What is done to the first operation's layer, such as a parametrization, holds for the other one."""
+    text = """
+    net n {
+        input t: i64[3]
+        output y = t |> embedding(7, 4, weights="w") |> linear(7, bias=false, weights="w")
+    }
+    """
+    module = TORCH.lower(archir.loads(text).graph)
+    torch.nn.utils.parametrizations.weight_norm(module.get_submodule("w"))
+    found = module(torch.tensor([[1, 4, 1]]))
+    table = module.get_submodule("w").weight
+    torch.testing.assert_close(found[0, 0], table[1] @ table.T)
+
+
+def test_files_say_which_module_is_used_twice() -> None:
+    text = emit(largest())
+    assert "F.linear(" in text
+    assert "self.table.weight" in text
+    assert text.count("nn.Embedding(50, 16)") == 1
+
+
+UNROLLED = """
+block step(x, h, width) {
+    return tanh(linear(x, width) + linear(h, width, bias=false))
+}
+block rnn(x, width) {
+    h = zero(x[0:width] |> slice(0, 1, axis=0))
+    states = []
+    for i in 0..x.tokens {
+        h = step(x |> slice(i, i + 1, axis=0), h, width, weights="cell")
+        states = states + [h]
+    }
+    return concat(states, axis=0)
+}
+net tagger {
+    input x: f32[5, 8]
+    output y = x |> rnn(choose width(4, 8)) |> rnn(4) |> linear(3)
+}
+"""
+
+
+def test_steps_of_a_loop_share_what_is_theirs_alone(tmp_path: Path) -> None:
+    space = archir.loads(UNROLLED)
+    assert_shared(space, 2)
+    graph = space.specialize(space.sample(random.Random(0)))
+    assert_deploys(graph, tmp_path)
+    names = {name.split(".")[0] for name in TORCH.lower(graph).state_dict()}
+    assert names == {"rnn", "rnn_2", "linear"}
+    (x,) = inputs_of(graph)
+    module = TORCH.lower(graph)
+    width = graph.inputs and module.state_dict()["rnn.cell.linear.weight"].shape[0]
+    reference = torch.nn.RNN(8, width, batch_first=True)
+    held = {name.removeprefix("rnn.cell."): t for name, t in module.state_dict().items() if name.startswith("rnn.")}
+    reference.load_state_dict(
+        {
+            "weight_ih_l0": held["linear.weight"],
+            "bias_ih_l0": held["linear.bias"],
+            "weight_hh_l0": held["linear_2.weight"],
+            "bias_hh_l0": torch.zeros(width),
+        }
+    )
+    first = archir.loads(UNROLLED.replace("|> rnn(4) |> linear(3)", "").replace("choose width(4, 8)", str(width))).graph
+    alone = TORCH.lower(first)
+    alone.load_state_dict({f"rnn.cell.{name}": tensor for name, tensor in held.items()})
+    torch.testing.assert_close(alone(x), reference(x)[0])
+
+
+def test_a_parameter_named_weights_is_the_blocks_own() -> None:
+    text = """
+    block scaled(x, weights) { return x |> linear(weights) }
+    net n {
+        input x: f32[3]
+        output y = x |> scaled(weights=2) |> scaled(weights=3)
+    }
+    """
+    assert archir.cost(archir.loads(text).graph).params == (3 * 2 + 2) + (2 * 3 + 3)
+
+
+def test_alternatives_may_share() -> None:
+    text = """
+    net n {
+        input x: f32[4]
+        output y = x |> choose op {
+            once: linear(4, weights="w")
+            twice: linear(4, weights="w") |> linear(4, weights="w")
+            other: linear(4)
+        }
+    }
+    """
+    space = archir.loads(text)
+    assert_shared(space, 6)
+    params = [archir.cost(space.specialize(one)).params for one in space.enumerate()]
+    assert params == [20, 20, 20]
+    assert sum(p.numel() for p in archir.supernet(space).parameters()) == 40
+
+
+def test_hashes_tell_whether_weights_are_shared() -> None:
+    """Not what they are called."""
+    text = "net n {{\n input x: f32[4]\n output y = linear(x, 4{0}) |> relu |> linear(4{0})\n}}"
+    shared, apart, again = (archir.loads(text.format(one)) for one in (', weights="w"', "", ', weights="v"'))
+    hashes = [space.canonical(space.sample(0)) for space in (shared, apart, again)]
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+def test_shapes_must_agree_for_every_architecture() -> None:
+    text = """
+    net n {{
+        input x: f32[4]
+        w = choose w(2, 4)
+        {}
+        output y = x |> linear(4, weights="l") |> linear(w, weights="l")
+    }}
+    """
+    with pytest.raises(ArchError, match=r"A0409.*the shared `l` would be weight \[2, 4\]"):
+        archir.loads(text.format(""))
+    archir.loads(text.format("require w == 4"))

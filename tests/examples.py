@@ -47,6 +47,18 @@ NETS: dict[str, dict[str, Any]] = {
     "trionet/baselines.arch:resnet": {"size": 32},
     "trionet/baselines.arch:local_net": {"size": 32},
     "trionet/baselines.arch:axial_net": {"size": 32},
+    "zoo/darts_rnn.arch:darts_rnn": {"vocabulary": 20, "width": 6, "tokens": 3, "nodes": 3},
+    "zoo/gpt.arch:gpt": {"vocabulary": 50, "context": 8, "width": 24, "depth": 6, "heads": 6, "each": 4},
+    "zoo/hat.arch:hat": {"vocabulary": 50, "source": 5, "target": 4, "layers": 3, "unit": 8},
+    "zoo/llama.arch:llama": {
+        "vocabulary": 50,
+        "context": 8,
+        "width": 32,
+        "depth": 4,
+        "hidden": 64,
+        "each": 4,
+        "groups": 2,
+    },
     "trionet/trionet.arch:trionet": {"channels": 64, "size": 32},
 }
 

@@ -11,7 +11,7 @@ from archir.base.errors import ArchError, Diagnostic, fail, suggest
 from archir.base.files import read_bytes
 from archir.base.settings import parsed
 from archir.base.toml import Document
-from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.recipe import Recipe, elsewhere
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _check_order(recipe: Recipe, document: Document) -> None:
     known: list[str] = []
     for number, phase in enumerate(recipe.phase):
         for what, name in phase.start:
-            if name is not None and name not in known:
+            if name is not None and name not in known and not (what == "weights" and elsewhere(name)):
                 problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
                 span = document.span(("phase", number, "start", what))
                 problems.append(Diagnostic("A1109", problem, span, suggest(name, known)))

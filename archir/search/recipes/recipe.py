@@ -32,6 +32,11 @@ class DataSettings(Settings):
     augment: Augment = Augment()
 
 
+def elsewhere(name: str) -> bool:
+    """Whether what a phase starts from is a file or a run, and no earlier phase."""
+    return "/" in name or name.endswith(".safetensors")
+
+
 class Start(Settings):
     """What a phase takes over from earlier ones, by their names."""
 
@@ -40,7 +45,8 @@ class Start(Settings):
     architecture: str | None = None
     """The architecture of this phase: what `train` trains; in a search, what choices that are not open are."""
     weights: str | None = None
-    """Weights of the same name and shape; of a supernet, an architecture's part."""
+    """Weights of the same name and shape; of a supernet, an architecture's part. With a `/`, another run's:
+    `runs/other`, or `runs/other:PHASE`; or those of a file, `teacher.safetensors`."""
     trials: str | None = None
     """What this phase tried, and what came of it."""
 

@@ -13,7 +13,7 @@ from archir.pictures import picture
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
 from archir.search.runs import PhaseRows, Report, Run, Weighing
-from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import WEIGHTS
 from archir.search.runs.report.page import page
 

@@ -59,7 +59,8 @@ def _dispensable(problem: Problem) -> bool:
 
 
 def _is_input(name: str) -> bool:
-    return name in ("recipe.toml", "overrides.json", "environment.json", "extensions.json") or name.startswith("space/")
+    told = ("recipe.toml", "overrides.json", "environment.json", "extensions.json")
+    return name in told or name.startswith(("space/", "start/"))
 
 
 def _hint(files: Folder, problem: Problem, bad: set[str]) -> str:

@@ -15,7 +15,7 @@ from archir.base.errors import ArchError, fail
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.passes.expose import expose
-from archir.search import plugins
+from archir.search import borrowing, plugins
 from archir.search.data.inputs import inputs_of
 from archir.search.recipes import division
 from archir.search.recipes.reading import Written, parse, read
@@ -23,9 +23,11 @@ from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
 from archir.search.runs import Run, environment, extension
+from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
+from archir_torch.lowering.weights import read_weights
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.search import aims, strategies
 from archir_torch.search.job import STRATEGIES, kind_of, whole
@@ -63,15 +65,22 @@ def begin(
             raise ArchError(*problems)
     spaces: dict[str, Space] = {}
     files: dict[str, str] = {}
+    given: dict[str, Content] = {}
     for number, phase in enumerate(recipe.phase):
         with blamed("phase", number, "space") if phase.space else blamed("space"):
             files |= files_of(phase.space or recipe.space, path.parent)
             space_of(recipe, phase, path.parent, spaces)
+        with blamed("phase", number, "start", "weights"):
+            given |= borrowing.borrowed(recipe, phase, path.parent, whole)
+    for content in given.values():
+        if isinstance(content, Path):
+            read_weights(content)
     loaded = _checked(written, path.parent, spaces, executor)
-    inputs = {
+    inputs: dict[str, Content] = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
         **{f"{SPACE}/{name}": content for name, content in files.items()},
+        **given,
     }
     threads = recipe.threads or torch.get_num_threads()
     facts = environment(device=device, threads=threads, plugins=sorted(loading.loaded()))

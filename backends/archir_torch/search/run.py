@@ -13,8 +13,8 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.base.errors import Interrupted, fail
-from archir.search import plugins
+from archir.base.errors import ArchError, Interrupted, fail
+from archir.search import borrowing, plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
@@ -22,7 +22,7 @@ from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
-from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
@@ -61,7 +61,12 @@ def execute(
                 plugins.load(read(recipe, overrides), recipe.parent)
             found = of_run(Run.open(folder), own)
         with found.run, threads(found.recipe.threads):
-            return _search(replace(found, executor=executor), watch if leads else None, interrupted)
+            try:
+                return _search(replace(found, executor=executor), watch if leads else None, interrupted)
+            except ArchError:
+                if leads and not resume and found.run.untouched:
+                    found.run.withdraw()
+                raise
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:
@@ -129,7 +134,10 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     seed = found.recipe.seed + phase.training.seed
     also = tuple(taught(found.run, found.recipe, settings) for settings in phase.also)
     phase = phase.model_copy(update={"also": also})
-    earlier = {what: before[name] for what, name in start if name is not None and what != "trials"}
+    earlier = {what: before[name] for what, name in start if name in before and what != "trials"}
+    weights, record = borrowing.names(phase.name)[0], borrowing.record_of(found.run, phase.name)
+    if weights in found.run.files.manifest.files:
+        earlier["weights"] = Outcome(weights=load_tensors(found.run.content(weights)), supernet=record)
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")

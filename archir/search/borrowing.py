@@ -1,0 +1,90 @@
+"""Weights that phases start from and that no earlier phase trained: those of another run, or of a file.
+
+They are copied when a run begins, so that it stays whole whatever becomes of where they came from.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from archir.base.errors import fail, listed
+from archir.search.data.sources import origin
+from archir.search.recipes.division import Whole, before_searches
+from archir.search.recipes.reading import parse
+from archir.search.recipes.recipe import Phase, Recipe, elsewhere
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.runs import Run
+from archir.search.runs.folder import Content
+from archir.search.runs.phase import WEIGHTS
+
+DIVIDED = ("source", "limit", "classes", "weights")
+"""Settings of data that say which images are for weights."""
+
+
+def names(phase: str) -> tuple[str, str]:
+    """The files of a run that have what a phase starts from: weights, and the supernet that they are of."""
+    return f"start/{phase}.safetensors", f"start/{phase}.json"
+
+
+def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[str, Content]:
+    """What a phase starts from, as files of the run; nothing if its weights are those of an earlier phase, or new ones.
+
+    A relative path begins in the recipe's folder. Raises ArchError: A2207 (there is nothing), A2214 (the weights saw
+    images that are to choose), A18xx (the other run was damaged).
+    """
+    name = phase.start.weights
+    if name is None or not elsewhere(name):
+        return {}
+    path = folder / name
+    if path.suffix == ".safetensors":
+        if not path.is_file():
+            raise _nothing(phase, name, "there is no such file")
+        return {names(phase.name)[0]: path}
+    run, other, trained = _opened(phase, name, folder)
+    _require_apart(recipe, phase, other, trained, whole)
+    files: dict[str, Content] = {names(phase.name)[0]: run.content(f"phases/{trained.name}/{WEIGHTS}")}
+    record = f"phases/{trained.name}/supernet.json"
+    if record in run.files.manifest.files:
+        files[names(phase.name)[1]] = run.content(record)
+    return files
+
+
+def record_of(run: Run, phase: str) -> SupernetRecord | None:
+    """What the weights that a phase starts from belong to, if they are a supernet's."""
+    name = names(phase)[1]
+    return SupernetRecord(**json.loads(run.content(name))) if name in run.files.manifest.files else None
+
+
+def _opened(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Phase]:
+    """Another run, its recipe, and the phase of it whose weights are meant: the last one that has some."""
+    place, colon, which = name.rpartition(":")
+    run = Run.open(folder / (place if colon else name))
+    recipe = parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json"))).recipe
+    done = [one for one in recipe.phase if f"phases/{one.name}/{WEIGHTS}" in run.files.manifest.files]
+    found = [one for one in done if not colon or one.name == which]
+    if not found:
+        there = listed([one.name for one in done]) if done else "none"
+        raise _nothing(phase, name, f"phases that trained something there: {there}")
+    return run, recipe, found[-1]
+
+
+def _require_apart(recipe: Recipe, phase: Phase, other: Recipe, trained: Phase, whole: Whole) -> None:
+    """Raise ArchError (A2214) if images that choose in a search may be among those that its first weights saw."""
+    own, theirs = recipe.data_of(phase), other.data_of(trained)
+    ends = whole(phase) and phase.name not in before_searches(recipe, whole)
+    if ends or origin(own.source) != origin(theirs.source):
+        return
+    differ = [key for key in DIVIDED[1:] if getattr(own, key) != getattr(theirs, key)]
+    if recipe.seed != other.seed:
+        differ.append("seed")
+    saw_all = whole(trained) and trained.name not in before_searches(other, whole)
+    if differ or saw_all:
+        why = "was trained on all training images" if saw_all else f"divided the images otherwise: {listed(differ)}"
+        hint = "images that its weights have seen would choose here: search on the same halves, or on other data"
+        text = f"phase `{phase.name}` starts from phase `{trained.name}` of another run, which {why}"
+        raise fail("A2214", text, None, hint)
+
+
+def _nothing(phase: Phase, name: str, why: str) -> Exception:
+    return fail("A2207", f"phase `{phase.name}`: `{name}` has no weights to start from", None, why)

@@ -1,0 +1,105 @@
+"""Phases that start from weights of another run, or of a file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import save_file
+
+import archir
+from archir import backends
+from archir.base.errors import ArchError
+from archir.search.runs import Run
+from archir_torch.lowering.weights import read_weights
+from tests.torch_backend.tried import RECIPE, recipe, trials_of
+
+HEAD = RECIPE[: RECIPE.index("[[phase]]")].replace("[data]", "export = false\n\n[data]", 1)
+SUPERNET = HEAD + RECIPE[RECIPE.index("[[phase]]") : RECIPE.index('[[phase]]\nname = "evolve"')]
+EVOLVE = RECIPE[RECIPE.index('[[phase]]\nname = "evolve"') : RECIPE.index('[[phase]]\nname = "plane"')]
+TRAIN = """
+[[phase]]
+name = "tune"
+strategy = "train"
+space = "plain.arch"
+start = { weights = "WEIGHTS" }
+training = { epochs = 1, batch = 32 }
+weights = { lr = 1e-30 }
+"""
+PLAIN = """
+net plain {
+    input x: f32[1, 8, 8]
+    output logits = x |> conv(8) |> batch_norm |> relu |> global_avg_pool |> linear(10)
+}
+"""
+
+
+def search(folder: Path, text: str, seed: int = 0) -> Run:
+    path = recipe(folder, text.replace("threads = 1", f"threads = 1\nseed = {seed}", 1))
+    (folder / "plain.arch").write_text(PLAIN)
+    backends.get("torch").search(path, folder / "run", device="cpu")
+    return Run.open(folder / "run")
+
+
+def evolve(weights: str) -> str:
+    return HEAD + EVOLVE.replace('weights = "supernet"', f'weights = "{weights}"')
+
+
+@pytest.fixture(scope="module")
+def supernet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that trained a supernet."""
+    folder = tmp_path_factory.mktemp("supernet")
+    search(folder, SUPERNET)
+    return folder / "run"
+
+
+@pytest.mark.parametrize("which", ["", ":supernet"])
+def test_a_search_with_the_supernet_of_another_run(which: str, supernet: Path, tmp_path: Path) -> None:
+    """It is what it would be in one run, and stays when the other one is gone."""
+    other = Path(shutil.copytree(supernet, tmp_path / "other"))
+    run = search(tmp_path / "own", evolve(f"../other{which}"))
+    both = search(tmp_path / "both", SUPERNET + EVOLVE)
+    assert trials_of(run, "evolve") == trials_of(both, "evolve")
+    assert run.content("start/evolve.safetensors") == both.content("phases/supernet/weights.safetensors")
+    shutil.rmtree(other)
+    backends.get("torch").search(
+        None, run.folder, resume=True, overrides={"evolve.options.generations": "5"}, device="cpu"
+    )
+    assert len(Run.open(run.folder).phase("evolve").trials()) > len(trials_of(both, "evolve"))
+
+
+def test_weights_of_a_file(tmp_path: Path) -> None:
+    """What is trained at a rate of next to nothing stays as it was."""
+    given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
+    save_file(given, tmp_path / "start.safetensors")
+    run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", "start.safetensors"))
+    trained, _ = read_weights(run.folder / "phases" / "tune" / "weights.safetensors")
+    learned = [name for name in given if "running" not in name]
+    assert len(learned) == 5
+    assert all(trained[name].allclose(given[name], rtol=0, atol=1e-20) for name in learned)
+
+
+@pytest.mark.parametrize(
+    ("weights", "seed", "said"),
+    [
+        ("../nowhere/run", 0, "A1801|A1802"),
+        ("RUN:retrain", 0, r"(?s)A2207.*no weights to start from.*there: `supernet`"),
+        ("./none.safetensors", 0, r"(?s)A2207.*there is no such file"),
+        ("./broken.safetensors", 0, "A0905"),
+        ("RUN", 1, "A2214.*divided the images otherwise: `seed`"),
+    ],
+)
+def test_weights_that_are_refused(weights: str, seed: int, said: str, supernet: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ArchError, match=said):
+        search(tmp_path, evolve(weights.replace("RUN", str(supernet))), seed)
+    assert not (tmp_path / "run").exists()
+
+
+def test_weights_that_saw_what_is_to_choose(tmp_path: Path) -> None:
+    """A network that was trained on all training images starts no search on them; a training may start from it."""
+    trained = search(tmp_path / "whole", HEAD + TRAIN.replace('start = { weights = "WEIGHTS" }\n', ""))
+    with pytest.raises(ArchError, match=r"A2214.*was trained on all training images"):
+        search(tmp_path / "own", evolve(str(trained.folder)))
+    search(tmp_path / "tuned", HEAD + TRAIN.replace("WEIGHTS", str(trained.folder)))

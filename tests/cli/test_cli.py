@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
+from archir.cli.progress import remaining
 from archir.ir.text.reader import parse_graph
 from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
@@ -430,3 +431,14 @@ def test_one_is_not_many(tmp_path: Path) -> None:
         result = CliRunner().invoke(main, [command, str(path)])
         assert result.exit_code == 0, result.output
         assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("seconds", "epochs", "text"),
+    [
+        (2.0, 0, ""), (0.1, 2, ", about 1 s left"), (4.0, 5, ", about 20 s left"), (30.0, 10, ", about 5.0 min left"),
+        (120.0, 20, ", about 40 min left"), (1800.0, 5, ", about 2.5 h left"),
+    ],
+)  # fmt: skip
+def test_how_long_training_will_take(seconds: float, epochs: int, text: str) -> None:
+    assert remaining(seconds, epochs) == text

@@ -17,7 +17,8 @@ from archir.ir.verify import verify
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from archir_torch.lowering.weights import save_weights
-from tests.sequences.laws import assert_deploys, assert_shared, inputs_of
+from tests.architectures import inputs_of
+from tests.sequences.laws import assert_deploys, assert_shared
 
 ALBERT = """
 block layer(x, heads) {

@@ -47,6 +47,16 @@ NETS: dict[str, dict[str, Any]] = {
     "trionet/baselines.arch:resnet": {"size": 32},
     "trionet/baselines.arch:local_net": {"size": 32},
     "trionet/baselines.arch:axial_net": {"size": 32},
+    "zoo/auto_deeplab.arch:auto_deeplab": {"layers": 3, "blocks": 2, "classes": 4, "size": 64},
+    "zoo/enas_macro.arch:enas_macro": {"layers": 4, "channels": 8, "size": 16},
+    "zoo/fbnet.arch:fbnet": {"scale": 4, "classes": 4, "size": 64},
+    "zoo/nas_bench_asr.arch:nas_bench_asr": {"scale": 50, "frames": 24, "phonemes": 7},
+    "zoo/nas_bench_macro.arch:nas_bench_macro": {"stem": 8, "scale": 8, "size": 16},
+    "zoo/nats_size.arch:nats_size": {"size": 16},
+    "zoo/pnas.arch:pnas": {"channels": 4, "cells": 3, "size": 16},
+    "zoo/spos.arch:spos": {"scale": 4, "classes": 4, "size": 64},
+    "zoo/transnas_macro.arch:transnas_macro": {"channels": 4, "classes": 4, "size": 128},
+    "zoo/transnas_micro.arch:transnas_micro": {"channels": 4, "classes": 4, "size": 64},
     "trionet/trionet.arch:trionet": {"channels": 64, "size": 32},
 }
 

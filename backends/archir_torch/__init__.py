@@ -205,7 +205,8 @@ class TorchBackend:
                 yield some.images.numpy(), some.labels.numpy()
 
         chosen = data.train.chosen(drawn)
-        return Images(chosen.images.numpy(), held_out, len(data.classes), data.mean, data.std)
+        known = held_out if data.classes else None  # accuracy is measured where there are labels
+        return Images(chosen.images.numpy(), known, len(data.classes), data.mean, data.std)
 
     def complete(self) -> None:
         """Import all that registers something, for whoever lists it."""

@@ -26,6 +26,7 @@ PROGRAMS = sorted(LINT.glob("*.arch"))
 NAMES = [str(path.relative_to(EXAMPLES).with_suffix("")) for path in sorted(EXAMPLES.rglob("*.arch"))]
 LONG = {
     "autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos",
+    "zoo/auto_deeplab", "zoo/enas_macro", "zoo/fbnet", "zoo/pnas", "zoo/spos", "zoo/transnas_micro",
 }  # fmt: skip
 """The examples that take more than a second."""
 CODES = [code for code in codes() if code.startswith("A14")]

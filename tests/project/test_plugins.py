@@ -180,3 +180,15 @@ def test_what_is_wrong_with_them_is_said_first(folder: Path, before: str, after:
     (folder / "stripes.toml").write_text(STRIPES.replace(before, after))
     assert said in run("search", "stripes.toml", "-o", "run", code=1)
     assert not (folder / "run").exists()
+
+
+def test_a_search_of_which_nothing_came_leaves_no_folder(folder: Path) -> None:
+    """What is only found when a phase begins: that there are many architectures, and one is trained."""
+    (folder / "train.toml").write_text(
+        SUPERNET[: SUPERNET.index("[[phase]]")] + '[[phase]]\nname = "a"\nstrategy = "train"\n'
+    )
+    assert "A2205" in run("search", "train.toml", "-o", "run", code=1)
+    assert not (folder / "run").exists()
+    (folder / "late.toml").write_text(SUPERNET.replace('start = { architecture = "search" }\n', ""))
+    assert "A2205" in run("search", "late.toml", "-o", "run", code=1)
+    assert (folder / "run" / "manifest.json").exists(), "a supernet was trained by then"

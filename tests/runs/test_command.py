@@ -22,10 +22,53 @@ def test_it_lists_runs(tmp_path: Path) -> None:
     with Run.create(tmp_path / "second", "digits", {"recipe.toml": ""}, {}):
         done = said(str(tmp_path))
     header, _, first, second = [line.split() for line in done.stdout.strip().splitlines()]
-    assert header == ["run", "recipe", "phase", "epoch", "score", "state", "changed"]
-    assert first[:6] == ["first", "digits", "search", "7", "98.77%", "finished"]
-    assert second[:3] == ["second", "digits", "running"]
+    assert header == ["run", "recipe", "seed", "phase", "epoch", "score", "state", "changed"]
+    assert first[:7] == ["first", "digits", "0", "search", "7", "98.77%", "finished"]
+    assert second[:4] == ["second", "digits", "0", "running"]
     assert done.exit_code == 0
+
+
+RECIPE = """\
+space = "net.arch"
+seed = 3
+[data]
+source = "digits"
+[[phase]]
+name = "search"
+strategy = "darts"
+[phase.training]
+epochs = 2
+"""
+
+
+def left(folder: Path, score: float, params: int, overrides: dict[str, str]) -> None:
+    """A run that came to its end."""
+    inputs = {"recipe.toml": RECIPE, "overrides.json": json.dumps(overrides)}
+    with Run.create(folder, "digits", inputs, {}) as run:
+        run.phase("search").record({"epoch": 1, "loss": 1.0, "accuracy": score})
+        run.write({"summary.json": json.dumps({"network": {"params": params, "macs": 10 * params}})})
+        run.finish()
+
+
+def test_it_sorts_and_compares(tmp_path: Path) -> None:
+    left(tmp_path / "one", 0.5, 2000, {"search.training.epochs": "4"})
+    left(tmp_path / "two", 0.75, 1000, {"data.source": '"images:cats"', "seed": "5"})
+    listed = said(str(tmp_path), "--sort", "score").stdout
+    assert listed.index("two") < listed.index("one")
+    assert "20k" in listed
+    found = json.loads(said(str(tmp_path), "--json", "--sort", "params").stdout)
+    assert [(one["name"], one["seed"], one["params"], one["macs"]) for one in found] == [
+        ("two", 5, 1000, 10_000), ("one", 3, 2000, 20_000),
+    ]  # fmt: skip
+    assert found[1]["overrides"] == {"search.training.epochs": "4"}
+    told = said(str(tmp_path / "one"), str(tmp_path / "two"), "--compare").stdout
+    rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
+    assert rows["search.training.epochs"] == ["4", "2"]
+    assert rows["data.source"] == ['"digits"', '"images:cats"']
+    assert rows["seed"] == ["3", "5"]
+    assert rows["score"] == ["50.00%", "75.00%"]
+    assert rows["params"] == ["2k", "1k"]
+    assert "space" not in rows
 
 
 def test_json_and_damage(tmp_path: Path) -> None:

@@ -18,6 +18,8 @@ from typing import Any
 
 from torch.multiprocessing.spawn import start_processes
 
+from archir_torch.training import distributed
+
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.torch_backend.warm"])
 
@@ -82,18 +84,43 @@ def _program(program: Path, *outputs: Path) -> None:
     runpy.run_path(str(program), run_name="__main__")
 
 
-def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
+def apart(count: int, work: Callable[..., None], *arguments: Any) -> None:
     """Call a function in processes that know of one another as those of `torchrun` do; the first argument is a rank."""
+    start_processes(_one_of, (0, count, _port(), work, arguments), nprocs=count, start_method="forkserver")
+
+
+def together(count: int, work: Callable[..., None], *arguments: Any) -> None:
+    """As `apart`, but the first process is this one, where it can be seen what runs."""
+    port = _port()
+    others = start_processes(
+        _one_of, (1, count, port, work, arguments), nprocs=count - 1, join=False, start_method="forkserver"
+    )
+    assert others is not None
+    before = dict(os.environ)
+    try:
+        _one_of(0, 0, count, port, work, arguments)
+        while not others.join():
+            pass
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+        distributed.stop()
+        for other in others.processes:
+            other.kill()
+
+
+def _port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    start_processes(_one_of, (count, port, work, arguments), nprocs=count, start_method="forkserver")
+        found: int = probe.getsockname()[1]
+    return found
 
 
-def _one_of(rank: int, count: int, port: int, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank)}
+def _one_of(index: int, first: int, count: int, port: int, work: Callable[..., None], arguments: Any) -> None:
+    rank = str(first + index)
+    os.environ |= {"RANK": rank, "WORLD_SIZE": str(count), "LOCAL_RANK": rank}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    work(rank, *arguments)
+    work(first + index, *arguments)
 
 
 def archir(rank: int, folder: Path, *arguments: str) -> None:

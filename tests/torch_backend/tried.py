@@ -104,7 +104,8 @@ training = { epochs = 2, batch = 32 }
 COUNTS = {"evolve": 8 + 3 * 6, "plane": 18, "halve": 4 + 2, "finals": 3}
 """Trials of each phase that tries candidates."""
 PHASES = ("supernet", "evolve", "plane", "halve", "finals", "retrain")
-_SLOW = 'objective = { kind = "tests.torch_backend.tried:Moody", mood = "slow", everywhere = true }'
+MODULE = "tests.torch_backend.tried"
+_SLOW = f'objective = {{ kind = "{MODULE}:Moody", mood = "slow", everywhere = true }}'
 _WEIGHTS = 'start = { weights = "supernet" }\n'
 SLOW = RECIPE.replace(_WEIGHTS, f"{_WEIGHTS}{_SLOW}\n").replace("[data]", "export = false\n\n[data]", 1)
 """The same, where `evolve` and `plane` take most of the time."""

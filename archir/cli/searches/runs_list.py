@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,40 +15,99 @@ from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
 from archir.search.fronts.figures import shown
-from archir.search.runs import Summary, summaries
+from archir.search.runs import Run, Summary
+from archir.search.runs.listed.settings import differences, settings
+from archir.search.runs.listed.summaries import placed
 
 _USUAL = Path("runs")
 
 
+SORTS: Mapping[str, Callable[[Summary], Any]] = {
+    "name": lambda one: one.name,
+    "score": lambda one: (one.score is None, -(one.score or 0.0) if one.larger else one.score),
+    "seed": lambda one: (one.seed is None, one.seed),
+    "params": lambda one: (one.params is None, one.params),
+    "macs": lambda one: (one.macs is None, one.macs),
+    "changed": lambda one: one.changed,
+}
+_COLUMNS = ("run", "recipe", "seed", "phase", "epoch", "score", "params", "MACs", "state", "changed", "set")
+_NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
+
+
 @click.command("runs")
-@click.argument("folder", type=Place(path_type=Path), default=_USUAL, metavar="[FOLDER]")
+@click.argument("folders", type=Place(path_type=Path), nargs=-1, metavar="[FOLDER]...")
+@click.option(
+    "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="The best, or the least, first."
+)
+@click.option("--compare", is_flag=True, help="Show the settings in which runs differ, side by side.")
 @json_option
-def runs_command(folder: Path, as_json: bool) -> None:
-    """List the runs in FOLDER: how far each came, and whether it is whole.
+def runs_command(folders: tuple[Path, ...], sort: str, compare: bool, as_json: bool) -> None:
+    """List the runs in each FOLDER: how far each came, what it came to, and whether it is whole.
 
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
-    be a run itself. Scores are the last ones on held-out samples. States: running, interrupted (`archir search
+    be a run itself. Scores are the last ones on held-out samples, parameters and MACs those of the network that was
+    trained last; `set` is what was set instead of what the recipe says. States: running, interrupted (`archir search
     --resume` goes on with it), finished, damaged.
     """
-    if not folder.is_dir() and folder != _USUAL:
-        raise fail("A1801", f"there is no folder {folder}")
-    found = summaries(folder)
-    if as_json:
-        emit([asdict(one) for one in found])
-        return
-    if not found:
-        say(f"no runs of `archir search` in {folder}", err=True)
-        return
-    table("", ["run", "recipe", "phase", "epoch", "score", "state", "changed"], map(_cells, found), right=(3, 4))
-    for one in found:
-        if one.problem is not None:
+    folders = folders or (_USUAL,)
+    for folder in folders:
+        if not folder.is_dir() and folder != _USUAL:
+            raise fail("A1801", f"there is no folder {folder}")
+    found = sorted((one for folder in folders for one in placed(folder)), key=lambda pair: SORTS[sort](pair[1]))
+    if compare:
+        _compare([(path, one) for path, one in found if one.state != "damaged"], as_json)
+    elif as_json:
+        emit([asdict(one) for _, one in found])
+    elif not found:
+        say(f"no runs of `archir search` in {', '.join(map(str, folders))}", err=True)
+    else:
+        _list([one for _, one in found])
+    for _, one in found:
+        if one.problem is not None and not as_json:
             say(f"{one.name}: {one.problem}", err=True)
 
 
-def _cells(one: Summary) -> list[str]:
+def _list(found: Sequence[Summary]) -> None:
+    """A table, without the columns that no run has anything for."""
+    rows = [_cells(one) for one in found]
+    kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
+    right = [place for place, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]
+    table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right=right)
+
+
+def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
+    """What runs were told otherwise, and what they came to."""
+    told = differences([settings(Run.open(path)) for path, _ in found])
+    if as_json:
+        emit({"runs": [asdict(one) for _, one in found], "differences": told})
+        return
+    came = {
+        "score": [_score(one) for _, one in found],
+        "params": [_number(one.params) for _, one in found],
+        "MACs": [_number(one.macs) for _, one in found],
+    }
+    rows = [[key, *values] for key, values in {**told, **came}.items()]
+    table("", ["", *(one.name for _, one in found)], rows, right=range(1, len(found) + 1))
+
+
+def _score(one: Summary) -> str:
     score = "" if one.score is None else shown(one.criterion, one.score)
-    if score and one.criterion != "accuracy":
-        score = f"{one.criterion} {score}"
-    epoch = "" if one.epoch is None else str(one.epoch)
+    return f"{one.criterion} {score}" if score and one.criterion != "accuracy" else score
+
+
+def _number(value: int | None) -> str:
+    """Three digits and a magnitude: `1.23M`."""
+    if value is None:
+        return ""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return str(value)
+
+
+def _cells(one: Summary) -> list[str]:
     when = datetime.fromisoformat(one.changed).astimezone().strftime("%Y-%m-%d %H:%M") if one.changed else ""
-    return [one.name, one.recipe, one.phase or "", epoch, score, one.state, when]
+    told = ", ".join(f"{key}={value}" for key, value in one.overrides.items())
+    seed, epoch = ("" if number is None else str(number) for number in (one.seed, one.epoch))
+    numbers = [epoch, _score(one), _number(one.params), _number(one.macs)]
+    return [one.name, one.recipe, seed, one.phase or "", *numbers, one.state, when, told]

@@ -15,7 +15,7 @@ from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Phase, Recipe
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import PhaseRows, Report, Run, Weighing
-from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import WEIGHTS
 from archir.search.runs.report.page import page
 from archir.search.runs.report.trials import Trials, Tried

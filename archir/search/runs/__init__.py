@@ -20,7 +20,7 @@ Everything is verified by SHA-256 before it is used; damage is a diagnostic (A18
 
 from archir.search.runs.environment import environment
 from archir.search.runs.journal import Trial
-from archir.search.runs.listing import Summary, summaries
+from archir.search.runs.listed.summaries import Summary, summaries
 from archir.search.runs.phase import Checkpoint, Phase
 from archir.search.runs.report.contents import PhaseRows, Report, Weighing
 from archir.search.runs.report.page import page

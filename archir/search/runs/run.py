@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -174,6 +175,17 @@ class Run:
             self.journal.close()
             self._lock.release()
             self._lock = None
+
+    @property
+    def untouched(self) -> bool:
+        """Whether nothing has come of it yet: no epoch, no trial, no checkpoint."""
+        return not any(one.done is not None or one.rows() or one.trials() or one.last() for one in self.phases())
+
+    def withdraw(self) -> None:
+        """Close a run of which nothing has come, and remove its files, so that it can be begun again."""
+        assert self.untouched, "something has come of the run"
+        self.close()
+        shutil.rmtree(self.folder)
 
     def __enter__(self) -> Run:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import PurePath
 from typing import Any
 
 import torch
@@ -89,8 +90,10 @@ class Data:
         return split.labels if self.classes else torch.zeros(len(split), dtype=torch.int64)
 
 
-def about(source: str, seed: int, data: Data) -> dict[str, Any]:
-    """What whoever uses a network must know of the samples that it was trained on, for JSON."""
+def about(source: Any, seed: int, data: Data) -> dict[str, Any]:
+    """What whoever uses a network must know of the samples that it was trained on, for JSON; objects of Python have no
+    name."""
+    named = str(source) if isinstance(source, str | PurePath) else ""
     return {
-        "source": source, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
+        "source": named, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
     }  # fmt: skip

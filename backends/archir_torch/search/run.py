@@ -13,7 +13,7 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.base.errors import Interrupted, fail
+from archir.base.errors import ArchError, Interrupted, fail
 from archir.search import borrowing, plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
@@ -22,7 +22,7 @@ from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.runs import Run, Trial
-from archir.search.runs.listing import OBJECTIVE
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
@@ -61,7 +61,12 @@ def execute(
                 plugins.load(read(recipe, overrides), recipe.parent)
             found = of_run(Run.open(folder), own)
         with found.run, threads(found.recipe.threads):
-            return _search(replace(found, executor=executor), watch if leads else None, interrupted)
+            try:
+                return _search(replace(found, executor=executor), watch if leads else None, interrupted)
+            except ArchError:
+                if leads and not resume and found.run.untouched:
+                    found.run.withdraw()
+                raise
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:

@@ -25,7 +25,7 @@ from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run
 from tests.portions import portion
 from tests.torch_backend import forked
-from tests.torch_backend.forked import together
+from tests.torch_backend.forked import apart, together
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2
@@ -133,7 +133,7 @@ def said_by_two(how: str, folder: Path, name: str, *arguments: object) -> str:
         done = subprocess.run(started, env=surroundings(), text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
-    together(PROCESSES, forked.archir, folder, name, *map(str, arguments))
+    apart(PROCESSES, forked.archir, folder, name, *map(str, arguments))
     return "".join((folder / f"said-{rank}").read_text() for rank in range(PROCESSES))
 
 

@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import save
 from torch import Tensor
 
@@ -46,23 +45,3 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     if damaged:
         raise fail("A1105", f"{tensors} was changed after it was written: its SHA-256 differs")
     return read_weights(tensors)[0], record
-
-
-def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """An optimizer's state as named tensors."""
-    found: dict[str, Tensor] = {}
-    for index, state in optimizer.state_dict()["state"].items():
-        for name, value in state.items():
-            found[f"optimizer.{index}.{name}"] = torch.as_tensor(value)
-    return found
-
-
-def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    """Put named tensors back into an optimizer."""
-    current = optimizer.state_dict()
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        if name.startswith("optimizer."):
-            _, index, what = name.split(".", 2)
-            state.setdefault(int(index), {})[what] = tensor
-    optimizer.load_state_dict({"state": state, "param_groups": current["param_groups"]})

@@ -64,14 +64,15 @@ def worker(rank: int, folder: Path) -> None:
     def search(**options: Any) -> Mapping[str, Any]:
         return backends.get("torch").search(folder / "recipe.toml", folder / "run", device="cpu", **options)
 
-    Task.measured = stopping  # type: ignore[method-assign]
-    with pytest.raises(Interrupted, match="evolve was stopped"):
-        search()
-    if rank == 0:
-        shutil.copytree(folder / "run", folder / "stopped")
-    Task.measured = slow  # type: ignore[method-assign]
-    searching._phase = kept
-    search(resume=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Task, "measured", stopping)
+        with pytest.raises(Interrupted, match="evolve was stopped"):
+            search()
+        if rank == 0:
+            shutil.copytree(folder / "run", folder / "stopped")
+        patch.setattr(Task, "measured", slow)
+        patch.setattr(searching, "_phase", kept)
+        search(resume=True)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from tests.portions import portion
 from tests.search.marked import gone, left
 from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
-from tests.torch_backend.tried import SHORT, SLOW, recipe, trials_of
+from tests.torch_backend.tried import MODULE, SHORT, SLOW, recipe, trials_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
 
@@ -40,7 +40,7 @@ class Driver:
 
     def __init__(self, path: Path, folder: Path) -> None:
         self.folder, self.mark = folder, f"ARCHIR_TEST={uuid.uuid4().hex}"
-        arguments = ["--resume", folder] if (folder / NAME).exists() else [path, "-o", folder]
+        arguments = ["--resume", folder, "--plugin", MODULE] if (folder / NAME).exists() else [path, "-o", folder]
         self.process = Command("search", *arguments, environment=dict([self.mark.split("=")]))
 
     def until(self, count: int, phase: str = "evolve") -> list[Trial]:

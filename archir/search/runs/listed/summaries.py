@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from archir.base.errors import ArchError
 from archir.search.runs import manifest
+from archir.search.runs.listed.settings import overrides, settings, size
 from archir.search.runs.lock import locked
 from archir.search.runs.run import Run
 
@@ -34,13 +35,25 @@ class Summary:
     changed: str
     problem: str | None = None
     criterion: str = "accuracy"
+    larger: bool = True
+    """Whether more of it is better."""
+    seed: int | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """What was set instead of what the recipe says."""
+    params: int | None = None
+    """Of the network that it came to."""
+    macs: int | None = None
 
 
 def summaries(folder: Path | str) -> list[Summary]:
     """The runs in a folder, or the run that it is, by name; every one is verified."""
-    path = Path(folder)
+    return [one for _, one in placed(Path(folder))]
+
+
+def placed(path: Path) -> list[tuple[Path, Summary]]:
+    """The same, each with its folder."""
     found = [path] if (path / manifest.NAME).exists() else sorted(one.parent for one in path.glob(f"*/{manifest.NAME}"))
-    return [summary(one) for one in found]
+    return [(one, summary(one)) for one in found]
 
 
 def summary(folder: Path) -> Summary:
@@ -54,7 +67,8 @@ def summary(folder: Path) -> Summary:
     last = phases[-1] if phases else None
     rows = last.rows() if last else []
     figures = [row for phase in phases for row in phase.rows()]
-    criterion = _criterion(run, [phase.name for phase in phases])
+    criterion, larger = _criterion(run, [phase.name for phase in phases])
+    params, macs = size(run)
     state: State = "running" if locked(folder) else "finished" if run.finished else "interrupted"
     return Summary(
         name,
@@ -66,16 +80,28 @@ def summary(folder: Path) -> Summary:
         state,
         run.files.manifest.changed,
         criterion=criterion,
+        larger=larger,
+        seed=_seed(run),
+        overrides=overrides(run),
+        params=params,
+        macs=macs,
     )
 
 
-def _criterion(run: Run, phases: Sequence[str]) -> str:
-    """What the last phase compares networks by."""
+def _seed(run: Run) -> int:
+    """The seed of a recipe; one that does not say it has 0."""
+    text = settings(run).get("seed", "0")
+    return int(text) if text.isdecimal() else 0
+
+
+def _criterion(run: Run, phases: Sequence[str]) -> tuple[str, bool]:
+    """What the last phase compares networks by, and whether more of it is better."""
     for name in reversed(phases):
         path = f"phases/{name}/{OBJECTIVE}"
         if path in run.files.manifest.files:
-            return str(json.loads(run.content(path))["criterion"])
-    return "accuracy"
+            facts = json.loads(run.content(path))
+            return str(facts["criterion"]), bool(facts.get("measures", {}).get(facts["criterion"], True))
+    return "accuracy", True
 
 
 def _last(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:

@@ -1,0 +1,1 @@
+"""Runs at a glance: where each is, what it was told, and what it came to."""

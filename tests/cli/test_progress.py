@@ -1,0 +1,106 @@
+"""What is shown of long work, on a terminal and elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from archir.cli.progress import SearchProgress, TrainingProgress, tracked
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error is one, where no cursor moves."""
+    monkeypatch.setattr("archir.cli.progress.sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def epoch(number: int, **measures: float) -> SimpleNamespace:
+    return SimpleNamespace(epoch=number, loss=0.25, measures=measures, seconds=1.5)
+
+
+def test_items_are_taken_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [3, 1, 2]
+    assert tracked(items, 3, "counting") is items
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("terminal")
+def test_items_are_the_same_with_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    items = [3, 1, 2]
+    found = tracked(items, 3, "counting")
+    assert found is not items
+    assert list(found) == items
+    assert capsys.readouterr().out == ""
+
+
+def test_each_epoch_of_training_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with TrainingProgress() as progress:
+        progress.start(2, 10)
+        progress.step(0.5)
+        progress.epoch(epoch(0, accuracy=0.5, loss=1.0))
+        progress.epoch(epoch(1, loss=0.75))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "epoch 1/2: loss 0.250, held out 50.0%, 1.5 s",
+        "epoch 2/2: loss 0.250, held out loss 0.75, 1.5 s",
+    ]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_training_is_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with TrainingProgress() as progress:
+        progress.start(2, 10)
+        progress.step(0.5)
+        task = progress._bar.tasks[0]
+        assert (task.completed, task.total) == (1, 10)
+        assert task.fields == {"epoch": "1/2", "loss": "0.500", "accuracy": "-"}
+        progress.epoch(epoch(0, accuracy=0.5))
+        assert task.fields["epoch"] == "2/2"
+        progress.epoch(epoch(1, accuracy=0.625))
+        assert task.fields["epoch"] == "2/2"
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "held out 62.5%" in said.err
+
+
+def test_a_search_says_its_folder_once_and_a_line_for_each_epoch(capsys: pytest.CaptureFixture[str]) -> None:
+    with SearchProgress(Path("runs/one")) as progress:
+        progress.start("first", 2, 5, 0)
+        progress.step(0, {"loss": 0.5})
+        progress.epoch({"epoch": 0, "loss": 0.5, "validation_accuracy": 0.25, "seconds": 2})
+        progress.start("second", 1, 5, 0)
+        progress.epoch({"epoch": 0, "accuracy": 0.75, "validation_accuracy": 0.25, "seconds": 3})
+        progress.epoch({"epoch": 1, "seconds": 3})
+    assert capsys.readouterr().err.splitlines() == [
+        "run: runs/one",
+        "first: epoch 1/2: loss 0.500, validation 25.0%, 2.0 s",
+        "second: epoch 1/1: held out 75.0%, 3.0 s",
+        "second: epoch 2/1: 3.0 s",
+    ]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_search_that_goes_on_is_a_bar_from_there(capsys: pytest.CaptureFixture[str]) -> None:
+    with SearchProgress() as progress:
+        progress.start("first", 4, 5, 10)
+        first = progress._bar
+        task = first.tasks[0]
+        assert (task.completed, task.total) == (10, 20)
+        assert task.fields["epoch"] == "3/4"
+        progress.step(11, {"loss": 0.5, "entropy": 0.1})
+        assert (task.completed, task.fields["loss"]) == (12, "0.500")
+        progress.epoch({"epoch": 2, "validation_accuracy": 0.25, "seconds": 2})
+        assert (task.fields["epoch"], task.fields["accuracy"]) == ("4/4", "validation 25.0%")
+        progress.epoch({"epoch": 3, "seconds": 2})
+        assert task.fields["accuracy"] == "validation 25.0%", "what was measured last stays"
+        progress.start("second", 1, 5, 0)
+        assert first.finished or not first.live.is_started
+        assert progress._bar is not first
+        assert progress._bar.tasks[0].fields["accuracy"] == "-"
+    assert progress._bar is None
+    assert capsys.readouterr().out == ""

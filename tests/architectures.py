@@ -11,11 +11,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir
+from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.ops.attention import AxialAttention, LocalAttention
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.rules import RULES, Rule
+from archir_torch.measuring.latency import random_input
 
 
 def assert_works(graph: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +37,14 @@ def assert_works(graph: Graph, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def image_of(graph: Graph, batch: int) -> Tensor:
     """Random images of the size that a network takes."""
-    (number,) = graph.inputs.values()
-    return torch.randn(batch, *infer(graph)[number].shape, generator=torch.Generator().manual_seed(0))
+    (image,) = inputs_of(graph, batch, 0)
+    return image
+
+
+def inputs_of(graph: Graph, batch: int = 2, seed: int = 1) -> list[Tensor]:
+    """Random inputs, of integers below what they are looked up in."""
+    generator = torch.Generator().manual_seed(seed)
+    return [random_input(kind, batch, generator) for kind in ranged_inputs(graph).values()]
 
 
 def counted_macs(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> int:

@@ -24,7 +24,7 @@ __all__ = ["extract", "resume", "run", "score", "scorer", "strategy", "supernet"
 def train(
     graph: Graph,
     *,
-    data: str = "digits",
+    data: Any = "digits",
     settings: Mapping[str, Any] | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -33,9 +33,10 @@ def train(
     weights: str | Path | None = None,
     threads: int | None = None,
 ) -> tuple[Network, Result]:
-    """Train a network without choices on labelled images: the module, and what was measured.
+    """Train a network without choices: the module, and what was measured.
 
-    `data` is a source of images (docs/data.md), which are resized to the net's input [C, H, W]; `settings` are the
+    `data` is a source by its name or its path, or what Python has: a pair of arrays, a dataset, parts by name
+    (docs/data.md). Images of files are resized to the net's input [C, H, W]. `settings` are the
     options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
     checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
     there is one; `progress` is told of steps and epochs. Training begins with new weights, or with those of a

@@ -23,10 +23,21 @@ def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
 
 
 def _text(found: Mapping[str, float]) -> str:
-    """Measures as text, the accuracy without its name."""
+    """Measures as text; an accuracy that is alone has no name."""
     named = {name: value for name, value in found.items() if "loss" not in name} or found
     texts = [(name, shown(name, value, 1)) for name, value in named.items()]
-    return ", ".join(text if name == "accuracy" else f"{name} {text}" for name, text in texts)
+    return ", ".join(text if name == "accuracy" and len(texts) == 1 else f"{name} {text}" for name, text in texts)
+
+
+def remaining(seconds: float, epochs: int) -> str:
+    """How long so many epochs will take, each as long as the last: `, about 3 min left`; nothing if none is left."""
+    if epochs <= 0:
+        return ""
+    total = seconds * epochs
+    for unit, size in (("h", 3600.0), ("min", 60.0)):
+        if total >= 1.5 * size:
+            return f", about {total / size:.{1 if total < 10 * size else 0}f} {unit} left"
+    return f", about {max(1, round(total))} s left"
 
 
 class TrainingProgress:
@@ -77,7 +88,7 @@ class TrainingProgress:
             self._bar.update(self._task, epoch=f"{min(number + 1, self._epochs)}/{self._epochs}", accuracy=accuracy)
         else:
             text = f"epoch {number}/{self._epochs}: loss {done.loss:.3f}, held out {accuracy}, {done.seconds:.1f} s"
-            say(text, err=True)
+            say(text + remaining(done.seconds, self._epochs - number), err=True)
 
 
 class SearchProgress:
@@ -143,5 +154,6 @@ class SearchProgress:
             return
         parts = [f"loss {row['loss']:.3f}"] if "loss" in row else []
         parts += [measured] if measured else []
-        parts.append(f"{float(row['seconds']):.1f} s")
+        seconds = float(row["seconds"])
+        parts.append(f"{seconds:.1f} s{remaining(seconds, self._epochs - number)}")
         say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)

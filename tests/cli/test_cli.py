@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
+from archir.cli.progress import remaining
 from archir.ir.text.reader import parse_graph
 from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
@@ -355,6 +356,12 @@ WITHOUT_EFFECT = [
     ("diff a.json b.json --limit 5", "--limit is for the space"),
     ("bench net.onnx --arch a.json", "--arch is for nets"),
     ("search a.toml --fall-back", "--fall-back goes with --resume"),
+    ("search", "name a recipe, or a run to --resume"),
+    ("search a.toml --resume run", "name a recipe, or a run to --resume"),
+    ("search --resume run --data digits", "--data and -o are for new ones"),
+    ("search --resume run -o other", "--data and -o are for new ones"),
+    ("search a.toml --set epochs", "--set takes KEY=VALUE"),
+    ("search a.toml --set a..b=1", "--set takes KEY=VALUE"),
     ("sample space.arch --seed -1", "not in the range"),
     ("cost space.arch --seed 99999999999999999999999", "not in the range"),
     ("cost space.arch --arch a.json --where params>=1", "--where is for spaces"),
@@ -424,3 +431,14 @@ def test_one_is_not_many(tmp_path: Path) -> None:
         result = CliRunner().invoke(main, [command, str(path)])
         assert result.exit_code == 0, result.output
         assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("seconds", "epochs", "text"),
+    [
+        (2.0, 0, ""), (0.1, 2, ", about 1 s left"), (4.0, 5, ", about 20 s left"), (30.0, 10, ", about 5.0 min left"),
+        (120.0, 20, ", about 40 min left"), (1800.0, 5, ", about 2.5 h left"),
+    ],
+)  # fmt: skip
+def test_how_long_training_will_take(seconds: float, epochs: int, text: str) -> None:
+    assert remaining(seconds, epochs) == text

@@ -11,6 +11,7 @@ from tests.architectures import assert_works
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
 from tests.portions import portion
+from tests.published.test_zoo_of_text import TEXT
 
 CELLS_OF_FIVE = prod(range(2, 7)) ** 2 * 8**10
 """Two of the results before and two of eight operations, for each of five blocks: about 5.6 * 10^14."""
@@ -36,7 +37,7 @@ def path_of(name: str) -> str:
 
 
 def test_all_files_are_here() -> None:
-    assert {path.stem for path in (EXAMPLES / "zoo").glob("*.arch")} == ZOO.keys()
+    assert {path.stem for path in (EXAMPLES / "zoo").glob("*.arch")} == ZOO.keys() | TEXT.keys()
 
 
 @pytest.mark.parametrize("name", ZOO)

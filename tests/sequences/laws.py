@@ -8,20 +8,14 @@ from pathlib import Path
 import torch
 
 import archir
-from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
 from archir.search.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
-from archir_torch.measuring.latency import random_input
 from archir_torch.supernet.network import SuperNetwork, extract
+from tests.architectures import inputs_of
 from tests.torch_backend.export.test_emit import imported, last_class
-
-
-def inputs_of(graph: Graph, batch: int = 2) -> list[torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
-    return [random_input(kind, batch, generator) for kind in ranged_inputs(graph).values()]
 
 
 def assert_shared(space: Space, count: int = 4, seed: int = 0) -> None:

@@ -26,7 +26,8 @@ from archir.passes.spaces.relax import relax
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.verification.probe import probe
 from archir_torch import BACKEND as TORCH
-from tests.sequences.laws import assert_deploys, assert_shared, inputs_of
+from tests.architectures import inputs_of
+from tests.sequences.laws import assert_deploys, assert_shared
 
 SPACE = """
 net words {

@@ -17,7 +17,7 @@ from archir.language.elaboration.files import read
 from archir.search.spaces.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
-from tests.architectures import image_of
+from tests.architectures import inputs_of
 from tests.conftest import EXAMPLES
 from tests.examples import CELLS, NETS, elaborated
 from tests.portions import portion
@@ -74,9 +74,9 @@ def test_files_compute_what_networks_compute(net: str, seed: int, tmp_path: Path
     )
     assert ruff.returncode == 0, ruff.stdout
     loaded = imported(path, path.read_text()).load(path.with_suffix(".safetensors"))
-    image = image_of(graph, 2)
+    inputs = inputs_of(graph)
     with torch.no_grad():
-        wanted, found = module(image), loaded(image)
+        wanted, found = module(*inputs), loaded(*inputs)
     if not isinstance(wanted, dict):
         wanted, found = {"": wanted}, {"": found}
     assert wanted.keys() == found.keys()

@@ -1,0 +1,45 @@
+"""Spaces of the zoo that read text: published sizes and costs; what their networks become."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import archir
+from archir.costs.scopes import whole
+from tests.conftest import EXAMPLES
+from tests.examples import NETS, elaborated
+from tests.portions import portion
+from tests.sequences.laws import assert_deploys, assert_shared
+
+DECODERS = 2 * sum(36**depth for depth in range(1, 7))
+TEXT = {
+    "darts_rnn": (40_320 * 4**8, 22_950_000),
+    "gpt": (4 * sum(9**depth for depth in (6, 8, 10, 12)), 124_439_808),
+    "hat": (2 * 6**6 * DECODERS, 112_844_032),
+    "llama": (2 * sum(3**depth for depth in (11, 16, 22)), 1_100_048_384),
+}
+"""How many architectures there are, and parameters of the largest: those that are published, but for HAT's."""
+
+
+@pytest.mark.parametrize("name", TEXT)
+def test_sizes_and_costs_are_those_published(name: str) -> None:
+    size, params = TEXT[name]
+    space = archir.load(EXAMPLES / "zoo" / f"{name}.arch")
+    assert space.size == size
+    assert whole(space.account)["params"].greatest == params
+
+
+@pytest.mark.parametrize("name", portion(TEXT, ("darts_rnn", "gpt")))
+def test_networks_are_what_their_supernets_hold(name: str) -> None:
+    net = f"zoo/{name}.arch:{name}"
+    assert_shared(elaborated(net, **NETS[net]), 2)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 5))])
+@pytest.mark.parametrize("name", portion(TEXT, ("hat", "llama")))
+def test_networks_work(name: str, seed: int, tmp_path: Path) -> None:
+    net = f"zoo/{name}.arch:{name}"
+    space = elaborated(net, **NETS[net])
+    assert_deploys(space.specialize(space.sample(seed)), tmp_path)

@@ -17,9 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
 
-gc.set_threshold(
-    1_500_000, 50, 100
-)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
+gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
 torch.set_num_threads(1)  # tests run in several processes: more threads than cores would be many times slower
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("archir")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from errno import EPIPE
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 import click
@@ -117,7 +116,10 @@ class Commands(click.Group):
         words = iter(args[:end])
         for word in words:
             if word == PLUGIN:
-                ours += [word, *islice(words, 1)]
+                name = next(words, None)
+                if name is None:
+                    ctx.fail(f"Option '{PLUGIN}' requires an argument.")
+                ours += [word, name]
             else:
                 (ours if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else others).append(word)
         return super().parse_args(ctx, [*ours, *others, *args[end:]])

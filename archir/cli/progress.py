@@ -23,10 +23,10 @@ def tracked(items: Iterable[T], total: int, what: str) -> Iterable[T]:
 
 
 def _text(found: Mapping[str, float]) -> str:
-    """Measures as text, the accuracy without its name."""
+    """Measures as text; an accuracy that is alone has no name."""
     named = {name: value for name, value in found.items() if "loss" not in name} or found
     texts = [(name, shown(name, value, 1)) for name, value in named.items()]
-    return ", ".join(text if name == "accuracy" else f"{name} {text}" for name, text in texts)
+    return ", ".join(text if name == "accuracy" and len(texts) == 1 else f"{name} {text}" for name, text in texts)
 
 
 def remaining(seconds: float, epochs: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -33,6 +34,7 @@ class _Batching:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.types: dict[NodeId, TensorType] = typed(graph)
+        self.uses = Counter(graph[number].scope for number in graph)
         self.groups = [*self._groups()]
         self.home = {number: (index, i) for index, group in enumerate(self.groups) for i, number in enumerate(group)}
         self.out = graph.empty()
@@ -78,13 +80,14 @@ class _Batching:
         return found
 
     def _can_join(self, numbers: list[NodeId] | Group) -> bool:
-        """Whether there are several, each with weights of its own."""
+        """Whether there are several, each with weights of its own, which no other node shares."""
         scopes = [self.graph[number].scope for number in numbers]
         if any(self.graph[number].op.varied or self.types[number].varied for number in numbers):
             return False
         if isinstance(self.graph[numbers[0]].op, Relu):
             return len(numbers) > 1
-        return 1 < len(numbers) == len({*scopes}) and "" not in scopes and not self.graph.together.keys() & {*scopes}
+        alone = all(self.uses[scope] == 1 for scope in scopes) and not self.graph.together.keys() & {*scopes}
+        return len(numbers) > 1 and alone and "" not in scopes
 
     def _together(self, group: Group) -> NodeId:
         first, many = self.graph[group[0]], len(group)

@@ -62,6 +62,12 @@ def test_a_flag_anywhere_loads_a_module(folder: Path, where: str, flag: list[str
     assert loading.loaded().keys() == {"fourfold"}
 
 
+def test_a_flag_without_a_module(folder: Path) -> None:
+    code, said = run("explain", "A0101", "--plugin")
+    assert (code, "Option '--plugin' requires an argument" in said) == (2, True)
+    assert "A3101" in run("explain", "--plugin", "A0101")[1]
+
+
 def test_nothing_is_imported_that_nobody_named(folder: Path) -> None:
     (folder / "fourfold.py").write_text(OPERATION)
     (folder / "net.arch").write_text(PROGRAM)

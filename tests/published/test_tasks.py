@@ -14,12 +14,12 @@ import pytest
 
 import archir
 from archir.search.recipes.reading import read
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, ROOT
 
 FOLDER = EXAMPLES / "tasks"
 TASKS = {
     "table": ("mse", False), "labels": ("f1", True), "shapes": ("miou", True), "series": ("mae", False),
-    "own": ("degrees", False),
+    "own": ("degrees", False), "language": ("perplexity", False), "sounds": ("accuracy", True),
 }  # fmt: skip
 """Each with its criterion, and whether more of it is better."""
 SMALL = {
@@ -27,6 +27,9 @@ SMALL = {
     "labels": {"search.options.trials": "4", "search.options.population": "4", "search.options.parents": "4"},
     "shapes": {"search.options.trials": "4", "search.options.population": "4"},
     "own": {"search.options.trials": "2"},
+    "series": {"search.options.trials": "2", "search.options.population": "2"},
+    "sounds": {"search.options.trials": "2", "search.options.population": "2"},
+    "language": {"search.options.trials": "2", "search.options.population": "2", "search.options.parents": "2"},
 }
 
 
@@ -41,12 +44,21 @@ def module(name: str) -> ModuleType:
     return found
 
 
-def searched(name: str, tmp_path: Path, **overrides: str) -> Any:
-    settings = dict(overrides)
+def written(name: str, folder: Path) -> str | None:
+    """The source of an example whose data are files, which are written into a folder."""
     if name == "series":
-        module("series").write(tmp_path / "series.csv", steps=600)
-        settings["data.source"] = json.dumps(f"series:{tmp_path}/series.csv#load@8")
-    return archir.run(FOLDER / name / "recipe.toml", tmp_path / "run", overrides=settings, device="cpu")
+        module("series").write(folder / "series.csv", steps=600)
+        return f"series:{folder}/series.csv#load@8"
+    if name == "sounds":
+        module("sounds").write(folder / "sounds", each=30)
+        return f"wav:{folder}/sounds"
+    return f"text:{ROOT}/docs/search.md" if name == "language" else None
+
+
+def searched(name: str, folder: Path, **overrides: str) -> Any:
+    source = written(name, folder)
+    settings = overrides | ({"data.source": json.dumps(source)} if source is not None else {})
+    return archir.run(FOLDER / name / "recipe.toml", folder / "run", overrides=settings, device="cpu")
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -75,7 +87,7 @@ def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed:
     (file,) = (FOLDER / name).glob("*.arch")
     space = archir.load(file)
     recipe = read(FOLDER / name / "recipe.toml").recipe
-    data = f"series:{tmp_path}/series.csv#load@8" if name == "series" else recipe.data.source
+    data = written(name, tmp_path) or recipe.data.source
     training = recipe.phase[-1].training
     settings = {"epochs": training.epochs, "batch": training.batch, "lr": 0.01, "seed": seed, "augment": False}
 

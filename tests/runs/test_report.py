@@ -23,6 +23,7 @@ from archir.search.runs import PhaseRows, Report, Weighing
 from archir.search.runs.report.choice_weights import png, sampled
 from archir.search.runs.report.curves import Chart, curves, epoch_ticks, label
 from archir.search.runs.report.page import page
+from archir.search.runs.report.trials import Trials, Tried
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
@@ -40,6 +41,15 @@ def report(epochs: int = 12, choices: int = 3, name: str = "op") -> Report:
     facts = {"Costs": {"parameters": 1_234_567, "share": 0.25, "fits": True}, name: {name: name, "none": None}}
     return Report(name, f"about {name}", [PhaseRows("search", rows), PhaseRows("retrain", [])], weighings, svg, facts,
                   f"[recipe]\nname = '{name}'\n", {"python": "3.11", "packages": {"torch": "2.11"}})  # fmt: skip
+
+
+def trials(name: str = "evolve") -> Trials:
+    tried = [
+        Tried(0, {"accuracy": 0.5, name: 1.0}, {"params": 1200.0}, {"op": name, "ks": [1, 2]}),
+        Tried(1, {"accuracy": None}, {"params": 300.0}, {"op": "skip"}, f"it broke: {name}"),
+        Tried(2, {"accuracy": 0.75}, {"params": 900.0}, {"op": "pool"}),
+    ]
+    return Trials(name, tried, lambda number: f"archir train --trial {name} {number}")
 
 
 class Tags(HTMLParser):
@@ -99,8 +109,18 @@ def test_times_stand_apart() -> None:
     assert first.partition('<section id="time">')[0] == second.partition('<section id="time">')[0]
 
 
+def test_what_it_came_to_is_first_and_what_was_tried_has_scores_and_costs() -> None:
+    text = page(replace(report(), verdict={"accuracy, held out": "97.00%"}, trials=[trials()]))
+    assert text.index('<section id="result">') < text.index('<section id="phase-search">')
+    cells = re.findall(r'<td data-value="([^"]*)">([^<]*)</td>', text)
+    assert cells[:4] == [("0.0", "0"), ("0.5", "50.00%"), ("1.0", "1"), ("1200.0", "1,200")]
+    assert cells[5] == ("", "failed")
+    assert "op = evolve, ks = [1, 2]" in text
+    assert "<code>archir train --trial evolve 2</code>" in text
+
+
 def test_names_of_any_kind() -> None:
-    text = page(report(name=HOSTILE))
+    text = page(replace(report(name=HOSTILE), trials=[trials(HOSTILE)], verdict={HOSTILE: HOSTILE}))
     tags = [tag for tag, _ in Tags(text).found]
     assert tags.count("script") == 1
     assert "b" not in tags
@@ -227,4 +247,15 @@ class TestInBrowser:
         assert browser.run("document.getElementById('tip').innerText") == "epoch 12\nconv: 92.3%"
         data = json.loads(browser.run("document.querySelector('.heat').dataset.heat"))
         assert data["names"] == ["conv", HOSTILE, "skip"]
+        assert not browser.said
+
+    def test_trials_are_sorted_by_what_is_clicked_on(self, browser: Chromium, tmp_path: Path) -> None:
+        """Largest first, then smallest first; what has no number comes last."""
+        self.opened(browser, tmp_path, replace(report(), trials=[trials()]))
+        order = "[...document.querySelectorAll('.sortable tbody tr')].map(row => row.cells[0].innerText).join()"
+        click = "document.querySelectorAll('.sortable thead button')[{}].click()"
+        assert browser.run(order) == "0,1,2"
+        for column, expected in ((1, "2,0,1"), (1, "0,2,1"), (3, "0,2,1"), (3, "1,2,0"), (0, "2,1,0")):
+            browser.run(click.format(column))
+            assert browser.run(order) == expected
         assert not browser.said

@@ -14,9 +14,13 @@ from safetensors import safe_open
 import archir
 from archir.base.errors import ArchError
 from archir.ir.verify import verify
+from archir.passes.batch import batch
+from archir.passes.spaces.relax import relax
+from archir.passes.spaces.shared_norms import share
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from archir_torch.lowering.weights import save_weights
+from archir_torch.supernet.mixture import lower_mixed
 from tests.architectures import inputs_of
 from tests.sequences.laws import assert_deploys, assert_shared
 
@@ -198,3 +202,54 @@ def test_shapes_must_agree_for_every_architecture() -> None:
     with pytest.raises(ArchError, match=r"A0409.*the shared `l` would be weight \[2, 4\]"):
         archir.loads(text.format(""))
     archir.loads(text.format("require w == 4"))
+
+
+def test_what_is_shared_is_not_made_part_of_something_wider() -> None:
+    """Siblings become one wide operation, and norms of one tensor one norm, but for those whose weights others have."""
+    text = """
+    net n {
+        input x: f32[4, 6, 6]
+        a = x |> conv(4, weights="s") |> batch_norm(affine=false, weights="m")
+        b = x |> conv(4) |> batch_norm(affine=false)
+        c = x |> batch_norm(affine=false, weights="n") |> conv(4, weights="s")
+        output y = a + b + c + batch_norm(x, affine=false) + batch_norm(a, affine=false, weights="n")
+    }
+    """
+    graph = archir.loads(text).graph
+    module = TORCH.lower(graph).train()
+    x = torch.randn(5, 4, 6, 6)
+    for other in (batch(graph), share(graph)):
+        verify(other)
+        found = TORCH.lower(other).train()
+        found.load_state_dict(module.state_dict())
+        reference = TORCH.lower(graph).train()
+        reference.load_state_dict(module.state_dict())
+        torch.testing.assert_close(found(x), reference(x))
+        assert found.state_dict().keys() == reference.state_dict().keys()
+        for name, tensor in reference.state_dict().items():
+            torch.testing.assert_close(found.state_dict()[name], tensor, msg=name)
+
+
+def test_mixtures_share_too() -> None:
+    text = """
+    net n {
+        input t: i64[6]
+        x = t |> embedding(20, 8, weights="w")
+        for i in 0..2 {
+            x = x |> choose op { shared: linear(8, weights="l"), same: identity, own_one: linear(8), seen: seen(2) }
+        }
+        output y = x |> linear(20, bias=false, weights="w")
+    }
+    block seen(x, heads) {
+        return attention(x, x, x, heads=heads, causal=true)
+    }
+    """
+    space = archir.loads(text)
+    mixed = lower_mixed(relax(space.graph)).eval()
+    (tokens,) = inputs_of(space.graph)
+    held = mixed.state_dict()
+    for architecture in [space.sample(seed) for seed in range(4)]:
+        network = TORCH.lower(space.specialize(architecture)).eval()
+        network.load_state_dict({key: held[key] for key in network.state_dict()})
+        weights = {name: torch.eye(length)[architecture.outcomes[name]] for name, length in mixed.names.items()}
+        torch.testing.assert_close(mixed(tokens, weights=weights), network(tokens))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from archir.ir.graph import Graph, Node, NodeId, Together, rebuild
@@ -20,11 +21,13 @@ def share(graph: Graph) -> Graph:
     types = typed(graph)
     seen: dict[Hashable, NodeId] = {}
     scopes: dict[NodeId, list[str]] = {}
+    uses = Counter(graph[number].scope for number in graph)
     visited = iter(graph)
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         weights = node.op.weights(*(types[operand] for operand in graph.operands(next(visited))))
-        if not weights or not all(weight.buffer for weight in weights.values()):
+        statistics = weights and all(weight.buffer for weight in weights.values())
+        if not statistics or uses[node.scope] > 1:
             return out.add(node, *operands)
         key = (node.op, operands)
         if key not in seen:

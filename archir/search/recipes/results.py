@@ -10,16 +10,21 @@ from archir.ir.text.serial import to_json
 from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
+from archir.search.fronts.figures import measures, shown
 from archir.search.recipes.job import Outcome, Tensor
-from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.recipes.spaces import space_of
 from archir.search.runs import PhaseRows, Report, Run, Weighing
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import WEIGHTS
 from archir.search.runs.report.page import page
+from archir.search.runs.report.trials import Trials, Tried
+from archir.search.spaces.space import Space
 
 BEST, SOURCE = "best.json", "best.arch"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SPLITS = "splits.json"
+COSTS = ("params", "macs")
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
@@ -44,9 +49,10 @@ class Exported(NamedTuple):
 
 
 def write(
-    run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], deployment: Deployment[Tensor]
-) -> dict[str, Any]:
-    """Write the results of a search; a summary of them."""
+    run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], deployment: Deployment[Tensor],
+    spaces: dict[str, Space],
+) -> dict[str, Any]:  # fmt: skip
+    """Write the results of a search; a summary of them. `spaces` are those that are known (see `space_of`)."""
     derived = [(name, o.architecture) for name, o in outcomes.items() if o.architecture is not None]
     trained = [(name, o) for name, o in outcomes.items() if o.network is not None]
     files: dict[str, str | bytes] = {}
@@ -72,7 +78,7 @@ def write(
             files[MODEL], files[CERTIFICATE] = made.model, made.certificate
             summary["onnx"] = {"difference": made.absolute, "relative": made.relative}
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
-    files[REPORT] = page(_report(run, outcomes, summary))
+    files[REPORT] = page(_report(run, recipe, outcomes, summary, spaces))
     run.write(files)
     return summary
 
@@ -81,8 +87,11 @@ def _has(run: Run, phase: str, name: str) -> bool:
     return f"phases/{phase}/{name}" in run.files.manifest.files
 
 
-def _report(run: Run, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[str, Any]) -> Report:
-    """What the page shows: curves, architecture parameters over time, the last network."""
+def _report(
+    run: Run, recipe: Recipe, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[str, Any],
+    spaces: dict[str, Space],
+) -> Report:  # fmt: skip
+    """What the page shows: what it came to, curves, architecture parameters over time, trials, the last network."""
     network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
     facts: dict[str, Mapping[str, Any]] = {}
     if network is not None:
@@ -100,7 +109,49 @@ def _report(run: Run, outcomes: Mapping[str, Outcome[Tensor]], summary: Mapping[
         facts=facts,
         recipe=run.content("recipe.toml").decode(),
         environment=json.loads(run.content("environment.json")),
+        verdict=_verdict(run, recipe, summary),
+        trials=[
+            _tried(run, phase, space_of(recipe, phase, run.folder / "space", spaces))
+            for phase in recipe.phase
+            if run.phase(phase.name).trials()
+        ],
     )
+
+
+def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What the search came to, in a few lines: how good, how large, and which samples say so."""
+    found: dict[str, Any] = {}
+    network, name = summary.get("network"), recipe.phase[-1].name
+    if network is not None:
+        name = network["phase"]
+        for measure, value in measures(network).items():
+            if measure not in ("params", "macs", "epochs", "minutes"):
+                found[f"{measure.replace('_', ' ')}, held out"] = shown(measure, value)
+        found |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
+    for phase in recipe.phase:
+        for measure, value in measures(summary["phases"][phase.name], "validation_").items():
+            found[f"{measure.replace('_', ' ')} in {phase.name}, on what it chose by"] = shown(measure, value)
+    if _has(run, name, SPLITS):
+        parts = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]
+        found["samples, trained on or chosen by"] = parts["train"]["images"]
+        found["samples, held out"] = parts["held_out"]["images"]
+    return found
+
+
+def _tried(run: Run, phase: Phase, space: Space) -> Trials:
+    """What a phase tried, with what it costs."""
+    trials = run.phase(phase.name).trials()
+    architectures = [space.architecture(one.architecture) for one in trials]
+    costs = space.cost(architectures, COSTS)
+    rows = [
+        Tried(one.id, one.scores, {name: float(costs[name][i]) for name in COSTS}, one.architecture, one.error)
+        for i, one in enumerate(trials)
+    ]
+
+    def command(number: int) -> str:
+        return f"archir train --trial {run.folder.name} {phase.name}:{number} -o {phase.name}-{number}"
+
+    return Trials(phase.name, rows, command)
 
 
 def _weighings(phase: str, outcome: Outcome[Tensor]) -> list[Weighing]:

@@ -83,7 +83,7 @@ def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool])
     summary: Mapping[str, Any] = {}
     with distributed.jointly("results") as leads:
         if leads:
-            summary = results.write(found.run, found.recipe, outcomes, Deployment())
+            summary = results.write(found.run, found.recipe, outcomes, Deployment(), found.spaces)
             found.run.finish()
     return summary
 

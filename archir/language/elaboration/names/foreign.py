@@ -8,7 +8,7 @@ from archir.base.errors import suggest
 
 _PIPE = "operations follow one another by `|>`: `x |> conv(8) |> relu`"
 _BY_NAME = "operations are called by their own names"
-_NO_RECURRENCE = "there are no recurrent layers: write out the steps with `for`"
+_NO_RECURRENCE = "`import std.recurrent` has `rnn`, `lstm` and `gru`: `x |> lstm(width)`"
 _TRANSPOSED = "write `conv_transpose(channels, kernel, stride)`"
 _LIST = "lists are written `[a, b]`, and gone through by `for`"
 

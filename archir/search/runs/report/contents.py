@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from archir.search.runs.report.trials import Trials
+
 
 @dataclass(frozen=True)
 class PhaseRows:
@@ -31,6 +33,7 @@ class Report:
     """Everything on the page of a run. The page is a function of this alone.
 
     `picture` is an SVG document as `archir.pictures` writes it; `planes` are such documents of trials by their scores;
+    `verdict` is what it came to, which is shown first; `trials` is what phases tried.
     `facts` are tables of names and values by heading, such as costs and what the export's verification found; `recipe`
     is the recipe's text.
     """
@@ -44,3 +47,5 @@ class Report:
     recipe: str = ""
     environment: Mapping[str, Any] = field(default_factory=dict)
     planes: Sequence[str] = ()
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    trials: Sequence[Trials] = ()

@@ -47,3 +47,21 @@ for (const figure of document.querySelectorAll('[data-heat]')) {
     show(event, `epoch ${heat.epochs[column]}\n${heat.names[row]}: ${(heat.permille[column][row] / 10).toFixed(1)}%`);
   }, () => {});
 }
+
+for (const table of document.querySelectorAll('table.sortable')) {
+  const body = table.tBodies[0];
+  table.querySelectorAll('thead button').forEach((button, column) => {
+    button.addEventListener('click', () => {
+      const down = button.dataset.order !== 'down';
+      for (const other of table.querySelectorAll('thead button')) delete other.dataset.order;
+      button.dataset.order = down ? 'down' : 'up';
+      const value = row => row.cells[column].dataset.value;
+      const sorted = Array.from(body.rows).sort((one, other) => {
+        const [a, b] = [value(one), value(other)];
+        if (a === '' || b === '') return (a === '') - (b === '');
+        return down ? b - a : a - b;
+      });
+      body.append(...sorted);
+    });
+  });
+}

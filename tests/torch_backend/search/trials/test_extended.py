@@ -88,11 +88,11 @@ def came_to(folder: Path) -> Mapping[str, Any]:
 def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path) -> None:
     options, more = EXTENDED[name]
     path = recipe(tmp_path, text(name, options))
-    search(path, tmp_path / "whole", settings("try", more))
+    search(path, tmp_path / "whole" / "run", settings("try", more))
     search(path, tmp_path / "run")
     before = Run.open(tmp_path / "run").phase("try").trials()
     search(None, tmp_path / "run", settings("try", more))
-    assert came_to(tmp_path / "run") == came_to(tmp_path / "whole")
+    assert came_to(tmp_path / "run") == came_to(tmp_path / "whole" / "run")
     after = Run.open(tmp_path / "run").phase("try").trials()
     assert len(after) > len(before)
     kept = {(json.dumps(one.architecture), one.budget): one.seconds for one in before}

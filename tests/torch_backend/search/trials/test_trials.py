@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64encode
 from pathlib import Path
 
@@ -129,3 +130,17 @@ def test_runs_lists_it(run: Run) -> None:
     done = CliRunner().invoke(main, ["runs", str(run.folder), "--json"], catch_exceptions=False)
     (row,) = json.loads(done.stdout)
     assert (row["state"], row["phase"]) == ("finished", "retrain")
+
+
+def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) -> None:
+    text = run.content("report.html").decode()
+    first = re.search(r'<section id="result">.*?</section>', text, re.DOTALL)
+    assert first is not None
+    accuracy = json.loads(run.content("summary.json"))["network"]["accuracy"]
+    assert f"<th>accuracy, held out</th><td>{100 * accuracy:.2f}%</td>" in first[0]
+    assert "accuracy in evolve, on what it chose by" in first[0]
+    for phase, count in COUNTS.items():
+        table = re.search(rf'<section id="trials-of-{phase}">.*?</section>', text, re.DOTALL)
+        assert table is not None
+        assert table[0].count("<details>") == count
+        assert f"archir train --trial run {phase}:0 -o {phase}-0" in table[0]

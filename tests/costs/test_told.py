@@ -1,0 +1,67 @@
+"""How extreme costs are told, and the cost nearest to a range."""
+
+from __future__ import annotations
+
+import pytest
+
+import archir
+from archir.base.errors import ArchError, fail
+from archir.base.work import TOO_MUCH
+from archir.cli.analysis.space_cost import _satisfying, _told
+from archir.costs.extremes.witnesses import Extreme
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (Extreme(1_000, (0, 1)), "1,000"),
+        (Extreme(1_000, (0, 1), 1_000), "1,000"),
+        (Extreme(1_000, None), "at least 1,000"),
+        (Extreme(1_000, None, 900), "at least 900"),
+        (Extreme(1_000, (0, 1), 900), "between 900 and 1,000"),
+        (Extreme(900, (0, 1), 1_000), "between 900 and 1,000"),
+    ],
+)
+def test_an_extreme_is_told_as_far_as_it_is_known(found: Extreme, told: str) -> None:
+    assert _told(found, "at least") == told
+
+
+class Counted:
+    """A space whose architectures cannot be counted for some reason."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    @property
+    def satisfying(self) -> int:
+        raise fail(self.code, "not counted")
+
+
+def test_what_takes_too_much_work_is_not_counted() -> None:
+    assert _satisfying(Counted(TOO_MUCH)) is None  # type: ignore[arg-type]
+    with pytest.raises(ArchError, match="A0510"):
+        _satisfying(Counted("A0510"))  # type: ignore[arg-type]
+
+
+SPACE = archir.loads("""
+net widths() {
+    input x: f32[3]
+    output y = x |> linear(choose a(1, 2, 5, 9)) |> linear(choose b(2, 3, 7)) |> linear(4)
+}
+""")
+COSTS = sorted({archir.cost(SPACE.specialize(one)).params for one in SPACE.enumerate()})
+
+
+GAPS = [
+    (low, low + width)
+    for low in range(COSTS[0] - 9, COSTS[-1] + 4, 5)
+    for width in (0, 1, 6)
+    if not any(low <= cost <= low + width for cost in COSTS)
+]
+
+
+@pytest.mark.parametrize(("low", "high"), GAPS)
+def test_the_nearest_cost_is_that_of_an_architecture(low: int, high: int) -> None:
+    distances = {cost: max(low - cost, cost - high) for cost in COSTS}
+    found = SPACE.account.nearest("params", low, high)
+    assert distances[found] == min(distances.values())

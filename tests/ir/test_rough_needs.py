@@ -1,0 +1,38 @@
+"""What every architecture needs, in graphs that are small enough to be followed, and in others."""
+
+from __future__ import annotations
+
+import pytest
+
+import archir
+from archir.ir import rough_needs
+from archir.ir.rough_needs import made
+
+GRAPH = archir.loads("""
+net needs() {
+    input x: f32[8]
+    shared = x |> linear(8)
+    unused = x |> linear(2)
+    y = choose y { left: shared |> relu, right: shared |> gelu }
+    output y = y |> linear(4)
+}
+""").graph
+
+
+def always() -> set[str]:
+    found = made(GRAPH)
+    sure = {number for number in found if number not in found.loose}
+    assert all(found[number] is True for number in sure)
+    return {GRAPH[number].op.name for number in sure}
+
+
+def test_what_both_alternatives_read_is_always_needed() -> None:
+    assert always() == {"input", "linear", "select"}
+    assert len([n for n in made(GRAPH) if GRAPH[n].op.name == "linear"]) == 2, "what nobody reads is not made"
+
+
+def test_of_a_large_graph_only_what_is_before_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rough_needs, "MOST_FOLLOWED", 0)
+    assert always() == {"linear", "select"}
+    found = made(GRAPH)
+    assert len([n for n in found if n not in found.loose and GRAPH[n].op.name == "linear"]) == 1

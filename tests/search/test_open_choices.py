@@ -1,0 +1,55 @@
+"""What patterns open, and what an architecture and labels say of the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import archir
+from archir.base.errors import ArchError
+from archir.search.recipes.open_choices import settle
+
+SPACE = archir.loads("""
+net three() {
+    input x: f32[3]
+    a = choose a(1, 2, 3)
+    b = choose b(4, 5)
+    output y = x |> linear(a) |> linear(b) |> linear(choose last(1, 2))
+}
+""")
+
+
+def test_the_rest_is_as_an_architecture_and_labels_say() -> None:
+    found = settle(SPACE, ["last"], {"a": 2}, {"a": 1, "b": 5, "last": 2})
+    assert found.made == {"a": 1, "b": 1}, "labels count more than an architecture"
+    assert [choice.path for choice in found.space.choices] == ["last"]
+    assert found.space.size == 2
+
+
+@pytest.mark.parametrize(("label", "outcome"), [("largest", 2), ("smallest", 0), (2, 1)])
+def test_a_label_may_be_an_extreme(label: Any, outcome: int) -> None:
+    assert settle(SPACE, ["b", "last"], {"a": label}, None).made == {"a": outcome}
+
+
+def test_where_all_is_open_nothing_is_made() -> None:
+    found = settle(SPACE, ["*"], {"a": 2}, {"b": 5})
+    assert found.made == {}
+    assert found.space is SPACE
+
+
+@pytest.mark.parametrize(
+    ("labels", "architecture", "message"),
+    [
+        ({}, {"a": 7, "b": 9}, r"(?s)A2204.*`a` has no alternative 7.*A2204.*`b` has no alternative 9"),
+        ({"a": 7, "b": "small"}, None, r"(?s)A2204.*`a` has no alternative 7.*`b` has no alternative 'small'"),
+        ({"c": 1}, None, r"(?s)A2203.*`c` names no choice of `three`"),
+        ({"a": 1}, None, r"A2208.*what is `b` of `three`, which is not open"),
+        ({}, None, r"A2208.*what is `a`, `b` of"),
+    ],
+)
+def test_what_is_said_of_the_rest_must_be_right_and_enough(
+    labels: dict[str, Any], architecture: dict[str, Any] | None, message: str
+) -> None:
+    with pytest.raises(ArchError, match=message):
+        settle(SPACE, ["last"], labels, architecture)

@@ -1,0 +1,49 @@
+"""Names of devices, and whether there are such."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from archir.base.errors import ArchError
+from archir_torch.lowering.devices import device_of, threads
+
+
+def gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "found"),
+    [(None, 0, "cpu"), (None, 1, "cuda"), ("cpu", 2, "cpu"), ("cuda", 1, "cuda"), ("cuda:1", 2, "cuda:1")],
+)
+def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(count, monkeypatch)
+    assert device_of(name) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "message"),
+    [
+        ("gpu", 1, "there is no device 'gpu'"),
+        ("cuda:01", 2, "there is no device 'cuda:01'"),
+        ("cpu:0", 2, "there is no device"),
+        ("cuda", 0, "torch finds no CUDA device here"),
+        ("cuda:1", 1, "there is no cuda:1: torch finds 1 GPU$"),
+        ("cuda:2", 2, "there is no cuda:2: torch finds 2 GPUs$"),
+    ],
+)
+def test_devices_that_there_are_not(name: str, count: int, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus(count, monkeypatch)
+    with pytest.raises(ArchError, match=f"(?m)A1505.*{message}"):
+        device_of(name)
+
+
+def test_threads_are_as_many_as_before() -> None:
+    before = torch.get_num_threads()
+    with threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+    with threads(None):
+        assert torch.get_num_threads() == before

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.backends.ranges import ranged_inputs
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
 from archir.ir.types import TensorType
@@ -226,7 +227,7 @@ def test_rules_take_the_attributes_and_weights_of_their_operations() -> None:
 
 
 def test_registration_refuses_what_does_not_fit() -> None:
-    with pytest.raises(AssertionError, match="two lowerings of relu"):
+    with pytest.raises(ArchError, match=r"A3103.*two lowerings to torch are named `relu`"):
         lowers(Relu)(lambda x: x)
 
     class Imagined(Op, abstract=True):

@@ -21,7 +21,7 @@ WINDOWS = (
 def _heads_split(heads: int, *xs: TensorType, hint: str | None = None, name: str = "heads") -> None:
     require(heads >= 1, f"`{name}` must be at least 1, got {heads}")
     for x in xs:
-        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} `{name}`", hint)
+        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} {name}", hint)
 
 
 def _looks_like_windows(x: TensorType, heads: int) -> bool:

@@ -42,7 +42,7 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
         (
             "f32[8, 8]",
             "output y = attention(x, x, x, heads=4, kv_heads=3)",
-            "do not split into 3 `kv_heads`",
+            "do not split into 3 kv_heads",
         ),
     ],
 )

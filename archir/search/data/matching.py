@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def matched(source: Source, inputs: Inputs, what: str) -> Source:
         if len(set(counts.values())) > 1:
             found = " and ".join(f"{count} of `{name}`" for name, count in counts.items())
             raise fail("A1102", f"{what} has {found}: every sample has one of each")
-    return Source(parts[0], parts[1] if len(parts) > 1 else None, source.classes)
+    return replace(source, train=parts[0], held_out=parts[1] if len(parts) > 1 else None)
 
 
 def _named(arrays: Mapping[str, Raw], inputs: Inputs, what: str) -> dict[str, Raw]:

@@ -16,11 +16,15 @@ HELD_OUT = 0.2
 """Part of the images that is held out where a source does not say which."""
 
 
-def held_out(labels: Numbers) -> tuple[Numbers, Numbers]:
+def held_out(labels: Numbers, apart: int | None = None) -> tuple[Numbers, Numbers]:
     """Rows to train on and rows that are held out, of every class the same part, ascending.
 
-    No seed has a say: what one run trains on or chooses by would be what another one is tested on.
+    No seed has a say: what one run trains on or chooses by would be what another one is tested on. Of rows that share
+    something unless they are so many `apart`, the last ones are held out.
     """
+    if apart is not None:
+        rows = np.arange(len(labels))
+        return cut(rows, len(rows) - int(HELD_OUT * len(rows)), apart)
     drawn = permutations(0)
     train, held = [], []
     for label in np.unique(labels):
@@ -61,13 +65,25 @@ def limited(labels: Numbers, limit: int | None, seed: int) -> Numbers:
     return stratified(labels, limit, seed, "limit")
 
 
-def halves(labels: Numbers, share: float, seed: int) -> tuple[Numbers, Numbers]:
-    """The rows that weights are trained on in a search, and those that choose: each class divided alike, by the seed.
+def halves(
+    labels: Numbers, share: float, seed: int, rows: Numbers | None = None, apart: int | None = None
+) -> tuple[Numbers, Numbers]:
+    """The samples that weights are trained on in a search, and those that choose: each class divided alike, by the
+    seed. If samples share something unless their `rows` are so many `apart`, the first ones are for weights.
 
     Raises ArchError (A1113) if a half would be empty.
     """
-    count = round(share * len(labels))
-    if not 0 < count < len(labels):
-        raise fail("A1113", f"{share} of {len(labels)} images leaves a half without images")
-    first = stratified(labels, count, seed, "halves")
-    return first, np.setdiff1d(np.arange(len(labels)), first)
+    count, everything = round(share * len(labels)), np.arange(len(labels))
+    if 0 < count < len(labels) and apart is not None:
+        first, rest = cut(everything if rows is None else rows, count, apart)
+    else:
+        first = stratified(labels, count, seed, "halves")
+        rest = np.setdiff1d(everything, first)
+    if len(first) == 0 or len(rest) == 0:
+        raise fail("A1113", f"{share} of {len(labels)} samples leaves a half without samples")
+    return first, rest
+
+
+def cut(rows: Numbers, count: int, apart: int) -> tuple[Numbers, Numbers]:
+    """The places of the first `count` of ascending rows, and of those that are so many rows `apart` from them all."""
+    return np.arange(count), (rows >= rows[count - 1] + apart).nonzero()[0]

@@ -55,6 +55,7 @@ def origin(source: Any) -> str:
     written = str(source) if isinstance(source, str | PurePath) else f"data {id(source)}"
     prefix, colon, rest = written.partition(":")
     form, name = (prefix, rest) if colon and prefix in SOURCES else ("", written)
+    name = name.partition("@")[0] if form == "series" else name
     name = name.partition("#")[0] if form in ("", "parquet", "hf", "csv", "series") else name
     if form == "hf" or written == "digits":
         return written.partition("#")[0]
@@ -72,6 +73,9 @@ def _form(path: Path) -> str:
         return suffix[1:]
     if path.suffix == ".txt":
         return "text"
+    folder, targets = table.parted(str(path))
+    if targets and folder.is_dir() and not path.exists():
+        return "parquet" if parquet.present(folder) else "csv"
     if not path.is_dir():
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
         raise fail("A1101", f"there is no folder {path}", None, hint)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from archir.base.errors import fail
 from archir.search.data.inputs import Inputs
 from archir.search.data.readers.encoded import Raw
-from archir.search.data.readers.source import Part
+from archir.search.data.readers.source import Part, Source
 from archir.search.data.selection import Numbers, held_out, limited, some_classes
 from archir.search.data.sources import called, read
 from archir.search.seeds import permutations
@@ -21,17 +21,19 @@ from archir.search.seeds import permutations
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Some rows of a part: raw inputs of all of it, the targets of these, and whether the only target is a label."""
+    """Some rows of a part: raw inputs of all of it, the targets of these, whether the only target is a label, and how
+    far apart rows are that share nothing, if they are of a series."""
 
     inputs: Mapping[str, Raw]
     rows: Numbers
     targets: Mapping[str, NDArray[Any]]
     labelled: bool
+    apart: int | None
 
     @classmethod
-    def of(cls, part: Part, rows: Numbers, labelled: bool) -> Rows:
-        """Some rows of a part."""
-        return cls(part.inputs, rows, {name: target[rows] for name, target in part.targets.items()}, labelled)
+    def of(cls, part: Part, source: Source) -> Rows:
+        """All rows of a source's part."""
+        return cls(part.inputs, np.arange(len(part)), part.targets, bool(source.classes), source.apart)
 
     @property
     def strata(self) -> Numbers:
@@ -54,12 +56,11 @@ class Rows:
 def divided(source: Any, inputs: Inputs) -> tuple[Rows, Rows, tuple[str, ...]]:
     """The rows to train on, those that are held out, and the names of the classes. Raises ArchError (A11xx)."""
     found = read(source, inputs)
-    train, held, known = found.train, found.held_out, bool(found.classes)
-    everything = Rows.of(train, np.arange(len(train)), known)
-    if held is None:
-        first, rest = (everything.chosen(rows) for rows in held_out(everything.strata))
+    everything = Rows.of(found.train, found)
+    if found.held_out is None:
+        first, rest = (everything.chosen(rows) for rows in held_out(everything.strata, found.apart))
         return first, rest, found.classes
-    return everything, Rows.of(held, np.arange(len(held)), known), found.classes
+    return everything, Rows.of(found.held_out, found), found.classes
 
 
 def selected(

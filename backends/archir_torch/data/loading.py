@@ -40,7 +40,7 @@ def load(
         for kept, pixels in zip(made, raw, strict=True):
             kept[one.name] = _scaled(pixels, one, *scales[one.name])
     mean, std = (tuple(tensor.flatten().tolist()) for tensor in scales[wanted[0].name])
-    return Data(_split(made[0], train), _split(made[1], rest), names, mean, std, weights, seed)
+    return Data(_split(made[0], train), _split(made[1], rest), names, mean, std, weights, seed, train.apart)
 
 
 def minibatch(source: Any, size: Size, count: int, *, seed: int = 0) -> Split:

@@ -66,7 +66,8 @@ class Data:
     """What a network trains on and what is held out; `classes` are there if the only target is a label.
 
     Inputs of floating-point numbers are normalised by the training part, the first one by `mean` and `std`. A search
-    divides the training part once more, the same for whoever asks: a `share` of it is for weights.
+    divides the training part once more, the same for whoever asks: a `share` of it is for weights. Samples of a series
+    share nothing if their rows are `apart`.
     """
 
     train: Split
@@ -76,13 +77,16 @@ class Data:
     std: tuple[float, ...]
     share: float = 0.5
     seed: int = 0
+    apart: int | None = None
 
     def halves(self) -> tuple[Split, Split]:
         """The training part divided for a search: what weights are trained on, and what chooses (validation).
 
-        Each class is divided alike, by the seed. Raises ArchError (A1113) if a half would be empty.
+        Each class is divided alike, by the seed; a series is cut, so that no half has seen the other. Raises ArchError
+        (A1113) if a half would be empty.
         """
-        first, rest = halves(self.strata(self.train).numpy(), self.share, self.seed)
+        rows = None if self.train.rows is None else self.train.rows.numpy()
+        first, rest = halves(self.strata(self.train).numpy(), self.share, self.seed, rows, self.apart)
         return self.train.chosen(torch.from_numpy(first)), self.train.chosen(torch.from_numpy(rest))
 
     def strata(self, split: Split) -> Tensor:

@@ -77,7 +77,7 @@ def test_a_limit_and_some_classes() -> None:
 def test_selections_that_cannot_be(options: dict[str, int]) -> None:
     with pytest.raises(ArchError, match="A1113"):
         load("digits", (1, 8, 8), limit=options.get("limit"), classes=options.get("classes"))
-    with pytest.raises(ArchError, match=r"A1113.*a half without images"):
+    with pytest.raises(ArchError, match=r"A1113.*a half without samples"):
         load("digits", (1, 8, 8), limit=4, weights=0.01).halves()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import wave
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from PIL import Image
 import archir
 from archir.base.errors import ArchError
 from archir.search.data.inputs import Inputs, inputs_of
-from archir_torch.data import load
+from archir.search.data.readers.source import Part, Source
+from archir_torch.data import Split, load
 
 TABLE = "size,town,price,sold\n" + "".join(
     f"{40 + i},{'Ulm' if i % 3 else 'Bonn'},{1000.5 + 3 * i},{i % 2}\n" for i in range(20)
@@ -39,6 +41,7 @@ def test_tables_have_words_and_several_targets(tmp_path: Path) -> None:
     (tmp_path / "parts" / "test.csv").write_text("\n".join(TABLE.split("\n")[:6]))
     parts = load(f"csv:{tmp_path / 'parts'}#sold", taking("f32[4]"))
     assert (len(parts.train), len(parts.held_out), parts.classes) == (20, 5, ("0", "1"))
+    assert torch.equal(load(f"{tmp_path / 'parts'}#sold", taking("f32[4]")).train.labels, parts.train.labels)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,32 @@ def test_series_are_windows_and_what_is_ahead(tmp_path: Path) -> None:
     ):
         with pytest.raises(ArchError, match=message):
             load(f"series:{tmp_path / 's.csv'}{name}", taking(form))
+
+
+def test_halves_of_a_series_share_no_row_of_it(tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text("a\n" + "".join(f"{i}\n" for i in range(200)))
+    for horizon, limit in ((1, None), (3, None), (1, 120)):
+        data = load(f"series:{tmp_path / 's.csv'}@{horizon}", taking("f32[8, 1]"), limit=limit)
+        parts = [*data.halves(), data.held_out]
+        seen = [{row for first in firsts(part) for row in range(first - 8, first + horizon)} for part in parts]
+        assert all(a.isdisjoint(b) for a, b in itertools.combinations(seen, 2))
+        assert max(seen[0]) < min(seen[1])
+        assert len(parts[1]) > len(data.train) // 3
+
+
+def firsts(part: Split) -> list[int]:
+    """The first row that is ahead of each window: rows are their own numbers."""
+    return [int(row) for row in part.labels.reshape(len(part), -1)[:, 0]]
+
+
+def test_parts_of_a_series_are_cut_where_its_source_does_not_say_so() -> None:
+    part = Part({"x": np.arange(40, dtype=np.float32)[:, None]}, {"y": np.arange(40, dtype=np.float32)})
+    data = load(Source(part, None, (), apart=3), taking("f32[1]"))
+    weights, validation = (half.labels.tolist() for half in data.halves())
+    assert (weights, validation) == ([*range(16)], [*range(18, 32)])
+    assert data.held_out.labels.tolist() == [*range(34, 40)]
+    with pytest.raises(ArchError, match=r"A1113.*a half without"):
+        load(Source(part, None, (), apart=8), taking("f32[1]"), weights=0.9).halves()
 
 
 def sound(path: Path, samples: np.ndarray, rate: int = 8000) -> None:

@@ -436,8 +436,12 @@ def test_what_trains_on_everything_may_have_more(tmp_path: Path) -> None:
         ("a.npz", "./b/../a.npz", True),
         ("parquet:a#fine", "parquet:a#coarse", True),
         ("hf:cifar", "hf:cifar#fine", True),
+        ("series:s.csv@24", "series:s.csv@12", True),
+        ("series:s.csv#a@24", "series:s.csv#b", True),
+        ("series:s.csv#a", "csv:s.csv#a", True),
         ("images:a", "images:b", False),
         ("hf:cifar", "cifar", False),
+        ("hf:cifar@fine", "hf:cifar@coarse", False),
     ],
 )
 def test_names_of_the_same_images(one: str, other: str, same: bool) -> None:

@@ -44,11 +44,16 @@ def of_images(pixels: Raw, labels: NDArray[np.int64]) -> Part:
 @dataclass(frozen=True, eq=False)
 class Source:
     """The samples to train on, those held out if the source says which, and the names of the classes if the only target
-    is a label."""
+    is a label.
+
+    Samples of a series are in its order, and two of one part share nothing if they are `apart` rows or more from each
+    other: such parts are divided by a cut, and others by drawing.
+    """
 
     train: Part
     held_out: Part | None
     classes: tuple[str, ...]
+    apart: int | None = None
 
     @property
     def parts(self) -> tuple[Part, ...]:

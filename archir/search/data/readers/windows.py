@@ -63,7 +63,7 @@ def series(name: str, inputs: Inputs) -> Source:
     """`FILE#COLUMN,COLUMN@HORIZON`: windows [length, columns] of a table's columns, as long as the net's input, and of
     the named columns what comes in as many steps after each [horizon], or [horizon, columns].
 
-    A window begins where another one's horizon does. Raises ArchError (A1101, A1102, A1103).
+    A window begins where another one's horizon does, so neighbours overlap. Raises ArchError (A1101, A1102, A1103).
     """
     rest, _, ahead = name.partition("@")
     horizon = int(ahead) if ahead.isdigit() else 1 if not ahead else 0
@@ -100,7 +100,7 @@ def series(name: str, inputs: Inputs) -> Source:
         x = np.stack([values[at : at + length] for at in starts])
         y = np.stack([aims[at + length : at + length + horizon] for at in starts])
         made.append(Part({one.name: x.reshape(len(x), *shape)}, {"ahead": y[..., 0] if len(wanted) == 1 else y}))
-    return Source(made[0], made[1], ())
+    return Source(made[0], made[1], (), apart=-(-length // horizon) + 1)
 
 
 def _only(inputs: Inputs, what: str) -> Input:

@@ -150,7 +150,7 @@ class TorchBackend:
         device = device_of(device)
         if (module_name := module_of(data)) is not None:
             loading.load(module_name)
-        loaded = load(data, inputs_of(graph), seed=chosen.seed)
+        loaded = load(data, inputs_of(graph), seed=chosen.seed, labelled=objective.compares != "numbers")
         seen = prepared(objective, graph, loaded, chosen.seed)
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
         module = self.lower(trained, seed=chosen.seed)

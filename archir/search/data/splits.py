@@ -53,9 +53,11 @@ class Rows:
         return replace(kept, targets={name: np.searchsorted(numbers, one) for name, one in kept.targets.items()})
 
 
-def divided(source: Any, inputs: Inputs) -> tuple[Rows, Rows, tuple[str, ...]]:
-    """The rows to train on, those that are held out, and the names of the classes. Raises ArchError (A11xx)."""
+def divided(source: Any, inputs: Inputs, labelled: bool = True) -> tuple[Rows, Rows, tuple[str, ...]]:
+    """The rows to train on, those that are held out, and the names of the classes: none if what looks like a label
+    is a number, not `labelled`. Raises ArchError (A11xx)."""
     found = read(source, inputs)
+    found = found if labelled else replace(found, classes=())
     everything = Rows.of(found.train, found)
     if found.held_out is None:
         first, rest = (everything.chosen(rows) for rows in held_out(everything.strata, found.apart))
@@ -64,10 +66,11 @@ def divided(source: Any, inputs: Inputs) -> tuple[Rows, Rows, tuple[str, ...]]:
 
 
 def selected(
-    source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None
-) -> tuple[Rows, Rows, tuple[str, ...]]:
+    source: Any, inputs: Inputs, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
+    labelled: bool = True,
+) -> tuple[Rows, Rows, tuple[str, ...]]:  # fmt: skip
     """The same of so many of the classes, and of so many samples of either part at most, drawn by the seed."""
-    train, rest, names = divided(source, inputs)
+    train, rest, names = divided(source, inputs, labelled)
     if classes is not None:
         if not names:
             raise fail("A1113", f"`classes` chooses among labels, and {called(source)} has none")

@@ -20,7 +20,7 @@ from archir_torch.data.split import Data, Split
 
 def load(
     source: Any, size: Size, *, seed: int = 0, limit: int | None = None, classes: int | None = None,
-    weights: float = 0.5,
+    weights: float = 0.5, labelled: bool = True,
 ) -> Data:  # fmt: skip
     """The samples of a source as a net takes them: its inputs, or the size [C, H, W] of its one image.
 
@@ -28,10 +28,11 @@ def load(
     for each class, what is meant by `npz:PATH`, `idx:DIR`, `parquet:PATH`, `images:DIR`, `hf:NAME`, or what Python has:
     arrays, a dataset. Where it does not say what is held out, a fifth is, of every class, the same whatever the seed.
     Of `classes` so many are drawn, and used alone; `limit` is the most samples of either part; of the training part,
-    `weights` is the share of what weights see in a search: all three by the seed. Raises ArchError (A11xx).
+    `weights` is the share of what weights see in a search: all three by the seed. Integers that
+    look like labels are numbers unless targets are `labelled`. Raises ArchError (A11xx).
     """
     wanted = as_inputs(size)
-    train, rest, names = selected(source, wanted, seed=seed, limit=limit, classes=classes)
+    train, rest, names = selected(source, wanted, seed=seed, limit=limit, classes=classes, labelled=labelled)
     made: list[dict[str, Pixels]] = [{}, {}]
     scales = {}
     for one in wanted:

@@ -36,6 +36,7 @@ class Classification(Supervised):
     model = ClassificationSettings
     settings: ClassificationSettings
     criterion, larger = "accuracy", True
+    compares = "classes"
 
     def begin(self) -> None:
         """What is measured beside the accuracy."""

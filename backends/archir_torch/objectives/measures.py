@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,9 @@ from torch import Tensor
 
 from archir.base.errors import fail
 from archir.base.plugins.registry import Registry
+
+Compared = Literal["classes", "labels", "numbers"]
+"""What targets are: a class, at every place if there are several; several labels, zeros and ones; or numbers."""
 
 
 class Measure(ABC):

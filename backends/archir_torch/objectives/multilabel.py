@@ -17,6 +17,7 @@ class Multilabel(Supervised):
     """Binary cross-entropy of logits, one for each label; targets are zeros and ones."""
 
     criterion, larger = "f1", True
+    compares = "labels"
     measures = (measures.F1(), measures.LabelAccuracy(), measures.Exact())
 
     def check(self, graph: Graph, data: Data) -> None:

@@ -17,7 +17,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir_torch.data import Data
-from archir_torch.objectives.measures import Measure
+from archir_torch.objectives.measures import Compared, Measure
 
 Outputs = Mapping[str, Tensor]
 """What a network makes of a batch, by the names of `Objective.reads`."""
@@ -69,6 +69,8 @@ class Objective(nn.Module, ABC):
     """Whether more of it is better."""
     measures: Sequence[Measure] = ()
     """What is measured beside the loss, of the first output that is read and the first target."""
+    compares: ClassVar[Compared | None] = None
+    """What the target is. Integers are no labels to an objective of numbers, and samples are not divided by them."""
 
     def __init__(self, settings: Settings | None = None, folder: Path | None = None) -> None:
         super().__init__()

@@ -35,6 +35,7 @@ class Tagging(Supervised):
     model: ClassVar[type[PlaceSettings]] = PlaceSettings
     settings: PlaceSettings
     criterion, larger = "accuracy", True
+    compares = "classes"
     measures: tuple[measures.Measure, ...] = (measures.Accuracy(),)
     rank, classes_axis = 2, -1
     """The rank of outputs, and the axis of their classes."""

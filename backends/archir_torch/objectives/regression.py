@@ -31,6 +31,7 @@ class Regression(Supervised):
     model = RegressionSettings
     settings: RegressionSettings
     criterion, larger = "mse", False
+    compares = "numbers"
     measures = (
         measures.SquaredError(), measures.RootSquaredError(), measures.AbsoluteError(), measures.Determination(),
     )  # fmt: skip

@@ -17,6 +17,7 @@ from archir.base.settings import parsed
 from archir.passes.expose import expose
 from archir.search import borrowing, plugins
 from archir.search.data.inputs import inputs_of
+from archir.search.data.sources import origin
 from archir.search.recipes import division
 from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
@@ -29,6 +30,7 @@ from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
 from archir_torch.objectives.create import check as check_objective
+from archir_torch.objectives.create import kind_of as objective_kind
 from archir_torch.search import aims, strategies
 from archir_torch.search.job import STRATEGIES, kind_of, whole
 from archir_torch.search.task import objective_of
@@ -186,11 +188,18 @@ def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, spac
         settings.limit,
         settings.classes,
         settings.weights,
+        known := labelled(recipe, settings),
     )
     if key not in loaded:
         loaded.clear()
         loaded[key] = load(
             settings.source, wanted, seed=recipe.seed, limit=settings.limit, classes=settings.classes,
-            weights=settings.weights,
+            weights=settings.weights, labelled=known,
         )  # fmt: skip
     return loaded
+
+
+def labelled(recipe: Recipe, settings: DataSettings) -> bool:
+    """Whether integers may be labels to all phases on these samples, which have one way of dividing them."""
+    phases = [one for one in recipe.phase if origin(recipe.data_of(one).source) == origin(settings.source)]
+    return all(objective_kind(str(one.objective.get("kind", "classification"))).compares != "numbers" for one in phases)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import wave
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -42,6 +43,33 @@ def test_tables_have_words_and_several_targets(tmp_path: Path) -> None:
     parts = load(f"csv:{tmp_path / 'parts'}#sold", taking("f32[4]"))
     assert (len(parts.train), len(parts.held_out), parts.classes) == (20, 5, ("0", "1"))
     assert torch.equal(load(f"{tmp_path / 'parts'}#sold", taking("f32[4]")).train.labels, parts.train.labels)
+
+
+def test_whole_numbers_are_labels_where_they_look_like_it(tmp_path: Path) -> None:
+    def table(cells: Iterable[object], name: str = "a.csv") -> str:
+        (tmp_path / name).write_text("x,y\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(cells)))
+        return f"csv:{tmp_path / name}#y"
+
+    for cells, dtype, classes in (
+        ([i % 3 for i in range(40)], torch.int64, ("0", "1", "2")),
+        ([99_500 - i // 3 for i in range(200)], torch.int64, ()),
+        ([f"{i % 3}.0" for i in range(40)], torch.float32, ()),
+        ([2**60 * (i % 3) for i in range(40)], torch.float32, ()),
+    ):
+        data = load(table(cells), taking("f32[1]"))
+        assert (data.train.labels.dtype, data.classes) == (dtype, classes)
+    counts = table([*[i % 3 for i in range(40)], 9])
+    assert load(counts, taking("f32[1]")).classes[-1] == "9"
+    as_numbers = load(counts, taking("f32[1]"), labelled=False)
+    assert as_numbers.classes == ()
+    assert not torch.equal(as_numbers.held_out.labels, load(counts, taking("f32[1]")).held_out.labels)
+
+
+def test_parts_of_a_table_have_targets_of_one_type(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("x,y\n" + "1,2\n3,4\n" * 9)
+    (tmp_path / "test.csv").write_text("x,y\n1,2.5\n")
+    data = load(f"csv:{tmp_path}#y", taking("f32[1]"))
+    assert (data.train.labels.dtype, data.held_out.labels.dtype) == (torch.float32, torch.float32)
 
 
 @pytest.mark.parametrize(

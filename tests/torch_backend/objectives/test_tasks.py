@@ -15,9 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
+from archir.search.recipes.reading import parse
 from archir.search.recipes.training import Augment
 from archir_torch.data import Split
 from archir_torch.objectives import create
+from archir_torch.search.preparation import images
 from archir_torch.training.feed import Batch, Feed
 from tests.conftest import ROOT
 
@@ -128,6 +130,34 @@ def test_processes_together_see_what_one_sees() -> None:
             assert torch.equal(one.inputs[name], torch.cat([part.inputs[name] for part in parts]))
         for name in ("y", "z"):
             assert torch.equal(one.targets[name], torch.cat([part.targets[name] for part in parts]))
+
+
+def test_whole_numbers_are_no_classes_to_a_regression(tmp_path: Path) -> None:
+    (tmp_path / "rooms.csv").write_text("size,rooms\n" + "".join(f"{i},{i % 4}\n" for i in range(80)))
+    net, source = "net n { \n input x: f32[1]\n output y = x |> linear(OUT) \n }", f"{tmp_path}/rooms.csv#rooms"
+    for kind, outputs, names in (("regression", 1, []), ("classification", 4, ["0", "1", "2", "3"])):
+        graph = archir.loads(net.replace("OUT", str(outputs))).graph
+        _, result = archir.train(graph, data=source, settings={"epochs": 1, "objective": {"kind": kind}})
+        assert result.images is not None
+        assert result.images["classes"] == names
+
+
+def test_phases_on_the_same_samples_divide_them_alike(tmp_path: Path) -> None:
+    (tmp_path / "rooms.csv").write_text("size,rooms\n" + "".join(f"{i},{i % 4}\n" for i in range(80)))
+    space = archir.loads("net n { \n input x: f32[1]\n output y = x |> linear(4) \n }")
+
+    def classes(*kinds: str) -> list[tuple[str, ...]]:
+        phases = "".join(
+            f'[[phase]]\nname = "p{number}"\nstrategy = "train"\nobjective = {{ kind = "{kind}" }}\n'
+            for number, kind in enumerate(kinds)
+        )
+        recipe = parse(f'space = "n.arch"\n[data]\nsource = "csv:{tmp_path}/rooms.csv#rooms"\n{phases}').recipe
+        return [
+            data.classes for phase in recipe.phase for data in images({}, recipe, recipe.data_of(phase), space).values()
+        ]
+
+    assert classes("classification") == [("0", "1", "2", "3")]
+    assert classes("classification", "regression") == [(), ()]
 
 
 LANGUAGE = """

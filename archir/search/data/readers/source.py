@@ -81,13 +81,15 @@ def source(name: str) -> Callable[[Reader], Reader]:
 def classes_of(*parts: Part, certain: bool = False) -> tuple[str, ...]:
     """The names of classes of parts whose only target is a label, an integer from 0 for each sample; else none.
 
-    Integers are taken for labels where there are twice as many samples as different ones, or if it is `certain`.
+    Integers are taken for labels where there are twice as many samples as different ones and more samples than the
+    largest one, or if it is `certain`.
     """
     columns = [next(iter(part.targets.values())) for part in parts if len(part.targets) == 1]
     labels = [one for one in columns if one.ndim == 1 and one.dtype.kind in "iub" and len(one)]
     if len(labels) < len(parts) or any(int(one.min()) < 0 or int(one.max()) >= MOST for one in labels):
         return ()
-    if not certain and 2 * len(np.unique(labels[0])) > len(labels[0]):
+    found = np.concatenate(labels)
+    if not certain and (2 * len(np.unique(found)) > len(found) or int(found.max()) >= len(found)):
         return ()
     return numbered(*labels)
 

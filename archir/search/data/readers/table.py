@@ -60,13 +60,14 @@ def arranged(parts: Sequence[Columns], targets: Sequence[str], what: str) -> Sou
         raise fail("A1102", f"{what} needs targets and inputs among its columns {listed(names)}", None, hint)
     words = {name: _words(parts, name, what) for name in names}
     inputs = [name for name in names if name not in targets]
+    whole = {name: all(_is_whole(cell) for part in parts for cell in part[name]) for name in targets}
     classes = tuple(words[targets[0]] or ()) if len(targets) == 1 else ()
     if any(words[target] for target in targets) and len(targets) > 1:
         raise fail("A1102", f"{what}: of several targets, all are numbers")
     made = []
     for part in parts:
         x = np.concatenate([_inputs(part[name], words[name], name, what) for name in inputs], 1)
-        y = [_target(part[name], words[name], name, what) for name in targets]
+        y = [_target(part[name], words[name], whole[name], name, what) for name in targets]
         made.append(Part({"table": x}, {targets[0]: y[0]} if len(y) == 1 else {"target": np.stack(y, 1)}))
     return Source(made[0], made[1] if len(made) > 1 else None, classes or classes_of(*made))
 
@@ -120,6 +121,16 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
+def _is_whole(cell: Any) -> bool:
+    """Whether a cell is an integer, and written as one."""
+    if isinstance(cell, float):
+        return False
+    try:
+        return abs(int(cell)) < 2**53
+    except (TypeError, ValueError):
+        return False
+
+
 def _inputs(cells: Sequence[Any], words: list[str] | None, name: str, what: str) -> NDArray[np.float32]:
     """[n, 1], or [n, words]."""
     if words is None:
@@ -130,13 +141,12 @@ def _inputs(cells: Sequence[Any], words: list[str] | None, name: str, what: str)
     return np.eye(len(words), dtype=np.float32)[places]
 
 
-def _target(cells: Sequence[Any], words: list[str] | None, name: str, what: str) -> NDArray[Any]:
-    """Classes, integers, or float32."""
+def _target(cells: Sequence[Any], words: list[str] | None, whole: bool, name: str, what: str) -> NDArray[Any]:
+    """Classes, integers if all cells of the table are `whole` numbers, or float32."""
     if words is not None:
         return np.searchsorted(words, [str(cell) for cell in cells]).astype(np.int64)
     numbers = np.array([float(cell) for cell in cells])
     if not np.isfinite(numbers).all():
         row = int((~np.isfinite(numbers)).argmax())
         raise fail("A1102", f"{what}: `{name}` is no finite number in row {row + 2}")
-    whole = np.all(numbers == np.round(numbers)) and np.abs(numbers).max() < 2**53
     return numbers.astype(np.int64 if whole else np.float32)

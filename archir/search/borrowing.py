@@ -78,12 +78,19 @@ def _require_apart(recipe: Recipe, phase: Phase, other: Recipe, trained: Phase, 
     differ = [key for key in DIVIDED[1:] if getattr(own, key) != getattr(theirs, key)]
     if recipe.seed != other.seed:
         differ.append("seed")
+    if _which(own.source) != _which(theirs.source):
+        differ.append("source")
     saw_all = whole(trained) and trained.name not in before_searches(other, whole)
     if differ or saw_all:
         why = "was trained on all training images" if saw_all else f"divided the images otherwise: {listed(differ)}"
         hint = "images that its weights have seen would choose here: search on the same halves, or on other data"
         text = f"phase `{phase.name}` starts from phase `{trained.name}` of another run, which {why}"
         raise fail("A2214", text, None, hint)
+
+
+def _which(source: str) -> tuple[str, str]:
+    """Which columns of a source are meant, and how far ahead: what its name says beside where it is."""
+    return source.partition("#")[2], source.partition("@")[2]
 
 
 def _nothing(phase: Phase, name: str, why: str) -> Exception:

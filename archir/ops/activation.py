@@ -9,6 +9,9 @@ from archir.base.errors import require
 from archir.ir.op import Free, View, Weight
 from archir.ir.types import TensorType
 
+LARGEST = (2 - 2**-23) * 2.0**127
+"""Of the numbers of 32 bits."""
+
 
 @dataclass(frozen=True)
 class _Activation(Free, abstract=True):
@@ -130,6 +133,8 @@ class Clamp(_Activation):
         require(self.low is not None or self.high is not None, "`low`, `high`, or both are needed")
         if self.low is not None and self.high is not None:
             require(self.low <= self.high, f"`low` is {self.low}, above `high`, which is {self.high}")
+        for name, bound in (("low", self.low), ("high", self.high)):
+            require(bound is None or abs(bound) <= LARGEST, f"`{name}` is {bound}, beyond what numbers of 32 bits hold")
         return x
 
 

@@ -18,10 +18,10 @@ WINDOWS = (
 )
 
 
-def _heads_split(heads: int, *xs: TensorType, hint: str | None = None) -> None:
-    require(heads >= 1, f"`heads` must be at least 1, got {heads}")
+def _heads_split(heads: int, *xs: TensorType, hint: str | None = None, name: str = "heads") -> None:
+    require(heads >= 1, f"`{name}` must be at least 1, got {heads}")
     for x in xs:
-        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} heads", hint)
+        require(x.channels % heads == 0, f"{x.channels} channels do not split into {heads} {name}", hint)
 
 
 def _looks_like_windows(x: TensorType, heads: int) -> bool:
@@ -85,7 +85,7 @@ class Attention(_Attention):
         require(query.rank == key.rank == value.rank, f"ranks differ: {query}, {key} and {value}", code="A0402")
         hint = WINDOWS if _looks_like_windows(query, self.heads) else None
         _heads_split(self.heads, query, hint=hint)
-        _heads_split(self.groups, key, value, hint=hint)
+        _heads_split(self.groups, key, value, hint=hint, name="heads" if self.kv_heads is None else "kv_heads")
         require(self.heads % self.groups == 0, f"{self.heads} heads are not a multiple of {self.groups} `kv_heads`")
         same = query.channels // self.heads == key.channels // self.groups
         require(same, f"queries {query} and keys {key} differ in channels" + " of a head" * (self.kv_heads is not None))

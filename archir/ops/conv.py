@@ -189,9 +189,8 @@ class ConvTranspose(Convolution):
         for size, window, (cut, extra) in zip(x.spatial, self.windows, self.ends, strict=True):
             require(min(window[:3]) >= 1, "kernel, stride and dilation must be at least 1")
             require(window.even or self.padding == "same", "`padding` is the same on both sides of what is transposed")
-            most = max(window.stride, window.dilation)
             why = "`output_padding`" if self.padding != "same" else "what a window of an even size leaves over"
-            require(0 <= extra < most, f"{why} must be below {most}, the stride or the dilation, got {extra}")
+            require(0 <= extra < window.stride, f"{why} must be below {window.stride}, the stride, got {extra}")
             sizes.append((size - 1) * window.stride + window.span - 2 * cut + extra)
             require(sizes[-1] >= 1, f"a padding of {cut} leaves nothing of {size} positions")
         return x.with_spatial(self.channels, *sizes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from archir.base.errors import require
 from archir.ir.op import Free, Weight
@@ -14,6 +15,10 @@ class _Norm(Free, abstract=True):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         return x
+
+
+def _more_than_nothing(eps: float) -> None:
+    require(eps > 0, f"`eps` must be more than 0, got {eps}: without it, zeros become no numbers")
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class BatchNorm(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         require(x.rank in (1, 2, 3, 4), f"expected a map, a volume, tokens or a vector, got {x}", code="A0402")
+        _more_than_nothing(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -54,6 +60,7 @@ class LayerNorm(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
+        _more_than_nothing(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -90,6 +97,8 @@ class GroupNorm(_Norm):
         has_axes(x, 2, 3)
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
         require(x.channels % self.groups == 0, f"{x.channels} channels do not split into {self.groups} groups")
+        require(x.elements > self.groups, f"{x} has one number in a group: normalised, nothing is left of it")
+        _more_than_nothing(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -108,6 +117,8 @@ class InstanceNorm(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         has_axes(x, 1, 2, 3)
+        require(prod(x.spatial) > 1, f"{x} has one position in a channel: normalised, nothing is left of it")
+        _more_than_nothing(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
@@ -135,6 +146,7 @@ class Normalize(_Norm):
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         self.along(x)
+        _more_than_nothing(self.eps)
         return x
 
     def kernels(self, x: TensorType) -> int:

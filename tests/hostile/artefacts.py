@@ -402,7 +402,7 @@ def _idx(path: Path) -> None:
 IMAGES = np.zeros((4, 8, 8), np.uint8)
 each(
     "data",
-    "A1101 A1102",
+    "A1101 A1102 A1103",
     {
         "of_objects": data(_objects), "of_a_gigabyte_of_zeros": data(lambda path: zeros(path, 1 << 30)),
         "that_is_a_pipe": data(pipe), "that_is_a_device": data(device),

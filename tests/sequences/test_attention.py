@@ -46,7 +46,6 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor) -> Tensor:
         ("window=1", lambda i, j: i == j),
         ("causal=true, window=40", lambda i, j: j <= i),
     ],
-    ids=str,
 )
 def test_who_sees_whom(options: str, sees: object) -> None:
     q, k, v = torch.randn(3, 2, N, 4).unbind()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
-from archir.base.errors import RuleError, Span
+from archir.base.errors import RuleError, Span, require
 from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
 from archir.ir.choices.conditions import both, if_else
 from archir.ir.choices.lifting import lift
@@ -53,6 +54,8 @@ class Network(Context):
             type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
             return self.refuse(error, span, f"{op.name}: ")
+        if not _looked_up(self, op, operands, span):
+            return POISON
         number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
         self.types[number] = type_
         if excused:
@@ -203,3 +206,46 @@ class Network(Context):
             return self.scope.path
         made: Scope = self.scope.child(name)
         return made.path
+
+
+def _looked_up(network: Network, op: Op, operands: tuple[NodeId, ...], span: Span) -> bool:
+    """Whether integers that the program itself makes are below what they are looked up in, whatever is chosen."""
+    if type(op).limits is Op.limits:
+        return True
+    types = [network.types[operand] for operand in operands]
+    under, given = network.path, network.given
+    for place, operand in enumerate(operands):
+        for source in _makers(network, operand):
+            made = network.graph[source].op
+            try:
+                limit = lifted(lambda op, *types, place=place: op.limits(*types)[place], op, types, under, given)
+                integers = lifted(lambda op, *types: op.between(types[-1]), made, [network.types[source]], under, given)
+                lift(_within, limit, integers, under=under, given=given)
+            except RuleError as error:
+                network.refuse(error, span, f"{op.name}: ")
+                return False
+    return True
+
+
+def _makers(network: Network, number: NodeId) -> Iterator[NodeId]:
+    """The nodes that make all integers of a node, which may be any of them."""
+    seen, stack = set(), [number]
+    while stack:
+        one = stack.pop()
+        if one in seen or network.types[one].numeric:
+            continue
+        seen.add(one)
+        op = network.graph[one].op
+        if type(op).between is not Op.between:
+            yield one
+        elif isinstance(op, Select):
+            stack += network.graph.operands(one)
+
+
+def _within(limit: int | None, integers: tuple[int, int] | None) -> bool:
+    if limit is None or integers is None:
+        return True
+    low, high = integers
+    require(low >= 0, f"{low} is looked up, and what is looked up begins at 0")
+    require(high < limit, f"{high} is looked up, and there are {limit}: from 0 to {limit - 1}")
+    return True

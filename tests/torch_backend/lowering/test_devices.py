@@ -119,10 +119,9 @@ def test_held_out_measures_are_added_up_where_they_are(monkeypatch: pytest.Monke
     added = distributed.add
     monkeypatch.setattr(distributed, "add", add)
     one = replace(job("train"), device="cuda")
-    with gpus():
-        task = Task(one, tiny().specialize(tiny().sample()))
-        with pytest.raises(AddedError):
-            task.measured(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out, 0)
+    task = Task(one, tiny().specialize(tiny().sample()))  # what is checked before training is read on the CPU
+    with gpus(), pytest.raises(AddedError):
+        task.measured(lambda images: torch.zeros(len(images), 3, device="cuda"), one.data.held_out, 0)
     assert seen == [{"cuda"}]
 
 

@@ -374,13 +374,13 @@ def test_weights_come_from_the_generator_alone() -> None:
 def test_initial_distributions() -> None:
     generator, fan_in = torch.Generator().manual_seed(0), 64
     found = {kind: initial(Weight((200, 300), kind, fan_in), generator) for kind in get_args(Init)}
-    deviations = {"zeros": 0, "ones": 0, "lecun": 1 / 8, "fan_in": 1 / 8 / 3**0.5, "token": 0.0176}
+    deviations = {"zeros": 0, "ones": 0, "slope": 0, "lecun": 1 / 8, "fan_in": 1 / 8 / 3**0.5, "token": 0.0176}
     largest = {"zeros": 0, "ones": 1, "fan_in": 1 / 8, "token": 0.04}
     assert set(found) == set(deviations)
     for kind, tensor in found.items():
         assert tensor.std().item() == pytest.approx(deviations[kind], rel=0.02)
         assert tensor.abs().max() <= largest.get(kind, 1)
-        assert tensor.mean().item() == pytest.approx(float(kind == "ones"), abs=0.005)
+        assert tensor.mean().item() == pytest.approx({"ones": 1.0, "slope": 0.25}.get(kind, 0.0), abs=0.005)
 
 
 # refusals

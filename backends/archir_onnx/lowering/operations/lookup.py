@@ -24,4 +24,7 @@ def gather(g: Builder, op: ops.Gather, x: str, positions: str) -> str:
 
 @lowers(ops.OneHot)
 def one_hot(g: Builder, op: ops.OneHot, x: str, *, one: str) -> str:
-    return g.node("OneHot", x, g.constant(op.classes), g.number([0, 1]), axis=-1)
+    """`OneHot` counts negative numbers from the end, and has no kernel for all integers."""
+    whole = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
+    met = g.node("Equal", g.node("Unsqueeze", whole, g.constant([-1])), g.constant(list(range(op.classes))))
+    return g.node("Where", met, g.number(1), g.number(0))

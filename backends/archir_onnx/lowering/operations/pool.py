@@ -15,6 +15,9 @@ from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 from archir_onnx.lowering.windows import slides
 
+MOST_SHARES = 1 << 16
+"""Numbers of the matrix that averages parts of an axis: beyond, it is mostly zeros."""
+
 
 @lowers(ops.MaxPool, ops.MaxPool3d)
 def max_pool(g: Builder, op: ops.MaxPool, x: str) -> str:
@@ -73,14 +76,32 @@ def _inside(window: Window, size: int) -> NDArray[Any]:
 
 @lowers(ops.AdaptiveAvgPool)
 def adaptive_avg_pool(g: Builder, op: ops.AdaptiveAvgPool, x: str) -> str:
-    """An ordinary pool where parts are alike; else a product with what each part has of each line, for both axes."""
+    """An ordinary pool where parts are alike; else a product with what each part has of each line, for both axes, or,
+    of many parts of long lines, the sum of what each has."""
     sizes = _fixed(g, op)
     if op.sizes == (1, 1):
         return g.node("GlobalAveragePool", x)
     if (apart := _side_by_side(sizes, op.sizes)) is not None:
         return g.node("AveragePool", x, **apart)
+    if max(size * parts for size, parts in zip(sizes, op.sizes, strict=True)) > MOST_SHARES:
+        for axis, (size, parts) in enumerate(zip(sizes, op.sizes, strict=True), 2):
+            places, there = _gathered(size, parts)
+            shares = there / there.sum(1, keepdims=True)
+            each = g.node("Gather", x, g.constant(places), axis=axis)
+            x = g.reduce(
+                "ReduceSum", g.node("Mul", each, g.number(shares[..., None] if axis == 2 else shares)), axis + 1
+            )
+        return x
     rows, columns = (_shares(size, parts) for size, parts in zip(sizes, op.sizes, strict=True))
     return g.node("MatMul", g.node("MatMul", g.number(rows), x), g.number(columns.T))
+
+
+def _gathered(size: int, parts: int) -> tuple[list[list[int]], NDArray[Any]]:
+    """The positions of each part, as many for each, the last one again where there are fewer; and which are no such."""
+    found = _parts(size, parts)
+    longest = max(end - start for start, end in found)
+    places = [[min(start + i, end - 1) for i in range(longest)] for start, end in found]
+    return places, np.array([[start + i < end for i in range(longest)] for start, end in found], float)
 
 
 def _shares(size: int, parts: int) -> NDArray[Any]:
@@ -100,9 +121,7 @@ def adaptive_max_pool(g: Builder, op: ops.AdaptiveMaxPool, x: str) -> str:
     if (apart := _side_by_side(sizes, op.sizes)) is not None:
         return g.node("MaxPool", x, **apart)
     for axis, (size, parts) in enumerate(zip(sizes, op.sizes, strict=True), 2):
-        found = _parts(size, parts)
-        longest = max(end - start for start, end in found)
-        places = [[min(start + i, end - 1) for i in range(longest)] for start, end in found]
+        places, _ = _gathered(size, parts)
         x = g.reduce("ReduceMax", g.node("Gather", x, g.constant(places), axis=axis), axis + 1)
     return x
 

@@ -1,0 +1,87 @@
+"""What no operation may be given: it is refused where it stands, for every architecture, and not by a backend later."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+import torch
+import torch.nn.functional as F
+
+import archir
+from archir.base.errors import ArchError
+
+
+def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
+    return archir.loads(f"net n {{\n input x: {takes}\n {body}\n}}\n")
+
+
+@pytest.mark.parametrize(
+    ("takes", "body", "said"),
+    [
+        ("f32[8, 8]", "output y = positions(x) |> embedding(3, 4)", "7 is looked up, and there are 3: from 0 to 2"),
+        ("f32[8, 8]", "output y = gather(x, constant(x, [-1]))", "-1 is looked up, and what is looked up begins at 0"),
+        ("f32[8, 8]", "output y = gather(x, constant(x, [0, 8]))", "8 is looked up, and there are 8: from 0 to 7"),
+        ("f32[8, 8]", "output y = constant(x, [-1]) |> one_hot(3)", "-1 is looked up"),
+        ("f32[8, 8]", "output y = positions(x) |> embedding(choose size(6, 8), 4)", "when size = 6"),
+        (
+            "f32[8, 8]",
+            "k = choose k(3, 9)\n output y = constant(x, [k]) |> embedding(choose size(6, 8), 4)",
+            "9 is looked up, and there are 6",
+        ),
+        ("f32[4, 1, 1]", "output y = x |> instance_norm", "one position in a channel"),
+        ("f32[1, 4]", "output y = x |> instance_norm", "one position in a channel"),
+        ("f32[4, 1, 1]", "output y = x |> group_norm(4)", "one number in a group"),
+        ("f32[4, 3, 3]", "output y = x |> group_norm(4, eps=0)", "`eps` must be more than 0"),
+        ("f32[8, 8]", "output y = x |> normalize(eps=-1)", "`eps` must be more than 0"),
+        ("f32[8, 8]", "output y = x |> clamp(low=-1e300)", "`low` is -1e+300, beyond what numbers of 32 bits hold"),
+        ("f32[4, 5, 5]", "output y = x |> conv_transpose(4, kernel=2, stride=1, dilation=3)", "below 1, the stride"),
+        ("f32[8, 8]", "output y = attention(x, x, x, heads=2, kv_heads=0)", "`kv_heads` must be at least 1"),
+        (
+            "f32[8, 8]",
+            "output y = attention(x, x, x, heads=4, kv_heads=3)",
+            "do not split into 3 kv_heads",
+        ),
+    ],
+)
+def test_what_is_refused(takes: str, body: str, said: str) -> None:
+    with pytest.raises(ArchError) as caught:
+        net(body, takes)
+    assert said in str(caught.value)
+    assert caught.value.diagnostics[0].span is not None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "output y = positions(x) |> embedding(8, 4)",
+        "k = choose k(3, 9)\n require k < 5\n output y = constant(x, [k]) |> embedding(choose size(6, 8), 4)",
+        "k = choose k(3, 7)\n output y = constant(x, [k]) |> embedding(k + 1, 4)",
+        "output y = gather(positions(x), constant(x, [0, 2])) |> embedding(3, 4)",
+    ],
+)
+def test_what_is_right_for_every_architecture(body: str) -> None:
+    assert net(body).graph
+
+
+@pytest.mark.parametrize("kind", ["i64", "i32"])
+def test_integers_below_zero_are_in_no_class(kind: str, tmp_path: Path) -> None:
+    graph = net("output y = x |> one_hot(4)", f"{kind}[5]").graph
+    archir.export(graph, tmp_path / "n.onnx", archir.compile(graph))
+    given = np.array([[-1, 0, 3, 4, -4]], np.int64 if kind == "i64" else np.int32)
+    (found,) = onnxruntime.InferenceSession(tmp_path / "n.onnx").run(None, {"x": given})
+    assert np.array_equal(found, archir.compile(graph)(torch.from_numpy(given)).numpy())
+    assert found.sum(2).tolist() == [[0, 1, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("parts", [[600, 1], [601, 2], [2, 600]])
+def test_many_parts_of_long_lines_take_little_room(parts: list[int], tmp_path: Path) -> None:
+    size = [1200, 5] if parts[0] > parts[1] else [5, 1201]
+    graph = net(f"output y = x |> adaptive_avg_pool({parts})", f"f32[2, {size[0]}, {size[1]}]").graph
+    archir.export(graph, tmp_path / "n.onnx", archir.compile(graph))
+    assert (tmp_path / "n.onnx").stat().st_size < 200_000
+    given = torch.randn(1, 2, *size, generator=torch.Generator().manual_seed(0))
+    (found,) = onnxruntime.InferenceSession(tmp_path / "n.onnx").run(None, {"x": given.numpy()})
+    assert np.allclose(found, F.adaptive_avg_pool2d(given, parts), atol=1e-5)

@@ -21,6 +21,7 @@ from archir.base.plugins.registry import Registry
 
 Compared = Literal["classes", "labels", "numbers"]
 """What targets are: a class, at every place if there are several; several labels, zeros and ones; or numbers."""
+_FORMS = {"classes": "classes", "labels": "several labels", "numbers": "numbers"}
 
 
 class Measure(ABC):
@@ -29,10 +30,18 @@ class Measure(ABC):
     name: str
     larger: ClassVar[bool] = False
     """Whether more of it is better."""
+    compares: ClassVar[Compared | None] = None
+    """The targets that it is for, if not for all."""
 
     @abstractmethod
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """Sums over the samples of a batch, of one shape for all batches."""
+
+    def require_alike(self, output: Tensor, target: Tensor) -> None:
+        """Raise ArchError (A1904) unless both have one shape: nothing is repeated for the other."""
+        if output.shape != target.shape:
+            forms = f"{list(output.shape)} with targets {list(target.shape)}"
+            raise fail("A1904", f"`{self.name}` compares outputs {forms}, which are not of one shape")
 
     def figure(self, sums: Tensor, samples: int) -> float:
         """What the sums over all samples come to: their mean, unless a measure says otherwise."""
@@ -52,11 +61,16 @@ def measure(kind: M_) -> M_:
     return kind
 
 
-def measures_of(names: Sequence[str]) -> tuple[Measure, ...]:
-    """Measures by name. Raises ArchError (A1904) for one that there is not."""
+def measures_of(names: Sequence[str], compared: Compared | None = None) -> tuple[Measure, ...]:
+    """Measures by name. Raises ArchError (A1904) for one that there is not, or that is not for what is `compared`."""
     for name in names:
         if name not in MEASURES:
             raise fail("A1904", f"there is no measure `{name}`", None, MEASURES.hint(name))
+        own = MEASURES[name].compares
+        if own is not None and compared is not None and own != compared:
+            fitting = [f"`{other}`" for other in MEASURES if MEASURES[other].compares in (None, compared)]
+            text = f"`{name}` compares {_FORMS[own]}, and targets are {_FORMS[compared]}"
+            raise fail("A1904", text, None, f"measures of these are {', '.join(fitting)}")
     return tuple(MEASURES[name] for name in names)
 
 
@@ -78,6 +92,7 @@ class TopAccuracy(Measure):
 
     count: int
     larger = True
+    compares = "classes"
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -94,6 +109,7 @@ class Entropy(Ratio):
     """The mean cross-entropy of places that are not left out."""
 
     name = "loss"
+    compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """Its sum, and the number of places."""
@@ -130,6 +146,7 @@ class Accuracy(Ratio):
     """The part of places whose class has the largest logit."""
 
     name, larger = "accuracy", True
+    compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """How many, and the number of places."""
@@ -149,6 +166,7 @@ class MeanIoU(Measure):
     """The mean over classes of intersection over union; classes that nothing is, or is taken for, do not count."""
 
     name, larger = "miou", True
+    compares = "classes"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """How often a class was taken for another one [classes, classes]."""
@@ -171,9 +189,11 @@ class F1(Measure):
     """2 tp / (2 tp + fp + fn) over all labels together, a label being given where its logit is above 0."""
 
     name, larger = "f1", True
+    compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """True positives, false positives, false negatives."""
+        self.require_alike(output, target)
         said, true = output > 0, target > 0.5
         return torch.stack([(said & true).sum(), (said & ~true).sum(), (~said & true).sum()]).double()
 
@@ -187,9 +207,11 @@ class LabelAccuracy(Measure):
     """The part of labels that are said rightly."""
 
     name, larger = "accuracy", True
+    compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """The sum of the samples' parts."""
+        self.require_alike(output, target)
         return ((output > 0) == (target > 0.5)).double().mean(1).sum()
 
 
@@ -198,9 +220,11 @@ class Exact(Measure):
     """The part of samples all of whose labels are said rightly."""
 
     name, larger = "exact", True
+    compares = "labels"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """How many."""
+        self.require_alike(output, target)
         return ((output > 0) == (target > 0.5)).all(1).sum()
 
 
@@ -212,9 +236,11 @@ class SquaredError(Measure):
     """The mean squared error."""
 
     name = "mse"
+    compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """The sum of the samples' means."""
+        self.require_alike(output, target)
         return (output - target).double().square().flatten(1).mean(1).sum()
 
 
@@ -234,9 +260,11 @@ class AbsoluteError(Measure):
     """The mean absolute error."""
 
     name = "mae"
+    compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """The sum of the samples' means."""
+        self.require_alike(output, target)
         return (output - target).double().abs().flatten(1).mean(1).sum()
 
 
@@ -245,9 +273,11 @@ class Determination(Measure):
     """R^2: 1 minus squared errors over squared distances from the mean; of several numbers of a sample the mean."""
 
     name, larger = "r2", True
+    compares = "numbers"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """For each number of a sample: of errors squared, of targets, of targets squared [3, numbers]."""
+        self.require_alike(output, target)
         y = target.double().flatten(1)
         return torch.stack([(output.double().flatten(1) - y).square().sum(0), y.sum(0), y.square().sum(0)])
 

@@ -37,8 +37,8 @@ class Supervised(Objective):
         super().__init__()
         self.settings = settings or self.model.model_validate({})
         self.begin()
-        further = measures_of(self.settings.measures)
-        self.measures = (*self.measures, *(one for one in further if one.name not in self.directions))
+        further = [name for name in self.settings.measures if name not in self.directions]
+        self.measures = (*self.measures, *measures_of(further, self.compares))
         wanted = self.settings.criterion
         if wanted is not None:
             known = self.directions

@@ -130,6 +130,13 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "an objective that is not there": (row(2), (X, LABELS), {"kind": "regresion"}, "A1901.*did you mean `regression`"),
     "a setting that is not there": (row(2), (X, LABELS), {"kind": "regression", "los": "mae"}, "A1109.*`los`"),
     "a measure that is not there": (row(2), (X, LABELS), {"criterion": "f1"}, "A1109.*accuracy"),
+    "a measure of several labels for classes": (row(2), (X, LABELS), {"measures": ["f1"]}, "A1904.*`f1`.*classes"),
+    "a measure of classes for numbers": (
+        row(1), (X, X[:, 0]), {"kind": "regression", "measures": ["miou"]}, "A1904.*`miou` compares classes.*numbers",
+    ),
+    "a measure of numbers for several labels": (
+        row(4), (X, X > 0), {"kind": "multilabel", "measures": ["mae"]}, "A1904.*`mae`.*labels.*`exact`",
+    ),
     "an output that is not there": (row(2), (X, LABELS), {"output": "z"}, "A1902.*no output `z`"),
     "a target that is not there": (row(2), (X, LABELS), {"target": "z"}, "A1116.*no target `z`"),
 }  # fmt: skip

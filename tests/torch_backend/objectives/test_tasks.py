@@ -15,10 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
+from archir.base.errors import ArchError
 from archir.search.recipes.reading import parse
 from archir.search.recipes.training import Augment
 from archir_torch.data import Split
-from archir_torch.objectives import create
+from archir_torch.objectives import MEASURES, create
+from archir_torch.objectives.measures import measures_of
 from archir_torch.search.preparation import images
 from archir_torch.training.feed import Batch, Feed
 from tests.conftest import ROOT
@@ -130,6 +132,25 @@ def test_processes_together_see_what_one_sees() -> None:
             assert torch.equal(one.inputs[name], torch.cat([part.inputs[name] for part in parts]))
         for name in ("y", "z"):
             assert torch.equal(one.targets[name], torch.cat([part.targets[name] for part in parts]))
+
+
+@pytest.mark.parametrize("name", ["f1", "exact", "mse", "rmse", "mae", "r2"])
+def test_measures_compare_what_is_alike(name: str) -> None:
+    """As many samples as classes are no reason to compare each with each."""
+    (one,) = measures_of([name])
+    with pytest.raises(ArchError, match=rf"A1904.*`{name}` compares .* \[3, 3\] .* \[3\]"):
+        one.sums(noise(3, 3), whole(3, most=3))
+
+
+def test_measures_say_what_they_compare() -> None:
+    assert {MEASURES[name].compares for name in MEASURES} >= {"classes", "labels", "numbers"}
+    assert create("multilabel", {"measures": ["accuracy", "f1"]}).directions == create("multilabel", {}).directions
+    for kind in ("classification", "multilabel", "regression", "tagging", "segmentation", "next_token"):
+        own = create(kind, {})
+        fitting = [name for name in MEASURES if MEASURES[name].compares == own.compares]
+        measured = create(kind, {"measures": fitting})
+        x, y = CASES[kind] if kind in CASES else (noise(8, 5), whole(8, most=5))
+        assert {*fitting} <= measured.measure({"output": x}, Batch({"x": x}, {"y": y}), 0).keys()
 
 
 def test_whole_numbers_are_no_classes_to_a_regression(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import archir.ops  # noqa: F401  (declares the operations)
+from archir.base.plugins import loading
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
@@ -25,6 +26,13 @@ hypothesis.settings.load_profile("archir")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+@pytest.fixture(autouse=True)
+def _plugins_of_one_test() -> Iterator[None]:
+    """What one test asked for, later ones did not."""
+    yield
+    loading._ASKED.clear()
 
 
 @pytest.fixture

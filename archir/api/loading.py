@@ -63,7 +63,7 @@ def plugin(name: str, *, folder: str | Path | None = None) -> None:
 
     It may lie in the current folder, and in `folder`. Raises ArchError (A31xx).
     """
-    loading.load(name, () if folder is None else (Path(folder),))
+    loading.asked(name, () if folder is None else (Path(folder),))
 
 
 def source(file: str) -> tuple[str, Path | None]:

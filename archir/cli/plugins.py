@@ -16,11 +16,11 @@ _PROGRAMS = (".arch", ".toml")
 def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
     """Import the modules that were named, which may lie beside the files of a command. Raises ArchError (A31xx)."""
     if names:
-        from archir.base.plugins.loading import load
+        from archir.base.plugins.loading import asked
 
         folders = [*_folders(arguments)]
         for name in names:
-            load(name, folders)
+            asked(name, folders)
 
 
 def fault_of_plugin(error: Exception) -> ArchError | None:

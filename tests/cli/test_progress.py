@@ -46,7 +46,7 @@ def test_each_epoch_of_training_is_a_line(capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.splitlines() == [
-        "epoch 1/2: loss 0.250, held out 50.0%, 1.5 s",
+        "epoch 1/2: loss 0.250, held out 50.0%, 1.5 s, about 2 s left",
         "epoch 2/2: loss 0.250, held out loss 0.75, 1.5 s",
     ]
 
@@ -78,7 +78,7 @@ def test_a_search_says_its_folder_once_and_a_line_for_each_epoch(capsys: pytest.
         progress.epoch({"epoch": 1, "seconds": 3})
     assert capsys.readouterr().err.splitlines() == [
         "run: runs/one",
-        "first: epoch 1/2: loss 0.500, validation 25.0%, 2.0 s",
+        "first: epoch 1/2: loss 0.500, validation 25.0%, 2.0 s, about 2 s left",
         "second: epoch 1/1: held out 75.0%, 3.0 s",
         "second: epoch 2/1: 3.0 s",
     ]

@@ -197,8 +197,8 @@ def test_the_list(tmp_path: Path) -> None:
     begun(tmp_path / "a").close()
     (tmp_path / "c").mkdir()
     first, second = summaries(tmp_path)
-    assert (first.name, first.phase, first.epoch, first.accuracy, first.state) == ("a", None, None, None, "interrupted")
-    assert (second.name, second.phase, second.epoch, second.accuracy) == (
+    assert (first.name, first.phase, first.epoch, first.score, first.state) == ("a", None, None, None, "interrupted")
+    assert (second.name, second.phase, second.epoch, second.score) == (
         "b",
         "retrain",
         1,

@@ -32,11 +32,23 @@ class Plugin:
 
 
 _LOADED: dict[str, Plugin] = {}
+_ASKED: set[str] = set()
 
 
 def loaded() -> dict[str, Plugin]:
     """All plugins that were imported, by name."""
     return dict(_LOADED)
+
+
+def asked(name: str, folders: Iterable[Path] = ()) -> None:
+    """Import a module that whoever runs archir names, and not a recipe. Raises ArchError as `load` does."""
+    load(name, folders)
+    _ASKED.add(name)
+
+
+def asked_for() -> set[str]:
+    """The names of those: what is run from here on may need them."""
+    return {*_ASKED}
 
 
 def homes() -> dict[str, Path | None]:

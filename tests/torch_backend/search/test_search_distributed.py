@@ -25,7 +25,7 @@ from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run
 from tests.portions import portion
 from tests.torch_backend import forked
-from tests.torch_backend.forked import apart, together
+from tests.torch_backend.forked import apart
 from tests.torch_backend.searches import command, recipe, strategy, surroundings
 
 PROCESSES = 2
@@ -82,7 +82,7 @@ def worker(rank: int, folder: Path) -> None:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What two processes left."""
     path = tmp_path_factory.mktemp("searches")
-    together(PROCESSES, worker, path)
+    apart(PROCESSES, worker, path)
     return path
 
 

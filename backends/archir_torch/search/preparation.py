@@ -85,7 +85,11 @@ def begin(
         **given,
     }
     threads = recipe.threads or torch.get_num_threads()
-    facts = environment(device=device, threads=threads, plugins=sorted(loading.asked_for()))
+    facts = environment(
+        device=device,
+        threads=threads,
+        plugins=sorted({*loading.asked_for(), *(name for name, _ in plugins.named(recipe))}),
+    )
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 

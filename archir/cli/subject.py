@@ -9,6 +9,7 @@ import click
 
 from archir import api
 from archir.base.errors import fail
+from archir.cli.output import counted
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
@@ -56,7 +57,7 @@ def picked(
         architecture = space.sample(seed or 0)
     else:
         hint = "name an architecture: --arch FILE, or sample one: --seed 0"
-        raise fail("A1203", f"`{space.name}` has {len(space.choices)} choices to make", None, hint)
+        raise fail("A1203", f"`{space.name}` has {counted(len(space.choices), 'choice')} to make", None, hint)
     return space.specialize(architecture), architecture, space
 
 

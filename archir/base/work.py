@@ -52,6 +52,8 @@ class Work:
 
 
 _current: ContextVar[Work | None] = ContextVar("work", default=None)
+at_hand = _current.get
+"""The budget at hand, if there is one: for what draws so often that calling `spend` would take longer than it does."""
 
 
 def current() -> Work:

@@ -25,6 +25,8 @@ Types = Mapping[NodeId, TensorType]
 
 MOST_LISTED = 4_096
 """Combinations of choices that are listed, whatever they are."""
+AN_OPERAND = 10
+"""Units of work of a rule, for each operand and the result."""
 LOOKED_UP = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
 MOST_ELEMENTS = 2**63 - 1
 """Numbers of one tensor: what is larger has no size in any backend."""
@@ -62,6 +64,7 @@ def lifted(
         return lift(lambda: rule(op, *types), under=under, given=given)
 
     known: dict[Hashable, Value] = {}
+    usual = op.attributes()
 
     def plain(*values: Value) -> Value:
         name = keys(values)
@@ -70,13 +73,19 @@ def lifted(
         return known[name]
 
     def concretely(values: Sequence[Value]) -> Value:
-        spend(5 * (1 + len(types)))
-        concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
+        spend(AN_OPERAND * (1 + len(types)))
+        concrete = type(op)(**{**usual, **dict(zip(attributes, values, strict=False))}) if attributes else op
         plainly = list(parts)
         for i, value in zip(varied, values[len(attributes) :], strict=True):
             plainly[i] = value
         rest = iter(plainly)
-        return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
+        return rule(
+            concrete,
+            *[
+                TensorType(kind=next(rest), dims=tuple(islice(rest, x.rank)), dtype=x.dtype, below=x.below)
+                for x in types
+            ],
+        )
 
     values = [*attributes.values(), *(parts[i] for i in varied)]
     most = MOST_LISTED if most is None else most

@@ -113,11 +113,11 @@ class Network(Context):
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value) -> NodeId:
+    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = A_NODE) -> NodeId:
         """A new node, made under a condition."""
         number = self.graph.add(node, *operands)
         self.graph.made[number] = path
-        self.budget.left -= A_NODE  # the next step tells
+        self.budget.left -= work  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:

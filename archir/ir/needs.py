@@ -16,11 +16,8 @@ MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
 MOST_FOLLOWED = 20
 """Outcomes on the ways to nodes that are followed for each node, where it is only to be told that it is needed."""
-A_GRAPH, AN_ANSWER, SHARE = 50_000, 100, 3 / 5
-"""Units of work that telling them may take, altogether and for each node; and the share of what is left.
-
-Half as much again may be taken to tell the rest roughly.
-"""
+SHARE = 1 / 2
+"""Of the work that is left, what telling them may take."""
 
 
 class Needs(dict[NodeId, Value]):
@@ -83,9 +80,7 @@ class _Needing:
         self.sizes: dict[Value, int] = {}
         self._hulls: dict[Value, Value] = {}
         self.told = 0
-        left = current().left
-        most = min(left * SHARE, A_GRAPH + AN_ANSWER * len(graph))
-        self.until, self.end = left - most, left - most * 3 / 2
+        self.until = current().left * (1 - SHARE)
 
     def result(self) -> Needs:
         for output in self.graph.outputs.values():
@@ -138,7 +133,7 @@ class _Needing:
 
         Where not even that leaves enough work for what comes after, it always holds.
         """
-        if current().left < self.end:
+        if current().left < self.until / 2:
             return condition is not False
         if condition not in self._hulls:
             self._hulls[condition] = hull(condition, self._telling)

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from archir.base.errors import RuleError, Span
 from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, keys, leaves, same, support, varies, when
+from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, first, keys, leaves, same, support, varies, when
 from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
@@ -160,10 +160,10 @@ def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequ
     try:
         merge([types[i] for i in leaves(number)])
     except RuleError:  # once more, for the combination; or what is given rules it out
-        first = types[next(leaves(number))]
+        one = types[first(number)]
 
         def merging(i: int) -> int:
-            merge([first, types[i]])
+            merge([one, types[i]])
             return i
 
         number = lift(merging, number, under=under, given=given)
@@ -270,9 +270,16 @@ def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorTyp
     if all(one == first for one in found):
         return first
 
+    known: dict[Hashable, Value] = {}  # height and width are often one
+
     def part(of: Callable[[TensorType], Value]) -> Value:
-        one = of(first)
-        return one if all(same(one, of(other)) for other in found) else lift(lambda leaf: of(typed(leaf)), value)
+        one, parts = of(first), tuple(map(of, found))
+        if all(same(one, other) for other in parts):
+            return one
+        name = keys(parts)
+        if name not in known:
+            known[name] = lift(lambda leaf: of(typed(leaf)), value)
+        return known[name]
 
     dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
     return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))

@@ -13,12 +13,15 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from archir import api
 from archir.base.errors import ArchError
 from archir.base.work import MOST_WORK, WorkError, bounded, current, spend
+from archir.cli import main
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.format import canonical
 from archir.pictures import picture
 from archir.search.spaces.space import Space
@@ -72,7 +75,7 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
     "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
-    with bounded(0.7 * MOST_WORK):
+    with bounded(MOST_WORK / 1.3):
         api.graphs(path)
 
 
@@ -86,6 +89,20 @@ def test_a_budget_is_spent_once_and_for_all() -> None:
         with pytest.raises(WorkError):
             spend(0)
     spend(10**9)
+    assert current().left == float("inf")
+
+
+def test_a_command_line_that_is_refused_leaves_no_budget_behind() -> None:
+    result = CliRunner().invoke(main, ["check", "--limit", "5", "-p", "nothing", "x.arch"])
+    assert result.exit_code == 2
+    assert current().left == float("inf")
+
+
+def test_parameters_on_a_command_line_have_a_budget() -> None:
+    with pytest.raises(ArchError, match="is no value: this takes too much work"), bounded(3):
+        parse_parameter("x=1/2")
+    with pytest.raises(ArchError, match="A1202"):
+        parse_parameter("x=[i + j + k for i in 0..1000 for j in 0..1000 for k in 0..1000]")
     assert current().left == float("inf")
 
 

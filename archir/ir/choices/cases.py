@@ -290,6 +290,13 @@ def leaves(value: Value) -> Iterator[Value]:
             yield one
 
 
+def first(value: Value) -> Value:
+    """The first of the plain values a value may take."""
+    while type(value) is Case:
+        value = value.branches[0]
+    return value
+
+
 def parted(value: Value) -> list[tuple[Value, Value]]:
     """The distinct plain values a value may take, each with the condition under which it does."""
     memo: dict[Case, dict[Hashable, Value]] = {}

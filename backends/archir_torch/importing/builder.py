@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -50,7 +51,7 @@ class Builder:
 
     def layer(self, op: Op, weights: Weights, *operands: NodeId) -> NodeId:
         """A node with weights. Those of equal ones are shared, whatever the operations."""
-        held = {name: weight for name, weight in weights.items()}
+        held = dict(weights.items())
         key = tuple((name, weight.key) for name, weight in sorted(held.items()))
         if key not in self._layers:
             self._layers[key] = scope = self._free(self._owner(held, op), key)
@@ -125,7 +126,11 @@ class Builder:
         if self.types[node].shape == sizes(new) and _flat(old) == _flat(new):
             return node
         pooled = self.graph[node].op
-        if isinstance(pooled, GlobalAvgPool | GlobalMaxPool) and not pooled.keep and new[1:] in (((), ()), ((), (), ())):
+        if (
+            isinstance(pooled, GlobalAvgPool | GlobalMaxPool)
+            and not pooled.keep
+            and new[1:] in (((), ()), ((), (), ()))
+        ):
             operand = self.graph.operands(node)[0]
             if self.types[operand].rank == len(new) and new[0] == old[0]:
                 return self.add(type(pooled)(keep=True), operand, scope=self.graph[node].scope)
@@ -264,7 +269,7 @@ def _order(old: Axes, new: Axes) -> tuple[int, ...] | None:
 
 def _runs(old: list[Atom], new: list[Atom]) -> list[list[Atom]]:
     """What stays together from one order to the other."""
-    after = dict(zip(new, new[1:], strict=False))
+    after = dict(itertools.pairwise(new))
     runs: list[list[Atom]] = []
     for atom in old:
         if runs and after.get(runs[-1][-1]) is atom:

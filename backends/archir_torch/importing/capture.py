@@ -22,7 +22,7 @@ from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
 from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
-from archir_torch.importing.idioms import recognised
+from archir_torch.importing.idioms import name_of, recognised
 from archir_torch.importing.layout import Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import valued
 from archir_torch.importing.rules import OPERATORS
@@ -84,19 +84,13 @@ def _for_batch(x: Tensor) -> Tensor:
 def _writes_into_views(graph: fx.Graph) -> bool:
     views = {"view", "slice", "select", "transpose", "permute", "unsqueeze", "narrow", "split", "chunk", "t", "expand"}
     for node in graph.nodes:
-        if node.op == "call_function" and _name(node).endswith("_") and not _name(node).endswith("__"):
+        if node.op == "call_function" and name_of(node).endswith("_") and not name_of(node).endswith("__"):
             first = node.args[0] if node.args else None
-            if _name(node) in ("copy_", "index_put_", "index_add_", "scatter_", "fill_", "zero_"):
+            if name_of(node) in ("copy_", "index_put_", "index_add_", "scatter_", "fill_", "zero_"):
                 return True
-            if isinstance(first, fx.Node) and first.op == "call_function" and _name(first) in views:
+            if isinstance(first, fx.Node) and first.op == "call_function" and name_of(first) in views:
                 return True
     return False
-
-
-def _name(node: fx.Node) -> str:
-    """`aten.conv2d.default` -> `conv2d`."""
-    schema = getattr(node.target, "_schema", None)
-    return schema.name.split("::")[-1] if schema is not None else getattr(node.target, "__name__", str(node.target))
 
 
 def imported(module: nn.Module, example: Inputs, name: str = "network") -> Imported:
@@ -164,7 +158,8 @@ class _Reader:
                 tensor = tensor.float()
             trained = spec.kind.name == "PARAMETER"
             origin = known.setdefault(
-                tensor.data_ptr() if trained and tensor.numel() else id(node), Named(target, tuple(tensor.shape), trained)
+                tensor.data_ptr() if trained and tensor.numel() else id(node),
+                Named(target, tuple(tensor.shape), trained),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)
 
@@ -201,7 +196,7 @@ class _Reader:
         else:
             tops = [index for index in shaped if isinstance(index, int)]
             names = {index: "output" if len(tops) == 1 else f"output_{i}" for i, index in enumerate(tops)}
-        given = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
+        given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
         for index, label in names.items():
             if isinstance(given[index], Value):
                 self.b.module, self.b.leaf = "", False
@@ -213,12 +208,12 @@ class _Reader:
     # one node
 
     def _called(self, node: fx.Node) -> Any:
-        name = _name(node)
+        name = name_of(node)
         if name.startswith(CHECKS):
             return None
-        args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda one: self.env.get(one, MISSING))
-        args = [list(one) if isinstance(one, list | tuple) else one for one in args]
-        kwargs = dict(kwargs)
+        given: Any = fx.node.map_arg((node.args, node.kwargs), lambda one: self.env.get(one, MISSING))
+        args: list[Any] = [list(one) if isinstance(one, list | tuple) else one for one in given[0]]
+        kwargs: dict[str, Any] = dict(given[1])
         leaves = pytree.tree_leaves([args, kwargs])
         if any(isinstance(one, Missing) for one in leaves):
             return MISSING
@@ -241,7 +236,8 @@ class _Reader:
             if name in EXPANDED and isinstance(args[0], Constant) and args[0].trained:
                 return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)
             if not any(isinstance(one, Value) for one in leaves):
-                return folded(name, node.target, args, kwargs)  # type: ignore[arg-type]  (a function)
+                assert callable(node.target)
+                return folded(name, node.target, args, kwargs)
             if name not in OPERATORS:
                 return self._cannot(node, "archir has no such operation")
             made = OPERATORS[name](self.b, *args, **kwargs)
@@ -272,9 +268,7 @@ class _Reader:
 
     def _cannot(self, node: fx.Node, why: str) -> Missing:
         where = self.b.module or type(self.module).__name__
-        name = _name(node)
+        name = name_of(node)
         text = f"`{where}`: {name}: {why}"
         self.problems.setdefault((where, text), Diagnostic("A3202", text))
         return MISSING
-
-

@@ -10,14 +10,18 @@ import torch
 from torch import Tensor
 
 from archir_torch.importing.constants import Constant
+from archir_torch.importing.layout import Unsupported
 
 SAME = {"contiguous", "clone", "detach", "alias", "lift_fresh_copy", "dropout", "to", "_to_copy"}
 SHAPED = {"view", "reshape", "flatten", "unflatten", "unsqueeze", "squeeze", "_unsafe_view"}
+RANDOM = {"rand", "randn", "randint", "randperm", "normal", "bernoulli", "rand_like", "randn_like"}
 EXPANDED = {"expand", "expand_as", "broadcast_to"}
 
 
 def folded(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What an operator makes of constants, lists and numbers."""
+    if name in RANDOM:
+        raise Unsupported("random numbers in evaluation")
     given = [one for one in _leaves([args, kwargs]) if isinstance(one, Constant)]
     made = target(*_tensors(args), **_tensors(kwargs))
     first = args[0] if args else None

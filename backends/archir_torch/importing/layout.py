@@ -1,8 +1,8 @@
 """How the axes of a torch tensor lie in a tensor of archir, which has no batch axis and few layouts.
 
-An axis is a product of atoms, the major one first; an axis of size 1 has none. A torch tensor [B, heads, N, d] that is a
-view of tokens f32[N, heads * d] has the axes (batch)(heads)(N)(d), and its base is (N)(heads d). Reshapes, permutations,
-squeezes and expansions regroup atoms and compute nothing; operations ask for the base that they can work on.
+An axis is a product of atoms, the major one first; an axis of size 1 has none. A torch tensor [B, heads, N, d] that is
+a view of tokens f32[N, heads * d] has the axes (batch)(heads)(N)(d), and its base is (N)(heads d). Reshapes,
+permutations, squeezes and expansions regroup atoms and compute nothing; operations ask for the base that they work on.
 """
 
 from __future__ import annotations
@@ -163,10 +163,7 @@ def matched(one: Axis, other: Axis) -> tuple[dict[Atom, Axis], dict[Atom, Axis]]
             size = a
         else:
             raise Unsupported("axes that are taken apart differently")
-        if size == one[i].size and not mine[one[i]]:
-            atom = one[i]
-        else:
-            atom = Atom(size)
+        atom = one[i] if size == one[i].size and not mine[one[i]] else Atom(size)
         mine[one[i]].append(atom)
         theirs[other[j]].append(atom)
         a, b = a // size, b // size

@@ -45,20 +45,15 @@ def _value(x: Value | Constant) -> Value:
 
 def product(b: Builder, x: Value, y: Value) -> Value:
     """[..., N, K] by [..., K, M]."""
-    rows, inner, columns = x.axes[-2], x.axes[-1], y.axes[-1]
-    # what is not shared is hidden, so that axes of matrices and the inner one are aligned
-    lead, other = replace(x, axes=(*x.axes[:-2], inner)), replace(y, axes=(*y.axes[:-2], y.axes[-2]))
-    lead, other = aligned_beside(b, lead, other)
-    rank = max(len(x.axes), len(y.axes)) - 2
-    inner = lead.axes[-1]
-    beside: list[Axis] = []
-    for one, two in zip(lead.axes[:rank], other.axes[:rank], strict=True):
-        beside.append(one or two)
+    one = replace(x, axes=(*x.axes[:-2], x.axes[-2], (), x.axes[-1]))
+    two = replace(y, axes=(*y.axes[:-2], (), y.axes[-1], y.axes[-2]))
+    one, two = aligned_beside(b, one, two)
+    beside = tuple(mine or theirs for mine, theirs in zip(one.axes[:-3], two.axes[:-3], strict=True))
+    rows, columns, inner = one.axes[-3], two.axes[-2], one.axes[-1]
     flat: Axis = tuple(atom for axis in beside for atom in axis if atom is not b.batch)
-    # hidden axes may have been of atoms that are taken apart now; they are in neither table, so they stay as they were
-    first = b.laid(replace(lead, axes=()), _base(flat, rows, inner))
-    turned = bool(inner) and other.base[-1] == inner
-    second = b.laid(replace(other, axes=()), _base(flat, columns, inner) if turned else _base(flat, inner, columns))
+    turned = bool(inner) and two.base[-1] == inner
+    first = b.laid(one, _base(flat, rows, inner))
+    second = b.laid(two, _base(flat, columns, inner) if turned else _base(flat, inner, columns))
     node = b.add(Matmul(turned), b.node(first), b.node(second))
     made: Axis = (Atom(prod(a.size for a in columns)),) if columns else ()
     return Value(node, _base(flat, rows, made), (*beside, rows, made))
@@ -89,8 +84,8 @@ def attention(
         query, key, value = (replace(x, axes=((b.batch,), x.axes[0][1:], *x.axes[1:])) for x in (query, key, value))
         if isinstance(mask, Value) and len(mask.axes) == 3:
             mask = replace(mask, axes=((b.batch,), mask.axes[0][1:], *mask.axes[1:]))
-        made = attention(b, query, key, value, mask, 0.0, is_causal, scale, enable_gqa)
-        return replace(made, axes=(made.axes[0] + made.axes[1], *made.axes[2:]))
+        found = attention(b, query, key, value, mask, 0.0, is_causal, scale, enable_gqa)
+        return replace(found, axes=(found.axes[0] + found.axes[1], *found.axes[2:]))
     if len(query.axes) != 4:
         raise Unsupported(f"an attention on {list(query.shape)}")
     if any(x.axes[0] not in ((b.batch,), ()) for x in (query, key, value)):
@@ -158,9 +153,7 @@ def _mask(b: Builder, mask: Value | Constant, queries: int, keys: int) -> Value:
     return b.laid(replace(x, axes=axes), axes)
 
 
-def _apart(
-    b: Builder, query: Value, key: Value, value: Value, mask: Any, causal: bool, scale: float
-) -> Value:
+def _apart(b: Builder, query: Value, key: Value, value: Value, mask: Any, causal: bool, scale: float) -> Value:
     """Attention in windows: two products and a softmax."""
     if causal:
         raise Unsupported("a causal attention in windows")

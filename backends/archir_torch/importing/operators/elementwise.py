@@ -313,6 +313,13 @@ def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) ->
     return together(b, binary.Div(), valued(b, _tensor(x)), valued(b, _tensor(y)))
 
 
+@understands("addcmul")
+def addcmul(b: Builder, x: Operand, one: Operand, other: Operand, value: float = 1) -> Value:
+    if not isinstance(one, Value):
+        one, other = other, one
+    return add(b, x, mul(b, one, other), value)
+
+
 @understands("maximum")
 def maximum(b: Builder, x: Operand, y: Operand) -> Value:
     return together(b, binary.Maximum(), valued(b, _tensor(x)), valued(b, _tensor(y)))
@@ -348,5 +355,3 @@ def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value:
     if isinstance(mask, Constant) and isinstance(x, Value):
         return masked_fill(b, x, Constant(~mask.tensor, computed="a mask"), y)
     raise Unsupported("a choice by a mask that depends on inputs")
-
-

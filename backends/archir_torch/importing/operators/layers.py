@@ -182,10 +182,7 @@ def batch_norm(
     momentum, eps = [one for one in numbers if not isinstance(one, bool)][:2]
     if mean is None:
         raise Unsupported("a batch norm without statistics")
-    if len(x.axes) == 3:
-        x = _conv1d_base(b, x)
-    else:
-        x = b.tokens(x) if len(x.axes) == 2 else b.map(x, len(x.axes) - 2)
+    x = _conv1d_base(b, x) if len(x.axes) == 3 else b.tokens(x) if len(x.axes) == 2 else b.map(x, len(x.axes) - 2)
     if (weight is None) != (bias is None):
         raise Unsupported("a norm with a scale and no shift")
     held = _held(weight=weight, bias=bias, running_mean=mean, running_var=variance)

@@ -14,7 +14,7 @@ from archir.ops import arithmetic, shape
 from archir.ops import resize as archir_resize
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, plain, regrouped
+from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, regrouped
 from archir_torch.importing.operators.elementwise import aligned_beside, valued
 from archir_torch.importing.rules import understands
 

@@ -159,7 +159,7 @@ for _n in (1, 2, 3):
     understands(f"avg_pool{_n}d")(_avg_pool(_n))
 
 
-def _adaptive(whole: type[Op], parts: type[Op]) -> Any:
+def _adaptive(whole: type[Op], parts: type[pool.AdaptiveAvgPool]) -> Any:
     def of(b: Builder, x: Value, size: Any) -> Value:
         rank = len(x.axes) - 2
         sizes = _all(size, rank)
@@ -220,5 +220,3 @@ def bilinear(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any =
 @understands("upsample_bicubic2d")
 def bicubic(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
     return _resized(b, x, size, scales, "bicubic", align_corners)
-
-

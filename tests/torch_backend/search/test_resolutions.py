@@ -105,7 +105,7 @@ def test_a_mixture_has_one_size() -> None:
 
 def test_data_have_no_chosen_channels() -> None:
     graph = archir.loads(NET.replace("[1, size, size]", "[choose channels(1, 3), size, size]")).graph
-    with pytest.raises(ArchError, match="(?s)A1103.*only height and width"):
+    with pytest.raises(ArchError, match=r"(?s)A1103.*only height and width"):
         inputs_of(graph)
 
 

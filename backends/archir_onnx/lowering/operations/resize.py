@@ -74,16 +74,16 @@ def _triangles(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
     if not g.form.resizable:
         before, after = g.types[0].shape[axis - 1], g.type.shape[axis - 1]
         step = before / after
-        apart = (np.arange(before) + 0.5)[None, :] - ((np.arange(after) + 0.5) * step)[:, None]
+        apart = (np.arange(before) + 0.5)[None, :] - (step * (np.arange(after) + 0.5))[:, None]
         weights = np.maximum(0, 1 - np.abs(apart) / max(step, 1))
         return g.number(weights / weights.sum(1, keepdims=True))
-    before, after = _lengths(g, op, x, axis)
-    step = g.node("Div", _real(g, before), _real(g, after))
-    middles = g.node("Unsqueeze", g.node("Mul", _middles(g, after), step), g.constant([1]))
-    wide = g.node("Max", step, g.constant(1, np.float32))
-    far = g.node("Div", g.node("Abs", g.node("Sub", _middles(g, before), middles)), wide)
-    weights = g.node("Relu", g.node("Sub", g.constant(1, np.float32), far))
-    shares = g.node("Div", weights, g.reduce("ReduceSum", weights, 1, keep=True))
+    size, count = _lengths(g, op, x, axis)
+    scale = g.node("Div", _real(g, size), _real(g, count))
+    middles = g.node("Unsqueeze", g.node("Mul", _middles(g, count), scale), g.constant([1]))
+    wide = g.node("Max", scale, g.constant(1, np.float32))
+    far = g.node("Div", g.node("Abs", g.node("Sub", _middles(g, size), middles)), wide)
+    heights = g.node("Relu", g.node("Sub", g.constant(1, np.float32), far))
+    shares = g.node("Div", heights, g.reduce("ReduceSum", heights, 1, keep=True))
     return g.node("Cast", shares, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
 
 

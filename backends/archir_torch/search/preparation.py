@@ -24,6 +24,7 @@ from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
 from archir.search.reuse import borrowing
+from archir.search.reuse.teachers import teaching
 from archir.search.runs import Run, environment, extension
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
@@ -75,6 +76,8 @@ def begin(
             space_of(recipe, phase, path.parent, spaces)
         with blamed("phase", number, "start", "weights"):
             given |= borrowing.borrowed(recipe, phase, path.parent, whole)
+        with blamed("phase", number, "also"):
+            given |= teaching(phase, path.parent)
     for content in given.values():
         if isinstance(content, Path):
             read_weights(content)

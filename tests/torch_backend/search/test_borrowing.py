@@ -94,12 +94,14 @@ def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
     del theirs["theirs.linear.bias"]
     with pytest.raises(ArchError, match=r"start.safetensors has 1 weights too many: `over`"):
         search(tmp_path, text)
-    theirs["theirs.conv.bias"] = torch.zeros(3)
+    theirs["theirs.bn.bias"] = torch.zeros(3)
     save_file({**theirs, "theirs.bn_tracked": tracked}, tmp_path / "start.safetensors")
-    with pytest.raises(ArchError, match=r"(?s)lacks 1 weights: `linear.bias`.*`conv.bias`, has shape \[3\], not"):
+    with pytest.raises(ArchError, match=r"(?s)lacks 1 weights: `linear.bias`.*`batch_norm.bias`, has shape \[3\], not"):
         search(tmp_path, text)
     assert not (tmp_path / "run").exists()
-    theirs |= {f"theirs.{name}": given[name] for name in ("conv.bias", "linear.bias")}
+    theirs |= {f"theirs.{name}": given[name] for name in ("linear.bias",)} | {
+        "theirs.bn.bias": given["batch_norm.bias"]
+    }
     save_file({**theirs, "theirs.bn_tracked": tracked}, tmp_path / "start.safetensors")
     run = search(tmp_path, text)
     trained, _ = read_weights(run.folder / "phases" / "tune" / "weights.safetensors")

@@ -60,6 +60,7 @@ from archir.ops.pool import (
 )
 from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
+from archir.ops.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 from archir.ops.shape import (
     ChannelShuffle,
     Flatten,
@@ -84,7 +85,7 @@ KINDS: dict[type[Op], tuple[type[Op], ...]] = {
 """What makes operands of a kind of the inputs."""
 ELEMENTS: dict[type[Op], tuple[str, ...]] = {
     **dict.fromkeys((Embedding, OneHot), ("i64",)),
-    Gather: ("f32", "i64"),
+    **dict.fromkeys((Gather, ExpertLinear), ("f32", "i64")),
     Where: ("bool", "f32", "f32"),
 }
 """The element types of operands that are not all f32."""
@@ -213,6 +214,10 @@ CASES: list[Case] = [
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
     *((op, (TOKENS,)) for op in (Sinusoidal(), Sinusoidal(100.0), Positions(), Constant((3, 1, 4)))),
     (Sinusoidal(), ((6, 7),)),
+    *((kind(k), (dims,)) for kind in (TopK, TopPositions) for k, dims in ((1, VECTOR), (3, TOKENS), (5, MAP))),
+    *((ExpertLinear(5, 6, bias), (rows, (4, 3))) for bias in (True, False) for rows in ((4, 8), (12, 8))),
+    (ExpertLinear(1, 3), (TOKENS, (12, 1))),
+    (CombineExperts(), (TOKENS, (4, 3))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
 ]

@@ -77,7 +77,8 @@ class ExpertLinear(Op):
 
     def roles(self, x: TensorType, chosen: TensorType) -> dict[str, tuple[Role, ...]]:
         """Fewer experts are the first ones; then channels."""
-        return {"weight": ("leading", "result", "operand")} | ({"bias": ("leading", "result")} if self.bias else {})
+        axes: tuple[Role, ...] = ("leading", "result", "operand")
+        return {name: axes[: len(weight.shape)] for name, weight in self.weights(x, chosen).items()}
 
     def ties(self, x: TensorType, chosen: TensorType) -> tuple[Tied | Piece, ...]:
         """None."""

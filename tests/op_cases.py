@@ -209,6 +209,8 @@ CASES: list[Case] = [
     *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),
     *((Resize(factor=factor, mode=mode), (MAP,)) for factor in (2, 0.5, 1 / 3, 1.7) for mode in MODES),
     *((Resize((7, 3), None, mode, True), (MAP,)) for mode in MODES[1:]),
+    *((Resize(size, None, "bilinear", antialias=True), (MAP,)) for size in ((3, 13), 5)),
+    (Resize(factor=0.6, mode="bilinear", antialias=True), (MAP,)),
     *((kind(size), (MAP,)) for kind in (AdaptiveAvgPool, AdaptiveMaxPool) for size in (1, (3, 5), 4, (2, 3))),
     *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 import archir
 from archir.base.errors import ArchError
-from archir.ops.routing import ExpertLinear
+from archir.ops.tokens.routing import ExpertLinear
 from archir.passes.spaces.relax import relax
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH

@@ -22,14 +22,14 @@ from archir.ir.typing import infer
 from archir.ops.activation import Relu, Zero
 from archir.ops.arithmetic import Greater, Matmul
 from archir.ops.attention import Attention, LocalAttention
-from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Linear
-from archir.ops.lookup import OneHot
 from archir.ops.norm import BatchNorm
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
-from archir.ops.routing import CombineExperts, ExpertLinear, TopPositions
 from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
+from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
+from archir.ops.tokens.lookup import OneHot
+from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopPositions
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
 from archir_torch.lowering.rules import RULES, lowers

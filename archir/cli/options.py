@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Collection
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,8 @@ def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
         raise click.BadParameter(error.diagnostics[0].message) from None
 
 
-def _limits(context: click.Context, _: click.Parameter, nodes: int) -> Limits:
-    limits = Limits(nodes=nodes, work=max(Limits.work, Limits.work // Limits.nodes * nodes))
-    if context.command.name in BOUNDED:
-        context.with_resource(bounded(limits.work))
-    return limits
+def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
+    return Limits(nodes=nodes, work=max(Limits.work, Limits.work // Limits.nodes * nodes))
 
 
 BOUNDED = {"check", "show", "count", "sample", "diff", "cost"}
@@ -53,10 +51,18 @@ BOUNDED = {"check", "show", "count", "sample", "diff", "cost"}
 
 def limit_option(command: Command) -> Command:
     """--limit: how much may be done."""
+
+    @wraps(command)
+    def within(*args: Any, limits: Limits, **options: Any) -> Any:
+        if click.get_current_context().command.name not in BOUNDED:
+            return command(*args, limits=limits, **options)
+        with bounded(limits.work):
+            return command(*args, limits=limits, **options)
+
     return click.option(
         "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,
         metavar="NODES", help="Nodes a graph may have; the work that may be done grows with it.",
-    )(command)  # fmt: skip
+    )(within)  # fmt: skip
 
 
 def net_options(command: Command) -> Command:

@@ -19,6 +19,7 @@ from archir.base.errors import ArchError
 from archir.base.work import MOST_WORK, WorkError, bounded, current, spend
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.format import canonical
 from archir.pictures import picture
 from archir.search.spaces.space import Space
@@ -98,6 +99,13 @@ def test_the_place_is_where_the_budget_ended() -> None:
     assert problem.span is not None
     assert problem.span.line in (4, 5)
     assert problem.hint == "raise the limit with --limit NODES"
+
+
+@pytest.mark.parametrize("most", [0, 5])
+def test_a_parameter_that_takes_too_much_work_is_refused(most: int) -> None:
+    with pytest.raises(ArchError, match="too much work"), bounded(most):
+        parse_parameter("x=[1, 2, 3]")
+    assert parse_parameter("x=[1, 2, 3]") == ("x", (1, 2, 3))
 
 
 def test_a_text_is_read_once_within_a_budget() -> None:

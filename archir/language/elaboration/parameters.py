@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from archir.base.errors import ArchError, fail
+from archir.base.work import bounded
 from archir.ir.choices.cases import Value
-from archir.language.elaboration.context import Limits
+from archir.language.elaboration.context import LimitError, Limits
 from archir.language.elaboration.elaborate import Elaborator
 from archir.language.elaboration.files import Loader
 
@@ -21,10 +24,12 @@ def parse_parameter(text: str) -> tuple[str, Value]:
     if written.isidentifier() and written not in ("true", "false", "none"):
         return name, written
     try:
-        loader = Loader(None)
-        module = loader.load(f"const value = {written}", "-p", None)
-        context = Elaborator(Limits(), module, name, loader)
-        context.constants(module)
+        with bounded():
+            loader = Loader(None)
+            module = loader.load(f"const value = {written}", "-p", None)
+            context = Elaborator(Limits(), module, name, loader)
+            with suppress(LimitError):
+                context.constants(module)
         context.problems.raise_any()
     except ArchError as error:
         raise fail("A1202", f"`{written}` is no value: {error.diagnostics[0].message}") from None

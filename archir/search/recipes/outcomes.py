@@ -13,7 +13,7 @@ from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Recipe
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.runs import Run
-from archir.search.runs.phase import WEIGHTS
+from archir.search.runs.phase import SUPERNET, WEIGHTS
 from archir.search.spaces.space import Space
 
 
@@ -27,7 +27,7 @@ def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str
         alphas = {"logits": outcome.alphas, "history": outcome.history}
         found[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
     if outcome.supernet is not None:
-        found[f"{base}supernet.json"] = json.dumps(asdict(outcome.supernet)) + "\n"
+        found[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
     if outcome.network is not None:
         found[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
     return {**found, **{base + name: content for name, content in outcome.files.items()}}
@@ -43,7 +43,7 @@ def read_outcome(
         return run.content(base + file) if base + file in run.files.manifest.files else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
-    supernet = content("supernet.json")
+    supernet = content(SUPERNET)
     known = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
     return Outcome(
         architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,

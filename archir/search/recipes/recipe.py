@@ -9,7 +9,7 @@ space = "darts.arch:darts"          # beside the recipe
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -119,8 +119,9 @@ class Recipe(Settings):
     threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
     """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
     same to the bit for the same number."""
-    export: bool = True
-    """Whether the last network that was trained is written as ONNX, and verified."""
+    export: bool | Literal["each"] = True
+    """Whether the last network that was trained is written as ONNX, and verified; `"each"`: all of them are, below
+    `networks/`."""
     opset: int | None = Field(default=None, ge=1, le=MOST)
 
     @model_validator(mode="before")

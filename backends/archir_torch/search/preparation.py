@@ -15,7 +15,7 @@ from archir.base.errors import ArchError, fail
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.passes.expose import expose
-from archir.search import borrowing, plugins
+from archir.search import plugins
 from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import origin
 from archir.search.recipes import division
@@ -23,6 +23,7 @@ from archir.search.recipes.reading import Written, parse, read
 from archir.search.recipes.recipe import DataSettings, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
+from archir.search.reuse import borrowing
 from archir.search.runs import Run, environment, extension
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS

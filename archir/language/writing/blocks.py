@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from archir.ir.graph import Graph, NodeId
@@ -33,7 +34,7 @@ from archir.language.writing.outline import (
 )
 from archir.language.writing.parameters import Parameters
 from archir.language.writing.regions import CONTAINERS, Region
-from archir.language.writing.repeats import Unlike, looped, merge
+from archir.language.writing.repeats import UnlikeError, looped, merge
 from archir.language.writing.spelling import arguments, snake
 from archir.language.writing.stages import staged
 
@@ -105,7 +106,7 @@ class Program:
         for places in alike.values():
             try:
                 self._block([group[place] for place in places], [made[place] for place in places])
-            except Unlike:
+            except UnlikeError:
                 for place in places:
                     self._made[id(group[place])] = bodies[place].items
 
@@ -132,7 +133,12 @@ class Program:
             depth, found.name, _ = columns[place][0]
             merged[place] = merge([value for *_, value in columns[place]], depth, found.expression)
         name = self._new_name(region)
-        body = Body(first.inputs, filled(first.items, iter([merged[place] for place in range(len(columns))])), first.outputs, first.types)
+        body = Body(
+            first.inputs,
+            filled(first.items, iter([merged[place] for place in range(len(columns))])),
+            first.outputs,
+            first.types,
+        )
         return Definition(name, body, found.values, region.kind in CONTAINERS)
 
     def _new_name(self, region: Region) -> str:
@@ -147,7 +153,10 @@ class Program:
     def _dissolves(self, region: Region, body: Body) -> bool:
         """Whether a module is easier to read as what it does."""
         plain = all(isinstance(item, Step) and item.callee not in self.definitions for item in body.items)
-        chain = all(a.writes[0] in b.reads for a, b in zip(body.items, body.items[1:]) if isinstance(a, Step) and isinstance(b, Step)) and plain
+        chain = (
+            all(a.writes[0] in b.reads for a, b in pairwise(body.items) if isinstance(a, Step) and isinstance(b, Step))
+            and plain
+        )
         weighs = any(self.graph[n].op.weights(*(self.types[o] for o in self.graph.operands(n))) for n in region.nodes())
         if not weighs and len(body.items) <= FEW + 1:
             return True

@@ -134,7 +134,12 @@ def _with(idiom: Idiom, items: list[Item], outputs: set[int], types: Types) -> l
         if found is None or any(id(step) in gone for step in found):
             continue
         written = [step.writes[0] for step in found]
-        source = next(r for step, (_, reads) in zip(found, idiom.operations, strict=True) for r, w in zip(step.reads, reads, strict=True) if w == "x")
+        source = next(
+            r
+            for step, (_, reads) in zip(found, idiom.operations, strict=True)
+            for r, w in zip(step.reads, reads, strict=True)
+            if w == "x"
+        )
         whole = {id(step) for step in found}
         inner = all(id(items[place]) in whole for number in written[:-1] for place in readers.get(number, []))
         if not inner or set(written[:-1]) & outputs or any(step.weights for step in found):

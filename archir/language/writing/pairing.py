@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archir.ir.graph import Graph, NodeId
+from archir.ir.typing import Types, infer
 from archir.ops.activation import Identity
 from archir.passes.equivalence.algebra import Facts
-from archir.ir.typing import Types, infer
 
 
 def pair(graph: Graph, other: Graph) -> dict[str, str] | None:
@@ -24,7 +24,8 @@ class _Pairing:
 
     def _forms(self, side: int) -> dict[NodeId, int]:
         """A number for each node, equal for those that compute the same but for their weights."""
-        graph, found = self.graphs[side], {}
+        graph = self.graphs[side]
+        found: dict[NodeId, int] = {}
         for number in self.types[side]:
             operands = graph.operands(number)
             if isinstance(graph[number].op, Identity):
@@ -60,7 +61,9 @@ class _Pairing:
                 if found.setdefault(here, there) != there:
                     return None
             ours, theirs = graph.operands(one), other.operands(two)
-            swapped = graph[one].op.commutative and len(ours) == 2 and self._form(0, ours[0]) != self._form(1, theirs[0])
+            swapped = (
+                graph[one].op.commutative and len(ours) == 2 and self._form(0, ours[0]) != self._form(1, theirs[0])
+            )
             stack += zip(ours, theirs[::-1] if swapped else theirs, strict=True)
         return found
 

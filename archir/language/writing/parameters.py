@@ -62,7 +62,7 @@ class Parameters:
         self.values[name] = tuple(commonest(known) if value is WILD else value for value in column)
         return Name(name)
 
-    def _test(self, flags: Sequence[bool]) -> Expr | None:
+    def _test(self, flags: Sequence[Any]) -> Expr | None:
         """A condition on what is known that is true in just these calls."""
         tests: list[tuple[Expr, tuple[bool, ...]]] = []
         for name, values in self.values.items():
@@ -77,22 +77,27 @@ class Parameters:
                         of = Times(Name(name), times) if times > 1 else Name(name)
                         tests.append((Test("!=", (size, of)), unlike))
         for test, truth in tests:
-            if all(a == b for a, b in zip(flags, truth, strict=True) if a is not WILD):
+            if _match(flags, truth):
                 return test
-            if all(a != b for a, b in zip(flags, truth, strict=True) if a is not WILD):
+            if _match(flags, [not one for one in truth]):
                 return Test("==", test.sides)
         for place, (one, truth) in enumerate(tests):
             for two, other in tests[place + 1 :]:
                 either = [a or b for a, b in zip(truth, other, strict=True)]
-                if all(a == b for a, b in zip(flags, either, strict=True) if a is not WILD):
+                if _match(flags, either):
                     return Test("or", (one, two))
-                if all(a != b for a, b in zip(flags, either, strict=True) if a is not WILD):
+                if _match(flags, [not one for one in either]):
                     return Test("and", (Test("==", one.sides), Test("==", two.sides)))
         return None
 
     def _of_input(self, column: Sequence[Any], times: int, over: int = 1) -> Expr | None:
         ratio = _ratio(column, self._sizes) if self._input is not None else None
-        if ratio is None or ratio.numerator > times or ratio.denominator > over or min(v for v in column if v is not WILD) < 2:
+        if (
+            ratio is None
+            or ratio.numerator > times
+            or ratio.denominator > over
+            or min(v for v in column if v is not WILD) < 2
+        ):
             return None
         assert self._input is not None
         size = Size(self._input, self._word)
@@ -104,6 +109,10 @@ class Parameters:
             number += 1
             name = f"{wanted}_{number}"
         return name
+
+
+def _match(flags: Sequence[Any], truth: Sequence[bool]) -> bool:
+    return all(flag is WILD or flag == one for flag, one in zip(flags, truth, strict=True))
 
 
 def _same(one: Any, other: Any) -> bool:

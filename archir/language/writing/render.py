@@ -45,7 +45,9 @@ LONGEST_CHAIN = 12
 """Calls behind each other that are one statement."""
 LONGEST_OPERAND = 70
 """Characters of an expression that is written into another one, but at the head of a chain."""
-WORDS = frozenset("q k v query key value gate shortcut skip residual downsample mask scores identity".split())
+WORDS = frozenset(
+    ("q", "k", "v", "query", "key", "value", "gate", "shortcut", "skip", "residual", "downsample", "mask", "scores")
+)
 """Names in the source that are good names of variables."""
 SIGNS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
 LETTERS = ("x", "y", "z", "u", "v", "w")
@@ -212,9 +214,7 @@ class Writer:
             self._option(statement, statement.loop, live, forced)
 
     def _target(self, number: int, tree: Tree, live: set[int], forced: Mapping[int, str]) -> str:
-        if number in forced and not any(
-            self.names.get(one) == forced[number] for one in live if one != number
-        ):
+        if number in forced and not any(self.names.get(one) == forced[number] for one in live if one != number):
             self.names[number] = forced[number]
             return forced[number]
         step = tree.step
@@ -283,7 +283,7 @@ class Writer:
         parts_: dict[Expr, str] = {}
         for depth, hole, value in values(loop.items):
             parts_ |= {part: NAMES.get(hole, hole) for part in of_loop(value, depth) if part not in parts_}
-        columns = {part: part.of for part in parts_ if isinstance(part, Column)}
+        columns: dict[Expr, Expr] = {part: part.of for part in parts_ if isinstance(part, Column)}
         firsts = [part for part in parts_ if isinstance(part, First)]
         constant = all(isinstance(of, tuple) for of in columns.values())
         if columns and constant and all(is_constant(part.first) and is_constant(part.rest) for part in firsts):
@@ -292,7 +292,10 @@ class Writer:
             firsts = []
         busy = {self.names[one] for one in live if one in self.names} | {n for c in self.columns for n in c.values()}
         found: dict[Expr, str] = {}
-        for part in sorted(columns, key=lambda part: ("depth", "width").index(parts_[part]) if parts_[part] in ("depth", "width") else 2):
+        for part in sorted(
+            columns,
+            key=lambda part: {"depth": 0, "width": 1}.get(parts_[part], 2),
+        ):
             name, number = parts_[part], 1
             while name in busy or name in self.taken or name in found.values():
                 number += 1
@@ -341,6 +344,7 @@ class Writer:
                 if (value.first, value.rest) == (False, True) and isinstance(value.first, bool):
                     return f"{index} > 0"
                 first, rest = self.expression(value.first, up + 1), self.expression(value.rest, up + 1)
+                first = f"({first})" if " if " in first else first
                 return f"{first} if {index} == 0 else {rest}"
             case Many():
                 inner = ", ".join(self.expression(item, up) for item in value.items)
@@ -361,6 +365,10 @@ class Writer:
             sign, level = SIGNS[step.callee]
             left, right = _bracketed(operands[0], level), _bracketed(operands[1], level + 1)
             return f"{left} {sign} {right}", level
+        if step.callee == "slice" and step.arguments["axis"] is None and isinstance(tree.operands[0], int):
+            start, stop = (step.arguments[name] for name in ("start", "stop"))
+            ends = ("" if start == 0 else self.expression(start)), ("" if stop is None else self.expression(stop))
+            return f"{operands[0][0]}[{ends[0]}:{ends[1]}]", 3
         given = self._arguments(step)
         if step.weights:
             given.append(f'weights="{step.weights}"')
@@ -386,8 +394,11 @@ class Writer:
 
 
 def _same(value: Any, default: Any) -> bool:
-    return default is not MISSING and type(value) in (type(default), int, float) and value == default and (
-        isinstance(value, bool) == isinstance(default, bool)
+    return (
+        default is not MISSING
+        and type(value) in (type(default), int, float)
+        and value == default
+        and (isinstance(value, bool) == isinstance(default, bool))
     )
 
 
@@ -416,7 +427,7 @@ def literal(value: Any) -> str:
 
 
 def bound(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], dict[str, Expr]]:
-    """Statements with names for multiples of the input's channels that are written more than once, and what these are."""
+    """Statements with names for multiples of the input's channels that come more than once, and what these are."""
     counts: Counter[Expr] = Counter()
     for _, _, value in values(body.items):
         counts.update({part for part in parts(value) if isinstance(part, Times) and isinstance(part.of, Size)})
@@ -467,9 +478,13 @@ def net(
     results = list(outputs.values())
     statements = trees(items, results)
     last: dict[int, Statement] = {}
-    while statements and statements[-1].tree is not None and len(statements[-1].writes) == 1 and results.count(
-        statements[-1].writes[0]
-    ) == 1 and not any(statements[-1].writes[0] in one.needs() for one in last.values()):
+    while (
+        statements
+        and statements[-1].tree is not None
+        and len(statements[-1].writes) == 1
+        and results.count(statements[-1].writes[0]) == 1
+        and not any(statements[-1].writes[0] in one.needs() for one in last.values())
+    ):
         statement = statements.pop()
         last[statement.writes[0]] = statement
     after = {number for number in results if number not in last} | {n for one in last.values() for n in one.needs()}

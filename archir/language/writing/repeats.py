@@ -28,6 +28,8 @@ from archir.language.writing.outline import (
 
 LONGEST = 12
 """Statements that may be one round."""
+MOST_CHANGED = 6
+"""Numbers that may differ from round to round, of rounds of several statements."""
 
 
 def looped(items: Sequence[Item], outputs: Sequence[int], is_block: Callable[[str], bool]) -> tuple[Item, ...]:
@@ -47,7 +49,10 @@ def _of_period(
     place = 0
     shapes = [_shape(item) for item in items]
     while place < len(items):
-        if place + 2 * period <= len(items) and shapes[place : place + period] == shapes[place + period : place + 2 * period]:
+        if (
+            place + 2 * period <= len(items)
+            and shapes[place : place + period] == shapes[place + period : place + 2 * period]
+        ):
             rounds = 2
             while shapes[place : place + period] == shapes[place + rounds * period : place + (rounds + 1) * period]:
                 rounds += 1
@@ -92,7 +97,10 @@ def _loop(
     columns = zip(*(list(values(part)) for part in parts[:taken]), strict=True)
     try:
         merged = [merge([value for *_, value in column], column[0][0], joined_rounds) for column in columns]
-    except Unlike:
+    except UnlikeError:
+        return None, 0
+    changed = sum(not is_constant(value) and not isinstance(value, Up) for value in merged)
+    if changed > (MOST_CHANGED if taken > 2 else 2) and not (period == 1 and isinstance(first[0], Step)):
         return None, 0
     return Loop(filled(body, iter(merged)), taken, tuple(carries)), taken
 
@@ -108,7 +116,9 @@ def _links(part: Sequence[Item], before: Sequence[Item]) -> tuple[object, ...] |
     found: list[object] = []
     for item in part:
         for number in read_by(item):
-            found.append(("own", own[number]) if number in own else ("last", last[number]) if number in last else number)
+            found.append(
+                ("own", own[number]) if number in own else ("last", last[number]) if number in last else number
+            )
     return tuple(found)
 
 
@@ -140,7 +150,9 @@ def _carries(
     later = {number for item in items[place + rounds * period :] for number in read_by(item)} | set(outputs)
     later |= {size for item in items[place + rounds * period :] for size in sizes_in(item)}
     ends = _flat(final)
-    middle = {number for i in range(rounds - 1) for number in _flat(items[place + i * period : place + (i + 1) * period])}
+    middle = {
+        number for i in range(rounds - 1) for number in _flat(items[place + i * period : place + (i + 1) * period])
+    }
     if middle & later:
         return None
     if any(number in later and i not in carried for i, number in enumerate(ends)):
@@ -151,7 +163,7 @@ def _carries(
 def joined_rounds(column: Sequence[Expr]) -> Expr:
     """One expression for the values of all rounds, at the depth of the loop."""
     if any(value is WILD for value in column):
-        raise Unlike
+        raise UnlikeError
     if all(value == column[0] and type(value) is type(column[0]) for value in column):
         return column[0]
     if all(value == column[1] and type(value) is type(column[1]) for value in column[2:]):
@@ -178,8 +190,8 @@ def merge(column: Sequence[Expr], depth: int, base: Callable[[Sequence[Expr]], E
         return First(merge(firsts, depth - 1, base), merge(rests, depth - 1, base))
     if all(isinstance(value, Column) for value in known):
         return Column(merge([value.of if isinstance(value, Column) else WILD for value in column], depth - 1, base))
-    raise Unlike
+    raise UnlikeError
 
 
-class Unlike(Exception):
+class UnlikeError(Exception):
     """Loops whose rounds differ in ways that no one expression says."""

@@ -14,13 +14,22 @@ from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.windows import alike
 
 KEYWORDS = frozenset(
-    "import as const block cell net input output return for in repeat if else require choose own match where of and or "
-    "not true false none i j k weights".split()
+    (
+        *("import", "as", "const", "block", "cell", "net", "input", "output", "return", "for", "in", "repeat", "if"),
+        *("else", "require", "choose", "own", "match", "where", "of", "and", "or", "not", "true", "false", "none"),
+        *("i", "j", "k", "weights"),
+    )
 )
+"""Words of the language, and what texts use themselves."""
 LONGEST = 40
 """Characters of a name."""
 
-RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | {"params", "macs", "latency", "activation_bytes", "kernels", "peak_bytes"}
+RESERVED = (
+    KEYWORDS
+    | FUNCTIONS.keys()
+    | FOLDS.keys()
+    | {"params", "macs", "latency", "activation_bytes", "kernels", "peak_bytes"}
+)
 """What no name may be."""
 
 

@@ -41,7 +41,8 @@ def staged(items: Sequence[Item]) -> tuple[Item, ...]:
 
 
 def _staged(loop: Loop) -> Loop:
-    if type(loop.rounds) is not int or loop.rounds < FEWEST:
+    nested = any(not isinstance(item, Step) for item in loop.items)
+    if nested or type(loop.rounds) is not int or loop.rounds < FEWEST:
         return loop
     parts = list(dict.fromkeys(part for depth, _, value in values(loop.items) for part in of_loop(value, depth)))
     columns = [_column(part, loop.rounds) for part in parts]
@@ -120,7 +121,9 @@ def _starts(rows: Sequence[tuple[Any, ...]], differing: Sequence[int]) -> list[i
     while place < len(rows):
         starts.append(place)
         end = place + 1
-        if end < len(rows) and all(a == b for i, (a, b) in enumerate(zip(rows[place], rows[end], strict=True)) if i not in differing):
+        if end < len(rows) and all(
+            a == b for i, (a, b) in enumerate(zip(rows[place], rows[end], strict=True)) if i not in differing
+        ):
             while end < len(rows) and rows[end] == rows[place + 1]:
                 end += 1
         place = end

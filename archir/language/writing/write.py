@@ -6,21 +6,23 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from archir.base.errors import RuleError
+from archir.base.errors import ArchError, RuleError, fail
 from archir.ir.graph import Graph, NodeId
+from archir.ir.names import is_name
 from archir.ir.op import OPS
 from archir.ir.structure import Input
+from archir.ir.typing import Types, infer
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.source import to_source
 from archir.language.syntax.format import canonical
 from archir.language.writing import idioms, render
 from archir.language.writing.blocks import Program
+from archir.language.writing.imported import Imported
 from archir.language.writing.pairing import pair
 from archir.language.writing.regions import tree
-from archir.language.writing.spelling import snake
+from archir.language.writing.spelling import RESERVED, snake
 from archir.ops.activation import Identity
 from archir.passes.equivalence.canonical import canonical_hash
-from archir.ir.typing import Types, infer
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,16 @@ class Written:
     scopes: Mapping[str, str]
 
 
-def write(graph: Graph, classes: Mapping[str, str]) -> Written:
-    """The program of a graph without choices, whose scopes are paths of modules; `classes` names these.
+def write(imported: Imported) -> Written:
+    """The program of a network that was imported, with blocks for its modules.
 
     What it elaborates to has the same canonical hash, which is looked at each time; a graph for which no blocks are
     found is written node by node. Raises RuleError or ArchError for what cannot be written.
     """
+    graph = imported.graph
     wanted = canonical_hash(graph)
     for plain in (False, True):
-        text = program(graph, classes, plain)
-        found = _proved(graph, text, wanted)
+        found = _proved(graph, program(graph, imported.classes, plain), wanted)
         if found is not None:
             return found
     found = _proved(graph, to_source(graph), wanted)
@@ -50,7 +52,11 @@ def write(graph: Graph, classes: Mapping[str, str]) -> Written:
 
 
 def _proved(graph: Graph, text: str, wanted: str) -> Written | None:
-    made = elaborate(text, graph.name)
+    """A program, if it is one of the same network."""
+    try:
+        made = elaborate(text, graph.name)
+    except ArchError:
+        return None
     if canonical_hash(made) != wanted:
         return None
     scopes = pair(graph, made)
@@ -59,6 +65,9 @@ def _proved(graph: Graph, text: str, wanted: str) -> Written | None:
 
 def program(graph: Graph, classes: Mapping[str, str], plain: bool = False) -> str:
     """The text, laid out; `plain` does without the library and without options."""
+    for label in (*graph.inputs, *graph.outputs):
+        if not is_name(label) or label in RESERVED:
+            raise fail("A0908", f"{label[:100]!r} is no name: no input or output of a program can have it")
     graph = _needed(graph)
     types = infer(graph)
     shared = _shared(graph, types)
@@ -124,5 +133,3 @@ def _shared(graph: Graph, types: Types) -> dict[NodeId, str]:
                 name = f"{base}_{number}"
             names[scope] = name
     return {number: names[graph[number].scope] for number in weighing if graph[number].scope in names}
-
-

@@ -68,9 +68,7 @@ def test_shape_weights_and_gradients(case: Case) -> None:
         assert tuple(y.shape) == (2, *infer(graph)[graph.outputs["y"]].shape)
         assert y.isfinite().all()
         fixed = isinstance(op, Parameter) and not op.trained
-        if fixed or isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant)):
-=======
-        if isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant, TopPositions)):
+        if fixed or isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant, TopPositions)):
             assert not y.requires_grad
             continue
         network.zero_grad()

@@ -20,6 +20,7 @@ def from_torch(
 
     `example_inputs` is a tensor, several, or tensors by the name of an argument; the first axis of each is that of the
     samples. Weights are the module's own tensors, not copies of them. The import is compared with the module on random
-    inputs of the seed. Raises ArchError (A3201 to A3203) with everything that archir has no words for.
+    inputs that the `seed` draws; `name` is the graph's. Raises ArchError (A3201 to A3203) with everything that archir
+    has no words for.
     """
     return backends.get("torch").imported(module, example_inputs, name=name, seed=seed)

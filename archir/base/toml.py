@@ -5,6 +5,7 @@ A path is that of the value: `("phase", 0, "training", "epochs")`.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -316,3 +317,21 @@ class _Places:
     def _skip(self, pattern: re.Pattern[str]) -> None:
         found = pattern.match(self.text, self.at)
         self.at = found.end() if found else self.at
+
+
+def written(data: Mapping[str, Any]) -> str:
+    """Settings as TOML: a line for each, tables within lists and tables in braces. What is None is left out."""
+    return "".join(f"{_key(name)} = {_text(value)}\n" for name, value in data.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(name)} = {_text(item)}" for name, item in value.items() if item is not None)
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

@@ -1,14 +1,18 @@
-"""The same network for images of another size: what a model whose sizes are open must stay right for."""
+"""Networks and images of other sizes: what a model whose sizes are open must stay right for, and what networks see of
+images that are larger than theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from archir.base.errors import Span, fail
+from archir.ir.choices.cases import same
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer
+from archir.ops.resize import Resize
 from archir.passes.expand import expand
 
 _FACTORS = (2, 1.5, 0.5)
@@ -22,6 +26,25 @@ def resize(graph: Graph, height: int, width: int) -> Graph:
         if isinstance(node.op, Input) and len(node.op.dims) == 3:
             return out.add(replace(node, op=replace(node.op, dims=(node.op.dims[0], height, width))), *operands)
         return keep(out, node, operands)
+
+    return rebuild(graph, step)
+
+
+def taking(graph: Graph, sizes: Mapping[str, tuple[int, ...]]) -> Graph:
+    """The graph with inputs of these sizes, by their names; maps that it has smaller are resized to what it has.
+
+    `%0 = input "image" f32[3, case(size: 128, 224), case(size: 128, 224)]` -> `%0 = input "image" f32[3, 224, 224];
+    %1 = resize(%0, size=case(size: [128, 128], [224, 224]), mode="bilinear", antialias=true)`. So architectures of
+    several resolutions are given the same images, and each sees them at its own.
+    """
+
+    def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
+        op = node.op
+        if not isinstance(op, Input) or same(op.dims, dims := sizes.get(op.label, op.dims)):
+            return keep(out, node, operands)
+        whole = out.add(replace(node, op=replace(op, dims=dims)))
+        smaller = Resize(lift(lambda own: own[1:], op.dims), mode="bilinear", antialias=True)
+        return out.add(Node(smaller, node.span, f"{node.scope}.resize"), whole)
 
     return rebuild(graph, step)
 

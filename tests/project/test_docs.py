@@ -56,6 +56,8 @@ SLOW = {
     "archir cost examples/nas_bert/nas_bert.arch",
     "archir cost examples/nas_fpn/nas_fpn.arch --arch examples/nas_fpn/found.json",
     "archir search shrinking.toml -o runs/shrinking",
+    'archir specialize runs/shrinking:widths --where "macs <= 0.5x" --where "params <= 0.6x and macs <= 4M" --trials 4 '
+    "-o runs/small",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
 _DIGITS = "archir search examples/darts/digits.toml -o runs/darts"

@@ -7,16 +7,22 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from archir.base.errors import ArchError
 from archir.ir.text.serial import from_json
 from archir.search.recipes.supernet import SupernetRecord
+from archir.search.reuse.naming import Named
 from archir.search.spaces.architecture import Architecture
+from archir_torch.lowering.weights import shapes
 from archir_torch.search.job import Job
 from archir_torch.supernet.network import SuperNetwork
 
 
-def take_over(network: nn.Module, weights: Mapping[str, Tensor]) -> int:
-    """Copy the weights that a network has of the same name and shape; how many there were."""
+def take_over(network: nn.Module, weights: Mapping[str, Tensor], named: Named | None = None) -> int:
+    """Copy the weights that a network has of the same name and shape; how many there were. Those that a map has named
+    are to be all of the network's: raises ArchError (A0902) with everything that is not so."""
     own = network.state_dict()
+    if named is not None and (problems := named.unfit(shapes(own), shapes(weights))):
+        raise ArchError(*problems)
     fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
     network.load_state_dict({**own, **fitting})
     return len(fitting)

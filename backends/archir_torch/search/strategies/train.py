@@ -51,7 +51,7 @@ class Train:
         self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, inherited(job, self.architecture))
+            take_over(self.network, inherited(job, self.architecture), job.named)
         if training.sync_norms:
             synchronise(self.module)
         if training.sharding == "full":

@@ -66,7 +66,7 @@ class Supernet(ABC):
         self.network = SuperNetwork(self.task.graph, weights, by_head).to(job.device)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, job.weights)
+            take_over(self.network, job.weights, job.named)
         if training.sync_norms:
             synchronise(self.module)
         rank, size = distributed.world()

@@ -60,6 +60,7 @@ from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import (
     ChannelShuffle,
+    FirstTokens,
     Flatten,
     Pad,
     Parameter,
@@ -196,6 +197,7 @@ CASES: list[Case] = [
     *((op, (MAP,)) for op in (Slice(2, 6), Slice(1, None, 2), Slice(-3, -1, -2), Slice(0, 1, -3))),
     (Slice(stop=3), (TOKENS,)),
     (Slice(stop=3, axis=0), (TOKENS,)),
+    *((FirstTokens(), pair) for pair in ((TOKENS, (5, 3)), ((9,), (7, 2)), (TOKENS, TOKENS))),
     *((op, (MAP,)) for op in (Pad(1), Pad(0), Pad((1, 0, 2, 3)))),
     (ToTokens(), (MAP,)),
     (ToMap(3), (TOKENS,)),

@@ -19,7 +19,7 @@ Precision = Literal["float32", "float16", "bfloat16"]
 Attention = Literal["auto", "decomposed", "standard", "fused"]
 ATTENTIONS: tuple[Attention, ...] = get_args(Attention)
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-AXES = ("batch", "height", "width")
+AXES = ("batch", "height", "width", "tokens")
 
 _DTYPES: dict[Precision, type[Any]] = {
     "float32": np.float32,
@@ -51,7 +51,7 @@ class Form:
     """The form of a model.
 
     `precision` is that of weights and of what is computed; inputs and outputs stay float32. `dynamic` names the axes
-    whose sizes are open, of `batch`, `height` and `width`; a batch that is not has `batch` samples. Inputs in
+    whose sizes are open, of `batch`, `height`, `width` and `tokens`; a batch that is not has `batch` samples. Inputs in
     `scales` are taken as they come, and normalised by the model itself.
 
     `attention` of all positions to all is `decomposed` (matrix products and a softmax), the `standard` operator, which
@@ -74,8 +74,8 @@ class Form:
 
     @property
     def resizable(self) -> bool:
-        """Whether images may have other sizes than the net says."""
-        return "height" in self.dynamic or "width" in self.dynamic
+        """Whether images, or texts, may have other sizes than the net says."""
+        return not {*self.dynamic} <= {"batch"}
 
     def problems(self) -> list[Diagnostic]:
         """What of a form cannot be."""

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from archir.base.errors import fail
 from archir.ir.types import TensorType
+from archir.passes.resize import along
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.form import Form, Pixels, Scale
 
@@ -66,35 +67,36 @@ def limit(metadata: Mapping[str, str], name: str) -> int:
     return int(said) if _LIMIT.fullmatch(said) else 2
 
 
-def input_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
-    """An input's declaration."""
+def input_info(name: str, kind: TensorType, form: Form, tokens: int | None = None) -> onnx.ValueInfoProto:
+    """An input's declaration; `tokens` are how many there are where their number is open."""
     if not isinstance(form.scale(name), Pixels):
-        return _info(name, kind, form)
-    channels, height, width = _dims(kind, form)
+        return _info(name, kind, form, tokens)
+    channels, height, width = _dims(kind, form, None)
     return helper.make_tensor_value_info(name, TensorProto.UINT8, [_batch(form), height, width, channels])
 
 
 def output_info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
     """An output's declaration; sizes that depend on open ones are left to shape inference."""
-    if kind.rank > 1 and form.resizable:
+    if form.resizable and (kind.rank > 1 or "tokens" in form.dynamic):
         return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *[None] * kind.rank])
     return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *kind.shape])
 
 
-def _info(name: str, kind: TensorType, form: Form) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *_dims(kind, form)])
+def _info(name: str, kind: TensorType, form: Form, tokens: int | None) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, ELEMENTS[kind.dtype], [_batch(form), *_dims(kind, form, tokens)])
 
 
 def _batch(form: Form) -> str | int:
     return "batch" if "batch" in form.dynamic else form.batch
 
 
-def _dims(kind: TensorType, form: Form) -> list[str | int]:
-    if kind.rank != 3:
-        return [*kind.shape]
-    channels, *sizes = kind.shape
-    named = zip(("height", "width"), sizes, strict=True)
-    return [channels, *(name if name in form.dynamic else size for name, size in named)]
+def _dims(kind: TensorType, form: Form, tokens: int | None) -> list[str | int]:
+    names = ("height", "width") if tokens is None else ("tokens",) * kind.rank
+    dims: list[str | int] = [*kind.shape]
+    for axis, name in zip(along(kind, tokens), names, strict=False):
+        if name in form.dynamic:
+            dims[axis] = name
+    return dims
 
 
 def _normalised(g: Builder, name: str, kind: TensorType, scale: Scale) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -41,8 +42,8 @@ class Report:
     tolerance: float = TOLERANCE
     real: int = 0
     """Real samples, beside random ones."""
-    sizes: tuple[tuple[int, int], ...] = ()
-    """Heights and widths, beside the net's own."""
+    sizes: tuple[tuple[int, ...], ...] = ()
+    """Heights and widths, or numbers of tokens, beside the net's own."""
     note: str = ""
 
     def __str__(self) -> str:
@@ -52,7 +53,8 @@ class Report:
         batches = ", ".join(map(str, self.batches))
         more = f", on {self.real} real images" if self.real else ""
         left_out = f"; {self.note}" if self.note else ""
-        more += f", at {' and '.join(f'{height} x {width}' for height, width in self.sizes)}" * bool(self.sizes)
+        sizes = [" x ".join(map(str, size)) + " tokens" * (len(size) == 1) for size in self.sizes]
+        more += f", at {' and '.join(sizes)}" * bool(sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
             f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}{left_out}"
@@ -82,7 +84,7 @@ def verify(
     inputs: Mapping[str, TensorType],
     form: Form = PLAIN,
     *,
-    sizes: Sequence[tuple[int, int]] = (),
+    sizes: Mapping[tuple[int, ...], Mapping[str, TensorType]] = MappingProxyType({}),
     real: Arrays | None = None,
     seed: int = 0,
     tolerance: float | None = None,
@@ -91,14 +93,14 @@ def verify(
     """Check a model file and compare it with a reference, on random inputs and on real ones if there are any.
 
     It is run on `providers`, by default on all that are here and take such a model: the CPU must, if it is float32.
-    `sizes` are further heights and widths. Raises ArchError (A0913 to A0915).
+    `sizes` are further ones, and the inputs at these. Raises ArchError (A0913 to A0915).
     """
     check(path)
     tolerance = TOLERANCES[form.precision] if tolerance is None else tolerance
     nodes = len(onnx.load(path, load_external_data=False).graph.node)
     sessions, refusal = _sessions(path, form, providers)
     batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
-    kinds = [dict(inputs), *({name: _sized(kind, size) for name, kind in inputs.items()} for size in sizes)]
+    kinds = [inputs, *sizes.values()]
     worst = Difference()
     for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
         wanted = reference(seen(asked, form))
@@ -158,10 +160,6 @@ def _real(real: Arrays | None, form: Form) -> int:
     """How many real samples a model is asked for: whole batches of them."""
     count = 0 if real is None else len(next(iter(real.values())))
     return count if "batch" in form.dynamic else count - count % form.batch
-
-
-def _sized(kind: TensorType, size: tuple[int, int]) -> TensorType:
-    return kind.with_dims(kind.channels, *size) if kind.rank == 3 else kind
 
 
 def _random(rng: np.random.Generator, batch: int, name: str, kind: TensorType, form: Form) -> NDArray[Any]:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 else:
 
     def _rooms() -> Iterator[ModuleType]:
-        names = ("loading", "analysis", "searching", "lowering", "measurement", "classes")
+        names = ("loading", "analysis", "searching", "shrinking", "lowering", "measurement", "classes")
         return (import_module(f"archir.api.{name}") for name in names)
 
     def __getattr__(name: str) -> Any:

@@ -60,6 +60,7 @@ from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import (
     ChannelShuffle,
+    FirstTokens,
     Flatten,
     Pad,
     Parameter,
@@ -123,6 +124,8 @@ CASES: list[Case] = [
     (Concat(), (VECTOR,)),
     (Matmul(), (TOKENS, (8, 5))),
     (Matmul(True), (TOKENS, (5, 8))),
+    (Matmul(), ((3, 4, 8), (3, 8, 5))),
+    (Matmul(True), ((2, 3, 4, 8), (2, 3, 5, 8))),
     *((Attention(heads), (TOKENS, TOKENS, TOKENS)) for heads in (1, 2)),
     (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
     *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
@@ -196,6 +199,7 @@ CASES: list[Case] = [
     *((op, (MAP,)) for op in (Slice(2, 6), Slice(1, None, 2), Slice(-3, -1, -2), Slice(0, 1, -3))),
     (Slice(stop=3), (TOKENS,)),
     (Slice(stop=3, axis=0), (TOKENS,)),
+    *((FirstTokens(), pair) for pair in ((TOKENS, (5, 3)), ((9,), (7, 2)), (TOKENS, TOKENS))),
     *((op, (MAP,)) for op in (Pad(1), Pad(0), Pad((1, 0, 2, 3)))),
     (ToTokens(), (MAP,)),
     (ToMap(3), (TOKENS,)),
@@ -222,6 +226,7 @@ CASES: list[Case] = [
     (CombineExperts(), (TOKENS, (4, 3))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
+    (Parameter((2, 3), trained=False), ()),
 ]
 
 

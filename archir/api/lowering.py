@@ -11,6 +11,7 @@ from archir.base.errors import fail
 from archir.base.files import require_writable
 from archir.ir.graph import Graph
 from archir.passes.block import block as part
+from archir.passes.resize import following
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +57,7 @@ def export(
     *,
     opset: int = 23,
     precision: Literal["float32", "float16", "bfloat16"] = "float32",
-    dynamic: Sequence[Literal["batch", "height", "width"]] = ("batch",),
+    dynamic: Sequence[Literal["batch", "height", "width", "tokens"]] = ("batch",),
     batch: int = 1,
     pixels: tuple[Sequence[float], Sequence[float]] | None = None,
     attention: Literal["auto", "decomposed", "standard", "fused"] = "auto",
@@ -78,6 +79,10 @@ def export(
     suits the precision. What was there before stays unless all of it holds. Raises ArchError (A0902 to A0931).
     """
     torch = backends.get("torch")
+    if "tokens" in dynamic:
+        graph, state = following(graph), module.state_dict()
+        module = torch.lower(graph)
+        module.load_state_dict(state)
     return backends.get("onnx").write(
         graph, Path(path), torch.arrays(module), reference=torch.runner(module), real=real, metadata=metadata,
         tolerance=tolerance, deployed=deployed, certified=certified, providers=providers, opset=opset,

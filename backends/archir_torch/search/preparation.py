@@ -24,6 +24,7 @@ from archir.search.recipes.recipe import DataSettings, Phase, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
 from archir.search.reuse import borrowing, naming
+from archir.search.reuse.teachers import teaching
 from archir.search.runs import Run, environment, extension
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
@@ -78,6 +79,8 @@ def begin(
             given |= borrowing.borrowed(recipe, phase, path.parent, whole)
             if phase.start.map is not None:
                 _check_map(phase, path.parent)
+        with blamed("phase", number, "also"):
+            given |= teaching(phase, path.parent)
     for name, content in given.items():
         if isinstance(content, Path) and name.endswith(".safetensors"):
             read_weights(content)

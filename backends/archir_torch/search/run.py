@@ -17,11 +17,12 @@ from archir.base.errors import ArchError, Interrupted, fail
 from archir.search import plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
-from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
+from archir.search.recipes.outcomes import outcome_files, read_outcome
 from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse import borrowing
+from archir.search.reuse.teachers import taught
 from archir.search.runs import Run, Trial
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
@@ -133,8 +134,8 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     phase = phase.model_copy(update={"data": settings})
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
-    also = tuple(taught(found.run, found.recipe, settings) for settings in phase.also)
-    phase = phase.model_copy(update={"also": also})
+    first, *also = (taught(found.run, found.recipe, settings) for settings in (phase.objective, *phase.also))
+    phase = phase.model_copy(update={"objective": first, "also": tuple(also)})
     earlier = {what: before[name] for what, name in start.phases.items() if name in before and what != "trials"}
     weights, supernet = borrowing.names(found.recipe, phase)
     named = None

@@ -77,7 +77,9 @@ def made(folder: Path, kind: str, net: str = "student", classes: int = 10, **set
     own = {} if net == "elastic" else {"classes": classes}
     graph = archir.load(f"{folder}/nets.arch:{net}", **own).graph
     graph = expose(graph, objective.reads(graph))
-    objective.prepare(graph, load("digits", (1, 8, 8), limit=100), torch.Generator().manual_seed(0))
+    data = load("digits", (1, 8, 8), limit=100)
+    objective.check(graph, data)
+    objective.prepare(graph, data, torch.Generator().manual_seed(0))
     return objective, graph
 
 
@@ -208,3 +210,36 @@ def test_a_recipe_teaches_in_place_of_labels(folder: Path, tmp_path: Path) -> No
     assert not measured["distillation"]
     assert not measured["features"]
     assert isinstance(json.loads((tmp_path / "run" / "summary.json").read_text())["network"]["distillation"], float)
+
+
+def test_teachers_of_files_are_copied_into_the_run(folder: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "student.arch").write_text(NETS)
+    (given / "teacher.arch").write_text(NETS)
+    save_weights(teacher(folder), given / "t.safetensors")
+    also = '[{ kind = "distillation", teacher = "teacher.arch:teacher", weights = "t.safetensors" }]'
+    recipe = f"""
+space = "student.arch:student"
+export = false
+data.limit = 60
+[[phase]]
+name = "learn"
+strategy = "train"
+training = {{ epochs = 1, batch = 32 }}
+also = {also}
+"""
+    (given / "recipe.toml").write_text(recipe)
+    archir.run(given / "recipe.toml", tmp_path / "run", device="cpu")
+    files = {path.name for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    assert "teacher.arch" in files
+    assert any(name.startswith("teacher-") for name in files)
+    for text, code in (
+        (recipe.replace("t.safetensors", "gone.safetensors"), "A2207"),
+        (recipe.replace("teacher.arch:teacher", "gone.arch"), "A0801"),
+        (recipe.replace("teacher.arch:teacher", "teacher.arch:student"), "A0902"),
+    ):
+        (given / "recipe.toml").write_text(text)
+        with pytest.raises(ArchError, match=code):
+            archir.run(given / "recipe.toml", tmp_path / "wrong", device="cpu")
+        assert not (tmp_path / "wrong").exists()

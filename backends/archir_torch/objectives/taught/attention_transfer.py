@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -52,9 +51,10 @@ class AttentionTransfer(Objective):
         """The student's stages."""
         return {name: stage(graph, name) for name in self.settings.stages}
 
-    def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The teacher. Raises ArchError: what is wrong with its file or weights, or A1902, A1903."""
-        types, taught = infer(graph), self._teacher.prepare(graph, self.settings.pairs)
+    def check(self, graph: Graph, data: Data) -> None:
+        """Whether stages can be compared. Raises ArchError: what is wrong with the teacher's file or weights, or A1902,
+        A1903."""
+        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
             number = graph.outputs[name]
             for whose, one in ((graph.name, types[number]), ("the teacher", taught[name])):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
@@ -57,10 +56,11 @@ class Distillation(Objective):
         (self._name,) = found
         return found
 
-    def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The teacher. Raises ArchError: what is wrong with its file or weights, or A1902, A1903."""
+    def check(self, graph: Graph, data: Data) -> None:
+        """Whether the teacher predicts as much. Raises ArchError: what is wrong with the teacher's file or
+        weights, or A1902, A1903."""
         number = graph.outputs[self._name]
-        mine, its = infer(graph)[number], self._teacher.prepare(graph, {self._name: self.settings.output})[self._name]
+        mine, its = infer(graph)[number], self._teacher.open(graph, {self._name: self.settings.output})[self._name]
         if mine.dims != its.dims:
             text = f"`{self._name}` of `{graph.name}` is {mine}, and of the teacher {its}"
             raise fail("A1903", text, graph[number].span)

@@ -47,9 +47,10 @@ class FeatureTransfer(Objective):
         """The student's stages."""
         return {name: stage(graph, name) for name in self.settings.stages}
 
-    def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
-        """The teacher, and the maps. Raises ArchError: what is wrong with its file or weights, or A1902, A1903."""
-        types, taught = infer(graph), self._teacher.prepare(graph, self.settings.pairs)
+    def check(self, graph: Graph, data: Data) -> None:
+        """Whether stages differ in channels alone. Raises ArchError: what is wrong with the teacher's file or weights,
+        or A1902, A1903."""
+        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
         for name in self.settings.stages:
             mine, its = types[graph.outputs[name]], taught[name]
             if _places(mine) != _places(its):
@@ -57,8 +58,14 @@ class FeatureTransfer(Objective):
                     f"`{name}` of `{graph.name}` is {mine}, and of the teacher {its}: they may differ in channels alone"
                 )
                 raise fail("A1903", text, graph[graph.outputs[name]].span)
+
+    def prepare(self, graph: Graph, data: Data, generator: torch.Generator) -> None:
+        """The maps."""
+        types, taught = infer(graph), self._teacher.open(graph, self.settings.pairs)
+        for name in self.settings.stages:
+            mine = types[graph.outputs[name]]
             most = max(leaves(mine.dims[mine.channel_axis]))
-            weight = torch.empty(its.channels, most).normal_(0, most**-0.5, generator=generator)
+            weight = torch.empty(taught[name].channels, most).normal_(0, most**-0.5, generator=generator)
             self.maps.append(nn.Parameter(weight))
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:

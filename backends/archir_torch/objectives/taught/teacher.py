@@ -56,14 +56,16 @@ class Teacher:
 
     def __init__(self, settings: TeacherSettings, folder: Path | None) -> None:
         self._settings, self._folder = settings, folder or Path()
-        self._names: tuple[str, ...] = ()
+        self._types: dict[str, TensorType] = {}
         self._network: tuple[Network, ...] = ()
 
-    def prepare(self, student: Graph, pairs: Mapping[str, str | None]) -> dict[str, TensorType]:
+    def open(self, student: Graph, pairs: Mapping[str, str | None]) -> dict[str, TensorType]:
         """The types of the teacher's values by the student's names for them; its first output has no name here.
 
         Raises ArchError: what is wrong with its file or weights, or A1902, A1903.
         """
+        if self._network:
+            return self._types
         graph = _elaborated(self._folder / self._settings.teacher, self._settings.parameters)
         types, wanted = infer(graph), infer(student)
         taken = [types[number].shape for number in graph.inputs.values()]
@@ -74,16 +76,20 @@ class Teacher:
         found = {mine: stage(graph, its or next(iter(graph.outputs))) for mine, its in pairs.items()}
         network = lower(expose(graph, graph.outputs | found))
         load_weights(network, self._folder / self._settings.weights)
-        self._names = tuple(found)
         self._network = (network.eval().requires_grad_(False),)
-        return {mine: types[number] for mine, number in found.items()}
+        self._types = {mine: types[number] for mine, number in found.items()}
+        return self._types
 
     def __call__(self, batch: Batch) -> Outputs:
         """Its values by the student's names for them."""
         inputs = tuple(batch.inputs.values())
         with torch.no_grad():
             found = self._network[0].to(inputs[0].device)(*inputs)
-        return {name: found[name] for name in self._names} if isinstance(found, dict) else {self._names[0]: found}
+        return (
+            {name: found[name] for name in self._types}
+            if isinstance(found, dict)
+            else dict.fromkeys(self._types, found)
+        )
 
 
 def stage(graph: Graph, name: str) -> NodeId:

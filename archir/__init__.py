@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from archir.api.lowering import *
     from archir.api.measurement import *
     from archir.api.searching import *
+    from archir.api.shrinking import *
 else:
 
     def _rooms() -> Iterator[ModuleType]:

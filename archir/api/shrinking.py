@@ -49,7 +49,7 @@ def shrink(
     networks are measured in torch and in onnxruntime, and, with `int8`, written in eight bits. A folder in which the
     same was begun is gone on with. `device` and `watch` are those of `run`; `said` is told what is measured.
 
-    Raises ArchError: A2221 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
+    Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
     is wrong with files, data or the budget.
     """
     from archir.search.reuse import shrinking

@@ -52,7 +52,7 @@ class Plan(Settings):
 def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, folder: Path) -> Path:
     """Write the recipe into a folder, with the files of the net and of a space; the recipe's path.
 
-    Both are files, maybe with `:NET`; imports stay below their folders. Raises ArchError: A2221 (the net has choices,
+    Both are files, maybe with `:NET`; imports stay below their folders. Raises ArchError: A2224 (the net has choices,
     or is not the largest architecture of the space), and what is wrong with files or the budget.
     """
     names = {}
@@ -66,11 +66,11 @@ def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, fold
         names[role] = f"{role}/{Path(file).name}" + (f":{inside}" if inside else "")
     full, opened = load_space(names["net"], folder, {}), load_space(names["space"], folder, {})
     if full.choices:
-        raise fail("A2221", f"`{full.name}` has choices: what is shrunk is one network")
+        raise fail("A2224", f"`{full.name}` has choices: what is shrunk is one network")
     most = opened.specialize(largest(opened))
     if canonical_hash(most) != canonical_hash(full.graph):
         text = f"the largest architecture of `{opened.name}` is not `{full.name}`: its weights would not fit"
-        raise fail("A2221", text, None, f"archir diff {net} {space} --seed 0 says how they differ")
+        raise fail("A2224", text, None, f"archir diff {net} {space} --seed 0 says how they differ")
     opened.where(budget).prove()
     recipe = _recipe(names, weights.resolve(), budget, plan)
     path = folder / RECIPE

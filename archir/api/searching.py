@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from archir import backends
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
     from archir_torch.training.loop import Watch  # noqa: TID251
 
-__all__ = ["extract", "resume", "run", "score", "scorer", "strategy", "supernet", "train"]
+__all__ = ["extract", "resume", "run", "score", "scorer", "specialize", "strategy", "supernet", "train"]
 
 
 def train(
@@ -31,6 +32,7 @@ def train(
     device: str | None = None,
     progress: Progress | None = None,
     weights: str | Path | None = None,
+    names: str | Path | None = None,
     threads: int | None = None,
 ) -> tuple[Network, Result]:
     """Train a network without choices: the module, and what was measured.
@@ -40,12 +42,16 @@ def train(
     options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
     checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
     there is one; `progress` is told of steps and epochs. Training begins with new weights, or with those of a
-    safetensors file, `weights`; `threads` are those of the CPU. Raises ArchError (A11xx, A0902).
+    safetensors file, `weights`; the file `names` says what they are called there (docs/search.md).
+    `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
     """
+    from archir.search.reuse import naming
+
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
     return torch.train(
         graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress,
-        start=None if weights is None else Path(weights), threads=threads,
+        start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
+        threads=threads,
     )  # fmt: skip
 
 
@@ -97,6 +103,38 @@ def resume(
         executor=executor,
         watch=watch,
     )
+
+
+def specialize(
+    run: str | Path,
+    where: Sequence[str],
+    folder: str | Path,
+    *,
+    trials: int = 100,
+    samples: int | None = None,
+    device: str | None = None,
+    executor: str | None = None,
+    watch: Watch | None = None,
+) -> Mapping[str, Any]:
+    """A network within each of some bounds, all with the weights of one supernet, in a new folder; a summary.
+
+    The `run` trained the supernet; `RUN:PHASE` says which, if it has several. `where` are bounds such as
+    `"macs <= 0.5x and params < 1M"`, a text for each network; `0.5x` is half of the most in the space. For each, so
+    many `trials` are scored on the run's samples for validation, or as many `samples` of them; what is reported is
+    measured on those that are held out. A folder in which the same was begun is gone on with. `device`, `executor` and
+    `watch` are those of `run`. Raises ArchError, of the code A2207 for a run without a supernet; `Interrupted`.
+    """
+    from archir.search.reuse import specializing
+    from archir.search.runs import Run, manifest
+
+    path = Path(folder)
+    with TemporaryDirectory() as draft:
+        options = specializing.evolution(trials, images=samples)
+        recipe = specializing.prepare(str(run), where, options, Path(draft))
+        begun = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
+        return backends.get("torch").search(
+            None if begun else recipe, path, resume=begun, device=device, executor=executor, watch=watch
+        )
 
 
 def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:

@@ -6,7 +6,9 @@ group `archir.backends`. Nothing in archir imports one by name.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
@@ -65,7 +67,13 @@ def unlowered(
 
 def names() -> list[str]:
     """The names of all backends there are."""
-    return sorted({*_BUNDLED, *(entry.name for entry in entry_points(group=GROUP))})
+    return sorted({*_BUNDLED, *_installed(tuple(sys.path))})
+
+
+@cache
+def _installed(_: tuple[str, ...]) -> dict[str, str]:
+    """Modules of installed backends by name; all installed packages are looked through, so once for a path."""
+    return {entry.name: entry.value for entry in entry_points(group=GROUP)}
 
 
 @overload
@@ -82,8 +90,7 @@ def get(name: str) -> Any: ...
 
 def get(name: str) -> Any:
     """The backend of a name. Raises ArchError (A0903) if there is none, or it cannot be loaded."""
-    found = {entry.name: entry.value for entry in entry_points(group=GROUP)}
-    home = found.get(name) or _BUNDLED.get(name)
+    home = _installed(tuple(sys.path)).get(name) or _BUNDLED.get(name)
     if home is None:
         raise fail("A0903", f"there is no backend `{name}`", None, suggest(name, names()))
     try:

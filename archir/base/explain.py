@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from archir.base.errors import fail, suggest
 
 
-def codes() -> list[str]:
+@cache
+def codes() -> tuple[str, ...]:
     """All codes, in order."""
-    return sorted(entry.name[:-3] for entry in (files("archir.base") / "codes").iterdir() if entry.name.endswith(".md"))
+    return tuple(
+        sorted(entry.name[:-3] for entry in (files("archir.base") / "codes").iterdir() if entry.name.endswith(".md"))
+    )
 
 
 def page(code: str) -> str:

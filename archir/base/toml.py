@@ -5,6 +5,7 @@ A path is that of the value: `("phase", 0, "training", "epochs")`.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -316,3 +317,37 @@ class _Places:
     def _skip(self, pattern: re.Pattern[str]) -> None:
         found = pattern.match(self.text, self.at)
         self.at = found.end() if found else self.at
+
+
+def written(data: Mapping[str, Any]) -> str:
+    """Settings as TOML that people can read: a line for each, then a section for each table and for each of a list of
+    tables. Tables inside of these are in braces. What is None is left out."""
+    known = {name: value for name, value in data.items() if value is not None}
+    tables = {name: [value] for name, value in known.items() if isinstance(value, Mapping)}
+    lists = {name: value for name, value in known.items() if _of_tables(value)}
+    text = _lines({name: value for name, value in known.items() if name not in tables | lists})
+    for name, sections in (tables | lists).items():
+        head = f"[{_key(name)}]" if name in tables else f"[[{_key(name)}]]"
+        text += "".join(f"\n{head}\n{_lines(section)}" for section in sections)
+    return text
+
+
+def _of_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_text(value)}\n" for name, value in table.items() if value is not None)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{_key(name)} = {_text(item)}" for name, item in value.items() if item is not None)
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_text, value))}]"
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

@@ -53,11 +53,11 @@ def limit_option(command: Command) -> Command:
     """--limit: how much may be done."""
 
     @wraps(command)
-    def within(*, limits: Limits, **given: Any) -> Any:
+    def within(*args: Any, limits: Limits, **options: Any) -> Any:
         if click.get_current_context().command.name not in BOUNDED:
-            return command(limits=limits, **given)
+            return command(*args, limits=limits, **options)
         with bounded(limits.work):
-            return command(limits=limits, **given)
+            return command(*args, limits=limits, **options)
 
     return click.option(
         "--limit", "limits", type=click.IntRange(1), default=Limits.nodes, show_default=True, callback=_limits,

@@ -32,7 +32,7 @@ def complaint(op: type[Op], name: str, value: Value) -> str | None:
     """What is wrong with the value of an attribute, if anything is."""
     declared: Any = op  # mypy takes the classes of dataclasses for unhashable
     wanted = attribute_types(declared)[name]
-    if op.internal and varies(value):
+    if op.internal and op is not Input and varies(value):
         return f"`{name}` of `{op.name}` must not depend on choices"
     if all(fits(leaf, wanted) for leaf in (leaves(value) if varies(value) else [value])):
         return None
@@ -73,7 +73,7 @@ def misfits(op: Op, operands: int, decisions: Mapping[str, Decision]) -> Iterato
     if isinstance(op, Input):
         if op.dtype not in DTYPES:
             yield f"there is no element type `{op.dtype}`"
-        if any(dim < 1 for dim in op.dims):
+        if any(dim < 1 for dims in (leaves(op.dims) if varies(op.dims) else [op.dims]) for dim in dims):
             yield "dimensions must be at least 1"
     if isinstance(op, Select):
         if op.choice not in decisions:

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, ClassVar
 
 from archir.base.errors import RuleError, require
+from archir.ir.choices.cases import Value, leaves, varies
+from archir.ir.choices.lifting import lift
 from archir.ir.op import Free, View
 from archir.ir.types import TensorType
 
 
 @dataclass(frozen=True)
 class Input(View):
-    """A tensor that is given from outside."""
+    """A tensor that is given from outside. Its dimensions may depend on choices: an architecture's do not."""
 
     operands: ClassVar[tuple[str, ...]] = ()
     internal: ClassVar[bool] = True
     label: str
     dims: tuple[int, ...]
     dtype: str = "f32"
+
+    @classmethod
+    def of(cls, label: str, dims: Sequence[Value], dtype: str = "f32") -> Input:
+        """The input whose dimensions are these, each of which may depend on choices."""
+        return cls(label, lift(lambda *sizes: sizes, *dims), dtype)
+
+    @property
+    def axes(self) -> tuple[Value, ...]:
+        """The dimensions, each by itself."""
+        if not varies(self.dims):
+            return self.dims
+        rank = len(next(leaves(self.dims)))
+        return tuple(lift(itemgetter(axis), self.dims) for axis in range(rank))
 
     def infer(self, *operands: Any) -> TensorType:
         """The declared type."""

@@ -22,14 +22,16 @@ class Resize(Free):
     `size` is one number, or height and width; a `factor` gives floor(factor * H) and floor(factor * W). "nearest" takes
     for pixel i of n the pixel floor(i * H / n); "bilinear" and "bicubic" (with -0.75) take centres of pixels for
     their places, or with `align_corners` the corners of both maps for the same places. Nothing is smoothed before a map
-    is made smaller.
+    is made smaller, but with `antialias` ("bilinear" alone): then each pixel is a mean of all that it covers.
     """
 
     linear: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("antialias",)
     size: Sizes | None = None
     factor: float | None = None
     mode: Literal["nearest", "bilinear", "bicubic"] = "nearest"
     align_corners: bool = False
+    antialias: bool = False
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
@@ -47,6 +49,8 @@ class Resize(Free):
         channels, height, width = is_map(x)
         require((self.size is None) != (self.factor is None), "either `size` or `factor` is needed")
         require(not (self.align_corners and self.mode == "nearest"), '`align_corners` is of no use to "nearest"')
+        smooth = self.mode == "bilinear" and not self.align_corners
+        require(smooth or not self.antialias, '`antialias` is for "bilinear" without `align_corners`')
         require(self.factor is None or self.factor > 0, f"`factor` must be above 0, got {self.factor}")
         times, over = self.ratio
         rows, columns = self.sizes or (height * times // over, width * times // over)

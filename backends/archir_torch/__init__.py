@@ -24,14 +24,18 @@ from archir.base.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
+from archir.language.writing.imported import Imported
+from archir.language.writing.spelling import snake
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import module_of
+from archir.search.reuse.naming import Names
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
 from archir_torch.export.source.emit import emit, emit_block
+from archir_torch.importing import entry, proof
 from archir_torch.lowering import module as modules
 from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of
@@ -115,15 +119,46 @@ class TorchBackend:
         """
         return look(path, devices, trust)
 
+    def imported(self, module: nn.Module, example: Any, *, name: str | None = None, seed: int = 0) -> Imported:
+        """A module's graph and weights, compared with it on random inputs. Raises ArchError (A3201 to A3203)."""
+        from archir_torch.importing import capture  # torch.export takes a while to load
+
+        found = capture.imported(module, example, name or snake(type(module).__name__))
+        self.compare(module, found.graph, found.weights, example, seed=seed)
+        return found
+
+    def compare(
+        self, module: nn.Module, graph: Graph, weights: Mapping[str, NDArray[Any]], example: Any, *, seed: int = 0
+    ) -> float:
+        """How far a graph with these weights is from a module on random inputs, relative to its largest output.
+
+        Raises ArchError (A3203) where that is more than rounding.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        return proof.prove(module, proof.network(graph, weights), graph, example, generator)
+
+    def read(self, path: Path) -> dict[str, NDArray[Any]]:
+        """The arrays of a safetensors file. Raises ArchError (A0905)."""
+        return {name: tensor.numpy() for name, tensor in weights.read_weights(path)[0].items()}
+
+    def called(
+        self, name: str, arguments: Mapping[str, Any], inputs: Sequence[str], state: Path | None = None
+    ) -> tuple[nn.Module, Any]:
+        """The module that `package.module:callable` gives for arguments, and an example of inputs such as `3x32x32`.
+
+        `state` is a state dict that is loaded into it. Raises ArchError (A3101, A3102, A3205).
+        """
+        return entry.called(name, arguments, state), entry.example(inputs)
+
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""
     ) -> None:
         """Write a module's weights as safetensors: all of them, or those of the block at a scope."""
         weights.save_weights(module, path, metadata, scope=scope)
 
-    def load(self, module: nn.Module, path: Path) -> dict[str, str]:
-        """Load weights into a module; their metadata. Raises ArchError (A0902, A0905)."""
-        return weights.load_weights(module, path)
+    def load(self, module: nn.Module, path: Path, names: Names | None = None) -> dict[str, str]:
+        """Load weights into a module, by names that a map may say; their metadata. Raises ArchError (A0902, A0905)."""
+        return weights.load_weights(module, path, names)
 
     def train(
         self,
@@ -136,14 +171,15 @@ class TorchBackend:
         device: str | None = None,
         progress: Progress | None = None,
         start: Path | None = None,
+        names: Names | None = None,
         threads: int | None = None,
     ) -> tuple[Network, Result]:
         """Train a graph without choices; the module, and what was measured.
 
         `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.search.single.Settings`,
         `device` by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the
-        folder, which all of them see. `start` is a file of weights to begin with, `threads` are those of the CPU.
-        Raises ArchError (A11xx, A0902).
+        folder, which all of them see. `start` is a file of weights to begin with, whose `names` a map may
+        say; `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
         """
         chosen = parsed(Settings, settings or {})
         objective = objective_of(chosen)
@@ -155,7 +191,7 @@ class TorchBackend:
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
         module = self.lower(trained, seed=chosen.seed)
         if start is not None:
-            self.load(module, start)
+            self.load(module, start, names)
         with distributed.joined(device) as own, limited(threads):
             result = fit(
                 module, loaded, chosen, objective=objective, names=tuple(trained.outputs), folder=folder, resume=resume,

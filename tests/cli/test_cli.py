@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from archir.base.work import current
 from archir.cli import main
 from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
@@ -93,6 +94,12 @@ def test_every_file_has_a_budget_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Limits, "work", 40_000)
     file = str(EXAMPLES / "resnet50.arch")
     assert run("check", file, file, file).stdout.count("every architecture is well-formed") == 3
+
+
+def test_a_command_that_was_called_wrongly_leaves_no_budget_behind() -> None:
+    run("count", "examples/resnet50.arch", "one-too-many", code=2)
+    run("diff", "examples/resnet50.arch", "examples/resnet50.arch", "-p", "no-value", code=2)
+    assert current().most == float("inf")
 
 
 def test_check_reads_standard_input_and_libraries() -> None:

@@ -30,6 +30,10 @@ def net(body: str, takes: str = "f32[4, 8, 6]") -> archir.Space:
             'resize(7, mode="bilinear", align_corners=true)',
             lambda x: F.interpolate(x, (7, 7), mode="bilinear", align_corners=True),
         ),
+        (
+            'resize([5, 7], mode="bilinear", antialias=true)',
+            lambda x: F.interpolate(x, (5, 7), mode="bilinear", antialias=True),
+        ),
         ("resize(factor=2)", lambda x: F.interpolate(x, scale_factor=2.0)),
         ("resize([3, 4])", lambda x: x[:, :, [0, 2, 5]][..., [0, 1, 3, 4]]),
         ("adaptive_avg_pool([3, 6])", lambda x: F.adaptive_avg_pool2d(x, (3, 6))),
@@ -50,6 +54,7 @@ def test_it_is_what_torch_has(call: str, wanted: object) -> None:
         ("resize()", "either `size` or `factor` is needed"),
         ("resize(4, factor=2)", "either `size` or `factor` is needed"),
         ("resize(4, align_corners=true)", '`align_corners` is of no use to "nearest"'),
+        ('resize(4, mode="bicubic", antialias=true)', '`antialias` is for "bilinear" without `align_corners`'),
         ("resize(factor=0.1)", r"nothing is left of f32\[4, 8, 6\] at a size of 0 x 0"),
         ("resize([4, 4, 4])", r"`size` is one number, or one for each of 2 axes: \[4, 4, 4\]"),
         ('resize(4, mode="linear")', '`mode` of `resize` must be "nearest" or "bilinear" or "bicubic"'),
@@ -86,6 +91,7 @@ net fused(size = 16) {
     input image: f32[3, size, size]
     x = image |> conv(8, 3, 2) |> relu
     y = x |> conv(8, 3, 2) |> resize([x.height, x.width], mode=choose mode("nearest", "bilinear", "bicubic"))
+    y = y |> resize(factor=1 / 2, mode="bilinear", antialias=true) |> resize(factor=2)
     z = x |> conv(32) |> pixel_shuffle |> pixel_unshuffle |> conv(8, 1) |> resize(factor=1 / 2) |> resize(factor=2)
     output y = (x + y + z) |> adaptive_avg_pool(1) |> flatten |> linear(4)
 }

@@ -56,6 +56,8 @@ SLOW = {
     "archir cost examples/nas_bert/nas_bert.arch",
     "archir cost examples/nas_fpn/nas_fpn.arch --arch examples/nas_fpn/found.json",
     "archir search shrinking.toml -o runs/shrinking",
+    'archir specialize runs/shrinking:widths --where "macs <= 0.5x" --where "params <= 0.6x and macs <= 4M" --trials 4 '
+    "-o runs/small",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
 _DIGITS = "archir search examples/darts/digits.toml -o runs/darts"
@@ -65,7 +67,7 @@ SHORTENED = {
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {
     "docs/model.md",
@@ -73,6 +75,7 @@ SLOW_PROGRAMS = {
     "docs/data.md",
     "docs/mixtures.md",
     "docs/search.md",
+    "docs/serve.md",
     "docs/supernets.md",
 }
 """Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""

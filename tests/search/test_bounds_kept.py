@@ -161,3 +161,13 @@ def test_light_weights_are_drawn_as_often_as_they_are_likely() -> None:
     usual = np.bincount(rooms._drawn(mantissas, exponents, np.random.default_rng(1)), minlength=5)
     assert abs(usual[0] - n / 2) < 200
     assert usual[0] + usual[1] == n
+
+
+def test_bounds_that_are_parts_of_the_most() -> None:
+    """They are of what choices allow, whatever other bounds there are."""
+    space = archir.loads("net n {\n input x: f32[4]\n output y = linear(x, choose width(10, 20, 40), bias=false)\n}\n")
+    for text, kept in (("macs <= 0.5x", 2), ("macs < 0.5x", 1), ("params > 0.25x and macs <= 1x", 2)):
+        assert space.where(text).count() == (kept, kept), text
+    assert space.where("macs <= 80").where("macs <= 0.5x").count() == (2, 2)
+    with pytest.raises(ArchError, match=r"A1603.*macs <= 16"):
+        space.where("macs <= 0.1x").prove()

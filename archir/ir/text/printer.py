@@ -144,7 +144,7 @@ class _Printer(ValueWriter):
         match op:
             case Input():
                 usual, type_ = op.label, None
-                text = f"input {quoted(op.label)} {self.type(TensorType(op.dims, op.dtype))}"
+                text = f"input {quoted(op.label)} {self.type(TensorType(op.axes, op.dtype))}"
             case Select():
                 usual = op.choice
                 text = f"select({', '.join(operands)}) by {named(op.choice)} [{', '.join(map(str, op.cases))}]"

@@ -22,7 +22,7 @@ from archir.ir.choices.cases import Choice, Value, leaves
 from archir.ir.choices.conditions import is_condition
 from archir.ir.graph import Constraint, Decision, Graph, Node, NodeId
 from archir.ir.op import Op
-from archir.ir.structure import Select
+from archir.ir.structure import Input, Select
 from archir.ir.text.printer import ValueWriter
 from archir.ir.text.spelling import MOST_BITS, MOST_NESTING, Definition, new_case, new_choice
 from archir.ir.types import DTYPES, KINDS, TensorType
@@ -219,7 +219,7 @@ class _Reader:
         type_ = self._type(of)
         with self._at(of):
             require(type_.kind == "feature", "an input is a feature")
-            return new_op("input", {"label": name, "dims": type_.dims, "dtype": type_.dtype}), name
+            return new_op("input", {"label": name, "dims": Input.of(name, type_.dims).dims, "dtype": type_.dtype}), name
 
     def _select(self, tree: Part) -> tuple[Op, str]:
         name = next(part for part in tree.children if part.type in ("WORD", "STRING"))

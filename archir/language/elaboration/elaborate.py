@@ -182,11 +182,10 @@ class Elaborator(Chooser):
             return
         dims = [self.lift(d.span, lambda leaf: _dimension(leaf), self.eval(d)) for d in statement.type.dims]
         self.frame.env[name] = POISON
-        if any(varies(dim) for dim in dims):
-            self.error("A0405", "an input's shape cannot depend on a choice", statement.type.span)
-        elif POISON not in dims and dtype.text in DTYPES:
+        if POISON not in dims and dtype.text in DTYPES:
             self.scope.used.add(name)
-            self.frame.env[name] = self.add(Input(name, tuple(dims), dtype.text), (), statement.name.span, name)
+            made = Input.of(name, dims, dtype.text)
+            self.frame.env[name] = self.add(made, (), statement.name.span, name)
 
     def _output(self, statement: ast.Output) -> None:
         name = statement.name.text

@@ -30,7 +30,7 @@ def parse_parameter(text: str) -> tuple[str, Value]:
             context = Elaborator(Limits(), module, name, loader)
             with suppress(LimitError):
                 context.constants(module)
-            context.problems.raise_any()
+        context.problems.raise_any()
     except ArchError as error:
         raise fail("A1202", f"`{written}` is no value: {error.diagnostics[0].message}") from None
     return name, module.names["value"]

@@ -47,6 +47,7 @@ def relax(graph: Graph, paths: Collection[str] | None = None, edges: Edges = "al
     each choice that cannot be relaxed.
     """
     opened = set(graph.decisions if paths is None else paths)
+    _require_plain_inputs(graph, opened)
     return _Relaxation(lift(prune(graph), opened), opened, edges).result()
 
 
@@ -207,6 +208,20 @@ class _Relaxation:
         shapes = " and ".join(sorted({str(self.types[term.node]) for term in terms}))
         message = f"{paths} cannot be relaxed: alternatives are {shapes}, and what reads them takes one tensor"
         self.problems.append(Diagnostic("A2001", message, self.graph[number].span))
+
+
+def _require_plain_inputs(graph: Graph, opened: Collection[str]) -> None:
+    """Raise ArchError (A2001) if a choice that is opened decides how large an input is."""
+    problems = []
+    for name, number in graph.inputs.items():
+        decisive = sorted(graph[number].op.choices & {*opened})
+        if decisive:
+            paths = ", ".join(f"`{path}`" for path in decisive)
+            message = f"{paths} cannot be relaxed: the input `{name}` has one size for all alternatives of a mixture"
+            hint = "hold it fixed, or search with a strategy that tries one architecture at a time"
+            problems.append(Diagnostic("A2001", message, graph[number].span, hint))
+    if problems:
+        raise ArchError(*problems)
 
 
 def _times(term: Term, share: Share) -> Term:

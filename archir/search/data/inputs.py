@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Span, fail
+from archir.ir.choices.cases import leaves, varies
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
-from archir.ir.typing import infer
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,28 @@ Size = Sequence[int] | Inputs
 
 
 def inputs_of(graph: Graph) -> Inputs:
-    """The inputs of a net, in order. Raises ArchError (A1103) if there are none, or a size depends on a choice."""
-    types = infer(graph)
-    ranged = ranged_inputs(graph, types)
-    found = tuple(Input(name, ranged[name], graph[number].span) for name, number in graph.inputs.items())
-    for one in found:
-        if one.type.varied:
-            raise fail(
-                "A1103", f"the input `{one.name}` of `{graph.name}` has a size that depends on a choice", one.span
-            )
+    """The inputs of a net, in order. Where the size of a map depends on choices, it is the largest that there is:
+    architectures are given it resized. Raises ArchError (A1103) if there are none, or another size depends on one."""
+    found = tuple(Input(name, kind, graph[graph.inputs[name]].span) for name, kind in ranged_inputs(graph).items())
     if not found:
         raise fail("A1103", f"`{graph.name}` has no input")
-    return found
+    return tuple(_at_its_largest(one) for one in found)
+
+
+def sizes_of(graph: Graph) -> dict[str, tuple[int, ...]]:
+    """How large the samples are that a net is given, by the names of its inputs."""
+    return {one.name: one.type.shape for one in inputs_of(graph)}
+
+
+def _at_its_largest(one: Input) -> Input:
+    if not one.type.varied:
+        return one
+    if not one.is_image or varies(one.type.dims[0]):
+        raise refused(
+            one, "data have one size", "of inputs, only height and width of an f32[C, H, W] may depend on a choice"
+        )
+    dims = tuple(max(leaves(dim)) if varies(dim) else dim for dim in one.type.dims)
+    return replace(one, type=replace(one.type, dims=dims))
 
 
 def as_inputs(size: Size) -> Inputs:

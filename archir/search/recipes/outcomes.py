@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from archir.base.errors import fail
 from archir.ir.text.serial import from_json, to_json
 from archir.search.recipes.job import Outcome, Tensor
-from archir.search.recipes.recipe import Recipe
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.runs import Run
-from archir.search.runs.phase import WEIGHTS
+from archir.search.runs.phase import SUPERNET, WEIGHTS
 from archir.search.spaces.space import Space
 
 
@@ -27,7 +25,7 @@ def outcome_files(phase: str, outcome: Outcome[Any], weights: bytes) -> dict[str
         alphas = {"logits": outcome.alphas, "history": outcome.history}
         found[f"{base}alphas.json"] = json.dumps(alphas) + "\n"
     if outcome.supernet is not None:
-        found[f"{base}supernet.json"] = json.dumps(asdict(outcome.supernet)) + "\n"
+        found[f"{base}{SUPERNET}"] = json.dumps(asdict(outcome.supernet)) + "\n"
     if outcome.network is not None:
         found[f"{base}network.json"] = json.dumps(to_json(outcome.network)) + "\n"
     return {**found, **{base + name: content for name, content in outcome.files.items()}}
@@ -43,7 +41,7 @@ def read_outcome(
         return run.content(base + file) if base + file in run.files.manifest.files else None
 
     labels, alphas, network = content("architecture.json"), content("alphas.json"), content("network.json")
-    supernet = content("supernet.json")
+    supernet = content(SUPERNET)
     known = json.loads(alphas) if alphas is not None else {"logits": None, "history": {}}
     return Outcome(
         architecture=space.architecture(json.loads(labels)["choices"]) if labels is not None else None,
@@ -53,18 +51,3 @@ def read_outcome(
         weights=weights(content(WEIGHTS) or b""),
         supernet=SupernetRecord(**json.loads(supernet)) if supernet is not None else None,
     )
-
-
-def taught(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """An objective whose teacher is what an earlier phase trained: `phase = "..."`. Raises ArchError (A2207)."""
-    given = dict(settings)
-    name = given.pop("phase", None)
-    if name is None:
-        return given
-    phase = next((phase for phase in recipe.phase if phase.name == name), None)
-    weights = f"phases/{name}/{WEIGHTS}"
-    if phase is None or weights not in run.files.manifest.files:
-        raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
-    parameters = {**recipe.parameters, **phase.parameters}
-    run.content(weights)  # verified
-    return given | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}

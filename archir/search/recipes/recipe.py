@@ -9,7 +9,7 @@ space = "darts.arch:darts"          # beside the recipe
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -49,6 +49,27 @@ class Start(Settings):
     `runs/other`, or `runs/other:PHASE`; or those of a file, `teacher.safetensors`."""
     trials: str | None = None
     """What this phase tried, and what came of it."""
+    map: str | None = None
+    """A file that says which weights of a file are which of the network (see `archir.search.reuse.naming`): all of the
+    network's must be in the file, of the right shapes, and no others."""
+
+    order: str | None = None
+    """A measure of importance: the network whose weights these are computes the same with its channels, groups and
+    heads in the order of it, the most important first. Of a supernet that is the largest one."""
+
+    @model_validator(mode="after")
+    def _of_weights(self) -> Start:
+        if self.map is not None and not (self.weights or "").endswith(".safetensors"):
+            raise ValueError("`map` names the weights of a file: `weights` is none")
+        if self.order is not None and self.weights is None:
+            raise ValueError("`order` is for `weights` to start from, and there are none")
+        return self
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """What is taken over by name: from a phase, or of `weights` from elsewhere."""
+        found = {name: getattr(self, name) for name in ("alphas", "architecture", "weights", "trials")}
+        return {name: given for name, given in found.items() if given is not None}
 
 
 class SkipLimit(Settings):
@@ -119,8 +140,9 @@ class Recipe(Settings):
     threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
     """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
     same to the bit for the same number."""
-    export: bool = True
-    """Whether the last network that was trained is written as ONNX, and verified."""
+    export: bool | Literal["each"] = True
+    """Whether the last network that was trained is written as ONNX, and verified; `"each"`: all of them are, below
+    `networks/`."""
     opset: int | None = Field(default=None, ge=1, le=MOST)
 
     @model_validator(mode="before")

@@ -24,6 +24,8 @@ from archir.search.spaces.space import Space
 BEST, SOURCE = "best.json", "best.arch"
 NETWORK, MODEL, CERTIFICATE = "network.json", "model.onnx", "model.onnx.json"
 SPLITS = "splits.json"
+NETWORKS = "networks"
+"""The folder of all networks, where each is wanted."""
 COSTS = ("params", "macs")
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
@@ -65,22 +67,44 @@ def write(
     fronts = {name: run.content(f"phases/{name}/front.json") for name in outcomes if _has(run, name, FRONT)}
     if fronts:
         summary["fronts"] = {name: json.loads(content) for name, content in fronts.items()}
-    if trained:
-        name, outcome = trained[-1]
-        assert outcome.network is not None
-        total = cost(outcome.network)
-        summary["network"] = {"phase": name, "params": total.params, "macs": total.macs, **_last(run, name)}
-        files[SOURCE] = to_source(outcome.network)
-        files[NETWORK] = json.dumps(to_json(outcome.network)) + "\n"
-        files[WEIGHTS] = deployment.weights(outcome)
-        if recipe.export:
-            made = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
-            files[MODEL], files[CERTIFICATE] = made.model, made.certificate
-            summary["onnx"] = {"difference": made.absolute, "relative": made.relative}
+    for name, outcome in trained if recipe.export == "each" else trained[-1:]:
+        made, differences = _network(run, recipe, name, outcome, deployment)
+        known = {**_costs(outcome), **_last(run, name)}
+        if recipe.export == "each":
+            best: dict[str, str | bytes] = {BEST: outcome.architecture.to_json()} if outcome.architecture else {}
+            files |= {f"{NETWORKS}/{name}/{file}": content for file, content in (made | best).items()}
+            summary.setdefault("networks", {})[name] = known | ({"onnx": differences} if differences else {})
+        if name == trained[-1][0]:
+            files |= made
+            summary["network"] = {"phase": name, **known}
+            summary |= {"onnx": differences} if differences else {}
     files[SUMMARY] = json.dumps(summary, indent=1) + "\n"
     files[REPORT] = page(_report(run, recipe, outcomes, summary, spaces))
     run.write(files)
     return summary
+
+
+def _network(
+    run: Run, recipe: Recipe, name: str, outcome: Outcome[Tensor], deployment: Deployment[Tensor]
+) -> tuple[dict[str, str | bytes], dict[str, float]]:
+    """A network that a phase trained, as files; how far its model is from it, if there is one."""
+    assert outcome.network is not None
+    files: dict[str, str | bytes] = {
+        SOURCE: to_source(outcome.network),
+        NETWORK: json.dumps(to_json(outcome.network)) + "\n",
+        WEIGHTS: deployment.weights(outcome),
+    }
+    if not recipe.export:
+        return files, {}
+    made = deployment.model(outcome, recipe.opset, _metadata(run, name, outcome))
+    model: dict[str, str | bytes] = {MODEL: made.model, CERTIFICATE: made.certificate}
+    return files | model, {"difference": made.absolute, "relative": made.relative}
+
+
+def _costs(outcome: Outcome[Tensor]) -> dict[str, int]:
+    assert outcome.network is not None
+    total = cost(outcome.network)
+    return {"params": total.params, "macs": total.macs}
 
 
 def _has(run: Run, phase: str, name: str) -> bool:
@@ -176,11 +200,11 @@ def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
 
 
 def _labels(run: Run, phase: str) -> dict[str, str]:
-    """The names of classes, where the phase's images are known."""
+    """The names of classes, where the phase's samples have labels."""
     if not _has(run, phase, SPLITS):
         return {}
     images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
-    return {"labels": json.dumps(images["classes"])} if images else {}
+    return {"labels": json.dumps(images["classes"])} if images and images["classes"] else {}
 
 
 def _phases(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:

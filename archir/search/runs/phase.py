@@ -19,6 +19,7 @@ KEPT = 2
 """Checkpoints that are kept of a phase: the last one, and one to fall back to."""
 
 WEIGHTS = "weights.safetensors"
+SUPERNET = "supernet.json"
 """The file that a phase of a search has if, and only if, it came to something."""
 
 CHECKPOINT = re.compile(r"phases/(?P<phase>[^/]+)/checkpoint-(?P<number>\d+)\.")

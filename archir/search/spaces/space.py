@@ -25,6 +25,7 @@ from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
 from archir.search.spaces.bounds import Bounds, latencies
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
+from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import Codes, Policy, Rows
 
 FEW_STEPS = 200
@@ -379,11 +380,15 @@ class Space:
     def where(self, text: str) -> Space:
         """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
 
-        `latency("cpu.json")` is the table in a file, looked for from the current folder on.
+        `macs <= 0.5x` is half of the most that choices allow, whatever bounds on costs there are. `latency("cpu.json")`
+        is the table in a file, looked for from the current folder on.
         """
         graph = copy(self.graph)
-        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
+        graph.constraints = [*self.graph.constraints, *elaborate_bounds(in_numbers(text, self._most))]
         return Space(graph)
+
+    def _most(self, cost: str) -> int:
+        return self.where(f"{cost} >= 0").account.limits(cost)[1]
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -15,6 +15,8 @@ from archir.base.errors import fail
 from archir.base.plugins import loading
 from archir.base.settings import Settings, parsed
 from archir.ir.text.serial import from_json
+from archir.passes.resize import taking
+from archir.search.data.inputs import sizes_of
 from archir.search.data.selection import limited
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
@@ -140,11 +142,11 @@ def _training(work: Scoring, space: Space, options: Settings) -> Score:
 @scorer("proxies")
 def _proxies(work: Scoring, space: Space, options: Settings) -> Score:
     images = some(work.data, work.job(space).data.train, work.phase.training.batch, work.seed).to(work.device)
-    objective = objective_of(work.phase, Path())
+    objective, sizes = objective_of(work.phase, Path()), sizes_of(space.graph)
     criterion = _loss(objective) if isinstance(objective, Supervised) else None
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        untrained = trial(space.specialize(architecture), images, work.seed, criterion)
+        untrained = trial(taking(space.specialize(architecture), sizes), images, work.seed, criterion)
         return {name: PROXIES[name](untrained) for name in work.scorer.proxies}
 
     return score

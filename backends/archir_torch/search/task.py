@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from archir.ir.graph import Graph
+from archir.passes.resize import taking
+from archir.search.data.inputs import sizes_of
 from archir.search.recipes.recipe import Phase
 from archir_torch.objectives import Objective, Together, create, task
 from archir_torch.objectives.task import LOOK, Call, tested, validated
@@ -16,12 +18,13 @@ __all__ = ["LOOK", "Call", "Task", "objective_of", "tested", "validated"]
 
 
 class Task(task.Task):
-    """The objectives of a job; `graph` has the outputs that they read, `objective` the parts that are trained along."""
+    """The objectives of a job; `graph` takes its data, which are as large as the largest of its architectures, and has
+    the outputs that they read; `objective` has the parts that are trained along."""
 
     def __init__(self, job: Job, graph: Graph) -> None:
         self.job = job
         objective = objective_of(job.phase, job.folder)
-        self.graph = task.prepared(objective, graph, job.data, job.seed)
+        self.graph = task.prepared(objective, taking(graph, sizes_of(job.space.graph)), job.data, job.seed)
         super().__init__(objective, tuple(self.graph.outputs), seed=job.seed, device=job.device)
 
 

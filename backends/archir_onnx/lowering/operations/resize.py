@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 
 from archir.ops import resize as ops
 from archir_onnx.lowering.builder import Builder
@@ -17,6 +18,8 @@ _MODES = {"bilinear": "linear", "bicubic": "cubic"}
 def resize(g: Builder, op: ops.Resize, x: str) -> str:
     if op.mode == "nearest":
         return _nearest(g, op, x)
+    if op.antialias:
+        return _smoothed(g, op, x)
     if not g.form.resizable:
         sizes = g.shape(g.type.shape, batch=True)
     elif op.sizes is not None:
@@ -49,9 +52,49 @@ def _places(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
     if not g.form.resizable:
         before, after = g.types[0].shape[axis - 1], g.type.shape[axis - 1]
         return g.constant(np.arange(after) * before // after)
-    size = g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
-    count = _times(g, size, op.ratio) if op.sizes is None else g.constant(op.sizes[axis - 2])
+    size, count = _lengths(g, op, x, axis)
     return g.node("Div", g.node("Mul", g.node("Range", g.constant(0), count, g.constant(1)), size), count)
+
+
+def _lengths(g: Builder, op: ops.Resize, x: str, axis: int) -> tuple[str, str]:
+    """How long an axis is, and how long it becomes."""
+    size = g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
+    return size, _times(g, size, op.ratio) if op.sizes is None else g.constant(op.sizes[axis - 2])
+
+
+def _smoothed(g: Builder, op: ops.Resize, x: str) -> str:
+    """Means by triangles as wide as what a pixel covers, along one axis and then the other: onnxruntime's own
+    `antialias` computes something else than torch and Pillow do."""
+    rows, columns = (_triangles(g, op, x, axis) for axis in (2, 3))
+    return g.node("MatMul", rows, g.node("MatMul", x, g.node("Transpose", columns, perm=[1, 0])))
+
+
+def _triangles(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
+    """The weights [after, before] of pixels along an axis in those of the result."""
+    if not g.form.resizable:
+        before, after = g.types[0].shape[axis - 1], g.type.shape[axis - 1]
+        step = before / after
+        apart = (np.arange(before) + 0.5)[None, :] - (step * (np.arange(after) + 0.5))[:, None]
+        weights = np.maximum(0, 1 - np.abs(apart) / max(step, 1))
+        return g.number(weights / weights.sum(1, keepdims=True))
+    size, count = _lengths(g, op, x, axis)
+    scale = g.node("Div", _real(g, size), _real(g, count))
+    middles = g.node("Unsqueeze", g.node("Mul", _middles(g, count), scale), g.constant([1]))
+    wide = g.node("Max", scale, g.constant(1, np.float32))
+    far = g.node("Div", g.node("Abs", g.node("Sub", _middles(g, size), middles)), wide)
+    heights = g.node("Relu", g.node("Sub", g.constant(1, np.float32), far))
+    shares = g.node("Div", heights, g.reduce("ReduceSum", heights, 1, keep=True))
+    return g.node("Cast", shares, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
+
+
+def _middles(g: Builder, count: str) -> str:
+    """The middles of so many pixels."""
+    pixels = g.node("Range", g.constant(0), count, g.constant(1))
+    return g.node("Add", _real(g, pixels), g.constant(0.5, np.float32))
+
+
+def _real(g: Builder, number: str) -> str:
+    return g.node("Cast", number, to=TensorProto.FLOAT)
 
 
 @lowers(ops.PixelShuffle)

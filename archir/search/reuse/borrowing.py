@@ -6,25 +6,30 @@ They are copied when a run begins, so that it stays whole whatever becomes of wh
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from archir.base.errors import fail, listed
 from archir.search.data.sources import origin
 from archir.search.recipes.division import Whole, before_searches
-from archir.search.recipes.reading import parse
+from archir.search.recipes.reading import Written, parse
 from archir.search.recipes.recipe import Phase, Recipe, elsewhere
 from archir.search.recipes.supernet import SupernetRecord
+from archir.search.reuse import naming
+from archir.search.reuse.naming import Named
 from archir.search.runs import Run
 from archir.search.runs.folder import Content
-from archir.search.runs.phase import WEIGHTS
+from archir.search.runs.phase import SUPERNET, WEIGHTS
 
 DIVIDED = ("source", "limit", "classes", "weights")
 """Settings of data that say which images are for weights."""
 
 
-def names(phase: str) -> tuple[str, str]:
-    """The files of a run that have what a phase starts from: weights, and the supernet that they are of."""
-    return f"start/{phase}.safetensors", f"start/{phase}.json"
+def names(recipe: Recipe, phase: Phase) -> tuple[str, str]:
+    """The files of a run that have what a phase starts from: weights, and the supernet that they are of. Phases that
+    start from the same have one copy of it, by the name of the first one."""
+    first = next(one.name for one in recipe.phase if one.start.weights == phase.start.weights)
+    return f"start/{first}.safetensors", f"start/{first}.json"
 
 
 def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[str, Content]:
@@ -40,27 +45,45 @@ def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[s
     if path.suffix == ".safetensors":
         if not path.is_file():
             raise _nothing(phase, name, "there is no such file")
-        return {names(phase.name)[0]: path}
+        given = phase.start.map
+        return {names(recipe, phase)[0]: path, **({map_name(phase): folder / given} if given is not None else {})}
     run, other, trained = _opened(phase, name, folder)
     _require_apart(recipe, phase, other, trained, whole)
-    files: dict[str, Content] = {names(phase.name)[0]: run.content(f"phases/{trained.name}/{WEIGHTS}")}
-    record = f"phases/{trained.name}/supernet.json"
-    if record in run.files.manifest.files:
-        files[names(phase.name)[1]] = run.content(record)
+    weights, supernet = names(recipe, phase)
+    files: dict[str, Content] = {weights: run.content(f"phases/{trained.name}/{WEIGHTS}")}
+    known = f"phases/{trained.name}/{SUPERNET}"
+    if known in run.files.manifest.files:
+        files[supernet] = run.content(known)
     return files
 
 
-def record_of(run: Run, phase: str) -> SupernetRecord | None:
-    """What the weights that a phase starts from belong to, if they are a supernet's."""
-    name = names(phase)[1]
+def map_name(phase: Phase) -> str:
+    """The file of a run that has a phase's map of weights. What it ends with says what it is."""
+    return f"start/{phase.name}.map{Path(phase.start.map or '').suffix}"
+
+
+def named(run: Run, phase: Phase, given: Iterable[str]) -> Named:
+    """Which weights of the file that a phase starts from are which of its network. Raises ArchError (A2220)."""
+    file = map_name(phase)
+    names = naming.parse(run.content(file).decode("utf-8", "replace"), file)
+    return Named(phase.start.weights or "", names, names.of(given))
+
+
+def supernet_of(run: Run, name: str) -> SupernetRecord | None:
+    """The supernet that a file of a run says, if it has that file."""
     return SupernetRecord(**json.loads(run.content(name))) if name in run.files.manifest.files else None
+
+
+def written(run: Run) -> Written:
+    """The recipe of a run, as it was used."""
+    return parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json")))
 
 
 def _opened(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Phase]:
     """Another run, its recipe, and the phase of it whose weights are meant: the last one that has some."""
     place, colon, which = name.rpartition(":")
     run = Run.open(folder / (place if colon else name))
-    recipe = parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json"))).recipe
+    recipe = written(run).recipe
     done = [one for one in recipe.phase if f"phases/{one.name}/{WEIGHTS}" in run.files.manifest.files]
     found = [one for one in done if not colon or one.name == which]
     if not found:

@@ -1,0 +1,1 @@
+"""Networks that were made elsewhere, written as programs."""

@@ -1,0 +1,1 @@
+"""What was trained before, used again: weights of other runs and files, networks of one supernet."""

@@ -1,0 +1,105 @@
+"""Networks within budgets, all of one supernet: as a recipe that starts from the run that trained it.
+
+Each budget is a phase that searches, with the supernet's weights and on the images for validation, and one that takes
+the weights out and measures statistics of norms anew. So everything that runs can do, holds here as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from archir.base import toml
+from archir.base.errors import fail, listed
+from archir.search import plugins
+from archir.search.recipes.recipe import Phase
+from archir.search.recipes.spaces import space_of
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.reuse.borrowing import supernet_of, written
+from archir.search.runs import Run
+from archir.search.runs.phase import SUPERNET
+
+RECIPE, SPACE = "recipe.toml", "space/"
+OF_PHASE = ("space", "parameters", "data", "objective", "open")
+"""Settings of the phase that trained the supernet, which hold for what searches it."""
+OF_TRAINING = ("batch", "precision")
+
+
+def search_name(number: int) -> str:
+    """The phase that searches for the network of a budget; budgets count from 1."""
+    return f"search-{number}"
+
+
+def network_name(number: int) -> str:
+    """The phase that has the network of a budget."""
+    return f"budget-{number}"
+
+
+def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], folder: Path) -> Path:
+    """Write the recipe of a search within each of these bounds into a folder, with the space; the recipe's path.
+
+    `source` is a run, or `RUN:PHASE` where several of its phases trained a supernet; the last one is meant by default.
+    `options` are those of the searches. Raises ArchError: A2207 (no supernet was trained), A18xx (the run was damaged),
+    A3105 (it needs plugins), and what is wrong with bounds.
+    """
+    run, phase, supernet = _trained(source)
+    recipe = written(run)
+    plugins.require(recipe.recipe, ())
+    for name in run.files.manifest.files:
+        if name.startswith(SPACE):
+            path = folder / name.removeprefix(SPACE)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(run.content(name))
+    space = space_of(recipe.recipe, phase, folder)
+    for text in bounds:
+        space.where(text).prove()
+    number = recipe.recipe.phase.index(phase)
+    told: Mapping[str, Any] = recipe.document.data["phase"][number]
+    training = {name: value for name, value in told.get("training", {}).items() if name in OF_TRAINING}
+    usual = {name: told[name] for name in OF_PHASE if name in told} | {"fixed": supernet.fixed, "training": training}
+    weights = f"{run.folder.resolve()}:{phase.name}"
+    phases: list[dict[str, Any]] = []
+    for position, text in enumerate(bounds, 1):
+        name, search = network_name(position), search_name(position)
+        within = {**options, "where": text}
+        starts = {"weights": weights}
+        phases.append({"name": search, "strategy": "evolution", **usual, "start": starts, "options": within})
+        starts = {"architecture": search, "weights": weights}
+        phases.append({"name": name, "strategy": "inherit", **usual, "start": starts})
+    rest = {name: value for name, value in recipe.document.data.items() if name not in ("phase", "title", "export")}
+    title = f"{run.title}, specialized"
+    path = folder / RECIPE
+    path.write_text(toml.written({"title": title, **rest, "export": "each", "phase": phases}), "utf-8")
+    return path
+
+
+def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
+    """Options of a search of so many trials: a quarter of them is drawn, the others are children of the best."""
+    population = max(1, trials // 4)
+    crossovers = population // 2
+    return {
+        "preset": "spos",
+        "trials": trials,
+        "population": population,
+        "parents": max(1, population // 4),
+        "mutations": population - crossovers,
+        "crossovers": crossovers,
+        "scorer": {name: value for name, value in scorer.items() if value is not None},
+    }
+
+
+def _trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
+    """A run, the phase of it whose supernet is meant, and what that is."""
+    place, colon, which = source.rpartition(":")
+    run = Run.open(Path(place if colon else source))
+    phases = written(run).recipe.phase
+    supernets = {one.name: supernet_of(run, f"phases/{one.name}/{SUPERNET}") for one in phases}
+    there = [name for name, supernet in supernets.items() if supernet is not None]
+    found = [one for one in phases if one.name in there and (not colon or one.name == which)]
+    if not found:
+        hint = f"phases that trained one there: {listed(there)}" if there else "`spos`, `sandwich` and `fair` train one"
+        raise fail("A2207", f"{run.folder} has no supernet{f' of a phase `{which}`' if colon else ''}", None, hint)
+    supernet = supernets[found[-1].name]
+    assert supernet is not None
+    return run, found[-1], supernet

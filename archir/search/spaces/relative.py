@@ -1,0 +1,21 @@
+"""Bounds that are parts of the most a space costs: `macs <= 0.5x`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fractions import Fraction
+
+from archir.language.elaboration.names.locals import latency_file
+
+_PART = re.compile(r'((latency\("[^"]*"\)|\w+)\s*(?:<=|>=|<|>)\s*)(\d+(?:\.\d+)?)x\b')
+
+
+def in_numbers(text: str, most: Callable[[str], int]) -> str:
+    """Bounds in which parts are numbers, given the most of each cost: `0.5x` is half of it, rounded down."""
+
+    def number(found: re.Match[str]) -> str:
+        before, cost, part = found.groups()
+        return f"{before}{int(Fraction(part) * most(cost))}{'ns' if latency_file(cost) is not None else ''}"
+
+    return _PART.sub(number, text)

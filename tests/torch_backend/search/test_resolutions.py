@@ -1,0 +1,118 @@
+"""The size of the input as a choice: networks see the images of their batch at their own resolution."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import archir
+from archir.base.errors import ArchError
+from archir.ir.text.printer import print_graph
+from archir.ir.text.reader import parse_graph
+from archir.ir.text.serial import from_json, to_json
+from archir.ir.verify import verify
+from archir.language.source import to_source
+from archir.passes.resize import taking
+from archir.passes.spaces.relax import relax
+from archir.search.data.inputs import inputs_of, sizes_of
+from archir.search.spaces.space import Space
+from archir_torch import BACKEND as TORCH
+from archir_torch.data import minibatch
+from archir_torch.supernet import SuperNetwork
+from tests.sequences.laws import assert_deploys, assert_shared
+
+NET = """
+net any_size(classes = 10) {
+    size = choose size(6, 8, 12)
+    input image: f32[1, size, size]
+    x = image |> conv(choose width(4, 8), kernel=3) |> batch_norm |> relu
+    output logits = x |> global_avg_pool |> linear(classes)
+}
+"""
+RECIPE = """
+space = "net.arch"
+threads = 1
+
+[data]
+source = "digits"
+limit = 60
+
+[[phase]]
+name = "supernet"
+strategy = "sandwich"
+training = { epochs = 1, batch = 20 }
+
+[[phase]]
+name = "search"
+strategy = "evolution"
+start = { weights = "supernet" }
+options = { population = 2, trials = 4, tournament = 2, scorer = { kind = "inherited", recalibrate = 1 } }
+
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "search", weights = "supernet" }
+training = { epochs = 1, batch = 20 }
+"""
+
+
+def test_costs_and_networks_follow(tmp_path: Path) -> None:
+    space = archir.loads(NET)
+    assert space.size == 6
+    cost = archir.cost(space.specialize(space.architecture({"size": 12, "width": 8})))
+    assert cost.macs == 12 * 12 * 9 * 8 + 80
+    one = space.architecture({"size": 6, "width": 4})
+    assert_deploys(space.specialize(one), tmp_path)
+    assert "f32[1, 6, 6]" in to_source(space.specialize(one))
+
+
+def test_graphs_are_kept_as_text_and_json() -> None:
+    graph = archir.loads(NET).graph
+    for same in (from_json(to_json(graph)), parse_graph(print_graph(graph))):
+        verify(same)
+        assert to_json(same) == to_json(graph)
+
+
+def test_a_supernet_is_given_one_size() -> None:
+    space = archir.loads(NET)
+    assert sizes_of(space.graph) == {"image": (1, 12, 12)}
+    assert_shared(space)
+    assert_shared(Space(taking(space.graph, sizes_of(space.graph))))
+
+
+def test_architectures_see_images_at_their_size() -> None:
+    space = archir.loads(NET)
+    whole = SuperNetwork(taking(space.graph, sizes_of(space.graph))).eval()
+    plain = SuperNetwork(space.graph).eval()
+    plain.load_state_dict(whole.state_dict())
+    (images,) = (one[torch.arange(4)] for one in minibatch("digits", inputs_of(space.graph), 4).inputs.values())
+    for size in (6, 8, 12):
+        seen = F.interpolate(images, (size, size), mode="bilinear", antialias=True)
+        path = space.architecture({"size": size, "width": 4})
+        torch.testing.assert_close(whole(images, path), plain(seen, path))
+
+
+def test_a_mixture_has_one_size() -> None:
+    graph = archir.loads(NET).graph
+    with pytest.raises(ArchError, match=r"`size` cannot be relaxed: the input `image` has one size"):
+        relax(graph)
+    assert relax(graph, {"width"}).decisions.keys() == {"size", "width"}
+
+
+def test_data_have_no_chosen_channels() -> None:
+    graph = archir.loads(NET.replace("[1, size, size]", "[choose channels(1, 3), size, size]")).graph
+    with pytest.raises(ArchError, match=r"(?s)A1103.*only height and width"):
+        inputs_of(graph)
+
+
+def test_a_search_goes_through_its_phases(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text(NET)
+    (tmp_path / "search.toml").write_text(RECIPE)
+    TORCH.search(tmp_path / "search.toml", tmp_path / "run", device="cpu")
+    found = json.loads((tmp_path / "run" / "best.json").read_text())["choices"]
+    assert f"f32[1, {found['size']}, {found['size']}]" in (tmp_path / "run" / "best.arch").read_text()
+    assert found["size"] in (6, 8, 12)

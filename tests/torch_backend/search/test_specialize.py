@@ -1,0 +1,130 @@
+"""Networks within budgets, out of one supernet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+import archir
+from archir import backends
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir.ir.text.serial import from_json
+from archir.search.reuse.borrowing import supernet_of
+from archir.search.runs import Run
+from archir.search.spaces.partial import largest
+from archir_torch.lowering.weights import read_weights
+from archir_torch.search.inheritance import restored
+from tests.torch_backend.search.test_borrowing import HEAD, SUPERNET, TRAIN, search
+from tests.torch_backend.tried import elastic, trials_of
+
+BUDGETS = ("macs <= 0.5x", "params <= 600 and macs > 1000")
+
+
+@pytest.fixture(scope="module")
+def supernet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that trained a supernet."""
+    folder = tmp_path_factory.mktemp("supernet")
+    return search(folder, SUPERNET).folder
+
+
+@pytest.fixture(scope="module")
+def specialized(supernet: Path) -> Path:
+    """What it was specialized to."""
+    done = CliRunner().invoke(main, ["specialize", str(supernet), *_told(), "-o", str(supernet.parent / "all")])
+    assert done.exit_code == 0, done.output
+    assert [line.split()[:3] for line in done.stdout.splitlines() if "budget-" in line] == [
+        text.split()[:3] for text in BUDGETS
+    ]
+    return supernet.parent / "all"
+
+
+def _told() -> list[str]:
+    return [word for text in BUDGETS for word in ("--where", text)] + ["--trials", "8"]
+
+
+def test_networks_keep_their_budgets_and_have_the_weights_of_the_supernet(supernet: Path, specialized: Path) -> None:
+    """The costs are those of the files, the weights those that the architecture has in the supernet, but for statistics
+    of norms, which are measured anew."""
+    summary = json.loads((specialized / "summary.json").read_text())
+    most = archir.cost(elastic().specialize(largest(elastic()))).macs
+    for number, keeps in enumerate((lambda one: one.macs <= most / 2, lambda one: one.params <= 600), 1):
+        folder = specialized / "networks" / f"budget-{number}"
+        network = from_json(json.loads((folder / "network.json").read_text()))
+        assert keeps(archir.cost(network)), folder
+        assert summary["networks"][folder.name]["macs"] == archir.cost(network).macs
+        given, _ = read_weights(supernet / "phases" / "supernet" / "weights.safetensors")
+        record = supernet_of(Run.open(supernet), "phases/supernet/supernet.json")
+        assert record is not None
+        model = restored(record, given)
+        choices = json.loads((folder / "best.json").read_text())["choices"]
+        cut = model.weights(record.own(model.graph, elastic().architecture(choices)))
+        found, _ = read_weights(folder / "weights.safetensors")
+        assert all(torch.equal(found[name], cut[name]) for name in found if "running" not in name)
+        assert any(not torch.equal(found[name], cut[name]) for name in found if "running" in name)
+        lowered = backends.get("torch").lower(network)
+        backends.get("torch").load(lowered, folder / "weights.safetensors")
+        assert summary["networks"][folder.name]["onnx"]["relative"] < 1e-4
+
+
+def test_nothing_is_chosen_by_what_is_reported(supernet: Path, specialized: Path) -> None:
+    """Samples are divided as in the run, and a network's score is that of its trial."""
+    run = Run.open(specialized)
+    split = json.loads(run.content("phases/search-1/splits.json"))
+    assert split == json.loads(Run.open(supernet).content("phases/supernet/splits.json"))
+    best = max(trials_of(run, "search-1"), key=lambda one: one.scores["accuracy"] or 0.0)
+    summary = json.loads(run.content("summary.json"))
+    assert summary["phases"]["search-1"]["validation_accuracy"] == best.scores["accuracy"]
+    assert {"accuracy", "held_out_loss"} <= summary["networks"]["budget-1"].keys()
+
+
+class _Dies:
+    """A watch that ends the process, as it were, after so many epochs."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def start(self, phase: str, epochs: int, steps: int, done: int) -> None: ...
+
+    def step(self, index: int, measured: Mapping[str, float]) -> None: ...
+
+    def epoch(self, row: Mapping[str, float]) -> None:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("the light went out")
+
+
+def test_the_same_command_goes_on(supernet: Path, specialized: Path, tmp_path: Path) -> None:
+    for after in (1, 3):
+        with pytest.raises(RuntimeError, match="light"):
+            archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8, watch=_Dies(after))
+    known = archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8)
+    again = archir.specialize(supernet, BUDGETS, tmp_path / "run", trials=8)
+    assert known == again
+    runs = [Run.open(folder) for folder in (tmp_path / "run", specialized)]
+    for name in ("search-1", "search-2"):
+        assert trials_of(runs[0], name) == trials_of(runs[1], name)
+    for name in ("networks/budget-1/weights.safetensors", "networks/budget-2/model.onnx"):
+        assert runs[0].content(name) == runs[1].content(name)
+    with pytest.raises(ArchError, match="A1808"):
+        archir.specialize(supernet, BUDGETS[:1], tmp_path / "run", trials=8)
+
+
+def test_what_is_refused(supernet: Path, tmp_path: Path) -> None:
+    for run, bounds, said in (
+        (supernet, "macs <= 0.001x", r"A1603.*nearest"),
+        (supernet, "weight <= 0.5x", "A0201.*there is no `weight`"),
+        (f"{supernet}:other", "macs <= 0.5x", r"A2207.*of a phase `other`.*`supernet`"),
+        (tmp_path, "macs <= 0.5x", "A1801"),
+    ):
+        with pytest.raises(ArchError, match=rf"(?s){said}"):
+            archir.specialize(run, [bounds], tmp_path / "run")
+        assert not (tmp_path / "run").exists()
+    trained = search(tmp_path / "train", HEAD + TRAIN.replace('start = { weights = "WEIGHTS" }\n', ""))
+    with pytest.raises(ArchError, match=r"(?s)A2207.*has no supernet.*sandwich"):
+        archir.specialize(trained.folder, ["macs <= 0.5x"], tmp_path / "run")

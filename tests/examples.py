@@ -75,6 +75,7 @@ NETS: dict[str, dict[str, Any]] = {
         "heads": 2,
         "each": 4,
         "hidden": 8,
+        "most": 16,
     },
     "zoo/gpt.arch:gpt": {"vocabulary": 50, "context": 8, "width": 24, "depth": 6, "heads": 6, "each": 4},
     "zoo/hat.arch:hat": {"vocabulary": 50, "source": 5, "target": 4, "layers": 3, "unit": 8},

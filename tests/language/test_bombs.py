@@ -19,6 +19,7 @@ from archir.base.errors import ArchError
 from archir.base.work import MOST_WORK, WorkError, bounded, current, spend
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate, survey
+from archir.language.elaboration.parameters import parse_parameter
 from archir.language.syntax.format import canonical
 from archir.pictures import picture
 from archir.search.spaces.space import Space

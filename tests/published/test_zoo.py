@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
 from math import log10, prod
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import archir
 from archir.language.elaboration.context import Limits
 from archir_torch.export.source.emit import emit
+from docs import zoo
 from tests.architectures import assert_works
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
@@ -156,3 +158,19 @@ def test_networks_work(name: str, seed: int, tmp_path: Path, monkeypatch: pytest
     graph = space.specialize(space.sample(seed))
     assert_works(graph, tmp_path, monkeypatch)
     imported(tmp_path / "net.py", emit(graph))
+
+
+def test_the_table_is_what_was_measured() -> None:
+    assert zoo.PAGE.read_text("utf-8") == zoo.updated(), "run python docs/zoo.py"
+    known = json.loads(zoo.FIGURES.read_text("utf-8"))
+    for name, size in {**ZOO, **{name: size for name, (size, _) in TEXT.items()}}.items():
+        assert name not in known or int(known[name]["size"]) == size, "run python docs/zoo.py --measure"
+
+
+ROWS = {row.key: row for row in zoo.rows()}
+
+
+@pytest.mark.parametrize("key", portion(ROWS, QUICK - {"nas_bench_asr"}))
+def test_measures_are_those_kept(key: str) -> None:
+    """Where one is missing: python docs/zoo.py --measure NAME"""
+    assert json.loads(zoo.FIGURES.read_text("utf-8"))[key] == zoo.measured(ROWS[key])

@@ -12,14 +12,18 @@ from archir_torch.lowering.rules import lowers
 
 @lowers(ops.Resize)
 def resize(
-    x: Tensor, *, sizes: tuple[int, ...] | None, ratio: tuple[int, int], mode: str, align_corners: bool, antialias: bool
-) -> Tensor:
-    if sizes is None:
-        sizes = (x.shape[2] * ratio[0] // ratio[1], x.shape[3] * ratio[0] // ratio[1])
+    x: Tensor, *, size: int | tuple[int, ...] | None, ratio: tuple[int, int], mode: str, align_corners: bool,
+    antialias: bool,
+) -> Tensor:  # fmt: skip
+    before = x.shape[2:]
+    if size is None:
+        size = tuple(length * ratio[0] // ratio[1] for length in before)
+    sizes = (size,) * len(before) if isinstance(size, int) else size
     if mode == "nearest":
-        rows = torch.arange(sizes[0], device=x.device) * x.shape[2] // sizes[0]
-        columns = torch.arange(sizes[1], device=x.device) * x.shape[3] // sizes[1]
-        return x[:, :, rows[:, None], columns]
+        places = [torch.arange(n, device=x.device) * m // n for n, m in zip(sizes, before, strict=True)]
+        each = [one.view(-1, *[1] * (len(places) - 1 - axis)) for axis, one in enumerate(places)]
+        return x[:, :, *each]  # type: ignore[index]  # mypy joins tensors and slices to objects
+    mode = "trilinear" if len(before) == 3 else mode
     return F.interpolate(x, sizes, mode=mode, align_corners=align_corners, antialias=antialias)
 
 

@@ -29,8 +29,8 @@ def slice_(x: Tensor, *, start: int, stop: int | None, axis: int | None) -> Tens
 
 
 @lowers(ops.Pad)
-def pad(x: Tensor, *, pads: tuple[int, ...]) -> Tensor:
-    return F.pad(x, pads)
+def pad(x: Tensor, *, amount: int | tuple[int, ...]) -> Tensor:
+    return F.pad(x, amount if isinstance(amount, tuple) else (amount,) * (2 * (x.dim() - 2)))
 
 
 @lowers(ops.ToTokens)

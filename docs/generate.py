@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
@@ -36,14 +36,18 @@ MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
 def operations() -> str:
     """Every operation: signature, operands, attributes, and what its rules say."""
     text = ""
-    for _, family, _ in iter_modules(ops.__path__):
-        module = import_module(f"archir.ops.{family}")
+    for family in sorted((one.name for one in walk_packages(ops.__path__, "archir.ops.")), key=_last):
+        module = import_module(family)
         found = [op for op in OPS.values() if op.__module__ == module.__name__ and not op.internal]
         if not found:
             continue
-        text += f"\n## {family.capitalize()}\n\n{paragraphs(module.__doc__)}\n"
+        text += f"\n## {_last(family).capitalize()}\n\n{paragraphs(module.__doc__)}\n"
         text += "".join(f"\n### `{op.name}`\n\n{_operation(op)}\n" for op in found)
     return text
+
+
+def _last(module: str) -> str:
+    return module.rpartition(".")[2]
 
 
 def _operation(op: type[Op]) -> str:

@@ -39,9 +39,7 @@ from archir.ops.activation import (
 from archir.ops.arithmetic import Add, Concat, Div, Greater, Less, Matmul, Maximum, Minimum, Mul, Sub, Where
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
-from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
-from archir.ops.lookup import Embedding, Gather, OneHot
 from archir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, Normalize, RmsNorm
 from archir.ops.pool import (
     AdaptiveAvgPool,
@@ -62,6 +60,7 @@ from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
 from archir.ops.shape import (
     ChannelShuffle,
+    FirstTokens,
     Flatten,
     Pad,
     Parameter,
@@ -72,6 +71,9 @@ from archir.ops.shape import (
     Transpose,
     Upsample,
 )
+from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
+from archir.ops.tokens.lookup import Embedding, Gather, OneHot
+from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 
 MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
 MODES: tuple[Literal["nearest", "bilinear", "bicubic"], ...] = ("nearest", "bilinear", "bicubic")
@@ -84,7 +86,7 @@ KINDS: dict[type[Op], tuple[type[Op], ...]] = {
 """What makes operands of a kind of the inputs."""
 ELEMENTS: dict[type[Op], tuple[str, ...]] = {
     **dict.fromkeys((Embedding, OneHot), ("i64",)),
-    Gather: ("f32", "i64"),
+    **dict.fromkeys((Gather, ExpertLinear), ("f32", "i64")),
     Where: ("bool", "f32", "f32"),
 }
 """The element types of operands that are not all f32."""
@@ -122,6 +124,8 @@ CASES: list[Case] = [
     (Concat(), (VECTOR,)),
     (Matmul(), (TOKENS, (8, 5))),
     (Matmul(True), (TOKENS, (5, 8))),
+    (Matmul(), ((3, 4, 8), (3, 8, 5))),
+    (Matmul(True), ((2, 3, 4, 8), (2, 3, 5, 8))),
     *((Attention(heads), (TOKENS, TOKENS, TOKENS)) for heads in (1, 2)),
     (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
     *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
@@ -195,6 +199,7 @@ CASES: list[Case] = [
     *((op, (MAP,)) for op in (Slice(2, 6), Slice(1, None, 2), Slice(-3, -1, -2), Slice(0, 1, -3))),
     (Slice(stop=3), (TOKENS,)),
     (Slice(stop=3, axis=0), (TOKENS,)),
+    *((FirstTokens(), pair) for pair in ((TOKENS, (5, 3)), ((9,), (7, 2)), (TOKENS, TOKENS))),
     *((op, (MAP,)) for op in (Pad(1), Pad(0), Pad((1, 0, 2, 3)))),
     *((op, (VOLUME,)) for op in (Pad(1), Pad((1, 0, 2, 3, 0, 4)))),
     (ToTokens(), (MAP,)),
@@ -219,8 +224,13 @@ CASES: list[Case] = [
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
     *((op, (TOKENS,)) for op in (Sinusoidal(), Sinusoidal(100.0), Positions(), Constant((3, 1, 4)))),
     (Sinusoidal(), ((6, 7),)),
+    *((kind(k), (dims,)) for kind in (TopK, TopPositions) for k, dims in ((1, VECTOR), (3, TOKENS), (5, MAP))),
+    *((ExpertLinear(5, 6, bias), (rows, (4, 3))) for bias in (True, False) for rows in ((4, 8), (12, 8))),
+    (ExpertLinear(1, 3), (TOKENS, (12, 1))),
+    (CombineExperts(), (TOKENS, (4, 3))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
+    (Parameter((2, 3), trained=False), ()),
 ]
 
 

@@ -32,6 +32,7 @@ def train(
     device: str | None = None,
     progress: Progress | None = None,
     weights: str | Path | None = None,
+    names: str | Path | None = None,
     threads: int | None = None,
 ) -> tuple[Network, Result]:
     """Train a network without choices: the module, and what was measured.
@@ -41,12 +42,16 @@ def train(
     options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
     checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
     there is one; `progress` is told of steps and epochs. Training begins with new weights, or with those of a
-    safetensors file, `weights`; `threads` are those of the CPU. Raises ArchError (A11xx, A0902).
+    safetensors file, `weights`; the file `names` says what they are called there (docs/search.md).
+    `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
     """
+    from archir.search.reuse import naming
+
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
     return torch.train(
         graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress,
-        start=None if weights is None else Path(weights), threads=threads,
+        start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
+        threads=threads,
     )  # fmt: skip
 
 

@@ -143,9 +143,9 @@ class Op:
         """What the integers of each operand must be below; None where there is no limit."""
         return (None,) * len(operands)
 
-    def between(self, result: Any) -> tuple[int, int] | None:
-        """The least and the greatest of the integers that it makes, of the type of its result; None if they are moved,
-        or come from outside."""
+    def between(self, result: Any, *operands: Any) -> tuple[int, int] | None:
+        """The least and the greatest of the integers that it makes, of the types of its result and of its operands;
+        None if they are moved, or come from outside."""
         return None
 
     def narrowed(self, part: int) -> Op:

@@ -95,6 +95,25 @@ class Slice(View):
 
 
 @dataclass(frozen=True)
+class FirstTokens(View):
+    """As many of the first tokens of x as another tensor has: learned positions of texts that may be shorter."""
+
+    any_element: ClassVar[bool] = True
+    operands: ClassVar[tuple[str, ...]] = ("x", "like")
+
+    def infer(self, x: TensorType, like: TensorType) -> TensorType:
+        """f32[N, D] of x f32[M, D] and like f32[N, ...]."""
+        for one in (x, like):
+            require(one.rank in (1, 2), f"expected tokens [N, D] or [N], got {one}", code="A0402")
+        require(like.shape[0] <= x.shape[0], f"there are {x.shape[0]} tokens in {x}, not {like.shape[0]} as in {like}")
+        return x.with_dims(like.shape[0], *x.shape[1:])
+
+    def ties(self, x: TensorType, like: TensorType) -> tuple[Tied | Piece, ...]:
+        """The channels of x."""
+        return (Tied((0, None)),) if x.rank == 2 else ()
+
+
+@dataclass(frozen=True)
 class Pad(Free):
     """Zeros around a map or a volume: `amount` on every side, or (left, right, top, bottom), of a volume six."""
 
@@ -205,11 +224,16 @@ class Upsample(Free):
 
 @dataclass(frozen=True)
 class Parameter(View):
-    """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales."""
+    """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales.
+
+    One that is not `trained` is kept with the weights and stays as it is, as masks and tables of waves do.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ()
+    later: ClassVar[tuple[str, ...]] = ("trained",)
     shape: tuple[int, ...]
     init: Init = "token"
+    trained: bool = True
 
     def infer(self, *operands: Any) -> TensorType:
         """f32[shape]."""
@@ -218,7 +242,7 @@ class Parameter(View):
 
     def weights(self, *operands: Any) -> dict[str, Weight]:
         """`value` [shape]."""
-        return {"value": Weight(self.shape, self.init)}
+        return {"value": Weight(self.shape, self.init, buffer=not self.trained)}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
         """The channels; the first of other positions."""

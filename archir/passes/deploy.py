@@ -21,19 +21,17 @@ from archir.passes.cse import cse
 from archir.passes.expand import expand
 from archir.passes.fold import fold
 from archir.passes.prune import prune
-from archir.passes.resize import resize
+from archir.passes.resize import Size, resize
 
 Arrays = Mapping[str, NDArray[Any]]
 """Weights by their names in the state dict."""
 
 
-def deploy(
-    graph: Graph, weights: Arrays, sizes: Sequence[tuple[int, int]] = ()
-) -> tuple[Graph, dict[str, NDArray[Any]]]:
+def deploy(graph: Graph, weights: Arrays, sizes: Sequence[Size] = ()) -> tuple[Graph, dict[str, NDArray[Any]]]:
     """A graph without choices and its weights, made ready: without dropout, batch norms and padding inside of
     convolutions and linear maps, what does nothing dropped, and what is computed twice computed once.
 
-    `sizes` are other heights and widths of images that this must be right for, too.
+    `sizes` are others of images, or of texts, that this must be right for, too.
     """
     certain = _certain(expand(graph))
     folded = fold(certain)

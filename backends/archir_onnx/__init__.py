@@ -20,15 +20,14 @@ from archir.base.errors import Diagnostic
 from archir.base.files import drafts
 from archir.base.moved import moved
 from archir.ir.graph import Graph
-from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
-from archir.passes.resize import other_sizes
+from archir.passes.resize import length, other_sizes, resize
 from archir_onnx.files import external
 from archir_onnx.files.models import save
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
-from archir_onnx.lowering.form import AXES, Form, form_of
+from archir_onnx.lowering.form import Form, form_of
 from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
@@ -84,6 +83,8 @@ class OnnxBackend:
         shape = form_of(**form)
         inputs = ranged_inputs(graph)
         sizes = other_sizes(graph, shape.dynamic) if shape.resizable and not shape.problems() else []
+        others = {size: ranged_inputs(resize(graph, *size)) for size in sizes}
+        own = _sizes(graph, shape)
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights, sizes)
         model = build(graph, weights, shape, metadata=metadata)
@@ -94,11 +95,11 @@ class OnnxBackend:
                 report = Report(float("nan"), float("nan"), (), (), len(model.proto.graph.node))
             else:
                 report = verify(
-                    draft, reference, inputs, shape, sizes=sizes, real=real, tolerance=tolerance, providers=providers
+                    draft, reference, inputs, shape, sizes=others, real=real, tolerance=tolerance, providers=providers
                 )
             if certified:
                 wanted = None if reference is None else lambda given: reference(seen(given, shape))
-                certify(draft, report, wanted, TOLERANCES[shape.precision], _sizes(inputs, shape))
+                certify(draft, report, wanted, TOLERANCES[shape.precision], own)
         return replace(report, files=tuple(path.with_name(file.name) for file in written))
 
     def look(self, path: Path, providers: Sequence[str] = ("CPUExecutionProvider",)) -> Verified:
@@ -182,14 +183,12 @@ class OnnxBackend:
         return rows
 
 
-def _sizes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, int]:
+def _sizes(graph: Graph, form: Form) -> dict[str, int]:
     """The sizes of open axes that a certificate's numbers are computed at: the net's own."""
-    own = {
-        name: size
-        for kind in inputs.values()
-        if kind.rank == 3
-        for name, size in zip(AXES[1:], kind.shape[1:], strict=True)
-    }
+    own = {"tokens": length(graph)} if "tokens" in form.dynamic else {}
+    shapes = [graph[number].op.infer().shape for number in graph.inputs.values()]
+    for shape in shapes:
+        own |= dict(zip(("height", "width"), shape[1:], strict=True)) if len(shape) == 3 else {}
     return {name: size for name, size in own.items() if name in form.dynamic}
 
 

@@ -24,9 +24,11 @@ from archir.base.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
+from archir.language.writing.imported import Imported
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import module_of
+from archir.search.reuse.naming import Names
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
@@ -115,15 +117,24 @@ class TorchBackend:
         """
         return look(path, devices, trust)
 
+    def imported(self, module: nn.Module, example: Any, *, name: str = "network", seed: int = 0) -> Imported:
+        """A module's graph and weights, compared with it on random inputs. Raises ArchError (A3201 to A3203)."""
+        from archir_torch.importing import capture, proof  # torch.export takes a while to load
+
+        found = capture.imported(module, example, name)
+        copy = proof.network(found.graph, found.weights)
+        proof.prove(module, copy, found.graph, example, torch.Generator().manual_seed(seed))
+        return found
+
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""
     ) -> None:
         """Write a module's weights as safetensors: all of them, or those of the block at a scope."""
         weights.save_weights(module, path, metadata, scope=scope)
 
-    def load(self, module: nn.Module, path: Path) -> dict[str, str]:
-        """Load weights into a module; their metadata. Raises ArchError (A0902, A0905)."""
-        return weights.load_weights(module, path)
+    def load(self, module: nn.Module, path: Path, names: Names | None = None) -> dict[str, str]:
+        """Load weights into a module, by names that a map may say; their metadata. Raises ArchError (A0902, A0905)."""
+        return weights.load_weights(module, path, names)
 
     def train(
         self,
@@ -136,14 +147,15 @@ class TorchBackend:
         device: str | None = None,
         progress: Progress | None = None,
         start: Path | None = None,
+        names: Names | None = None,
         threads: int | None = None,
     ) -> tuple[Network, Result]:
         """Train a graph without choices; the module, and what was measured.
 
         `data` is what `archir_torch.data.load` takes, `settings` the fields of `archir_torch.search.single.Settings`,
         `device` by default a GPU where there is one. Of several processes under `torchrun`, the first one writes the
-        folder, which all of them see. `start` is a file of weights to begin with, `threads` are those of the CPU.
-        Raises ArchError (A11xx, A0902).
+        folder, which all of them see. `start` is a file of weights to begin with, whose `names` a map may
+        say; `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
         """
         chosen = parsed(Settings, settings or {})
         objective = objective_of(chosen)
@@ -155,7 +167,7 @@ class TorchBackend:
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
         module = self.lower(trained, seed=chosen.seed)
         if start is not None:
-            self.load(module, start)
+            self.load(module, start, names)
         with distributed.joined(device) as own, limited(threads):
             result = fit(
                 module, loaded, chosen, objective=objective, names=tuple(trained.outputs), folder=folder, resume=resume,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from archir import __main__ as program
@@ -118,3 +118,24 @@ def test_threads_that_wait_soon_sleep(
     program.run()
     assert os.environ.get("GOMP_SPINCOUNT") == after
     os.environ.pop("GOMP_SPINCOUNT", None)
+
+
+def test_weights_of_other_names(tmp_path: Path) -> None:
+    """Named by a map, they are as if they had the network's names."""
+    (tmp_path / "net.arch").write_text(NET)
+    common = [str(tmp_path / "net.arch"), "--epochs", "1", "--batch", "512", "--lr", "1e-30", "-o"]
+    run("train", *common, str(tmp_path / "first"))
+    weights = load_file(tmp_path / "first" / "weights.safetensors")
+    save_file(
+        {f"head.{name.removeprefix('linear.')}": one for name, one in weights.items()}, tmp_path / "w.safetensors"
+    )
+    (tmp_path / "map.json").write_text(json.dumps([["linear.*", "head.*"]]))
+    start = ["--weights", str(tmp_path / "w.safetensors"), "--train-seed", "3"]
+    run("train", *common, str(tmp_path / "second"), *start, "--map", str(tmp_path / "map.json"))
+    again = load_file(tmp_path / "second" / "weights.safetensors")
+    assert all(again[name].allclose(weights[name], rtol=0, atol=1e-20) for name in weights)
+    (tmp_path / "map.json").write_text(json.dumps({"linear.*": "head.*", "": "body.*"}))
+    said = run("train", *common, str(tmp_path / "third"), *start, "--map", str(tmp_path / "map.json"), code=1)
+    assert "A2220" in said.stderr
+    assert not (tmp_path / "third").exists()
+    run("train", *common, str(tmp_path / "third"), "--map", str(tmp_path / "map.json"), code=2)

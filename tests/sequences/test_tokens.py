@@ -20,8 +20,8 @@ from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer
 from archir.ops.activation import Relu
-from archir.ops.lookup import Embedding
 from archir.ops.random import Dropout
+from archir.ops.tokens.lookup import Embedding
 from archir.passes.spaces.relax import relax
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.verification.probe import probe

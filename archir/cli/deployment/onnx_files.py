@@ -15,6 +15,7 @@ from archir.backends.certificates import PROVIDERS, beside
 from archir.base.errors import ArchError, fail
 from archir.cli.output import emit, say
 from archir.cli.searches import train_folder
+from archir.passes.resize import following
 
 _REAL = 16
 """Held-out images that a model is compared on."""
@@ -26,9 +27,9 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--opset", type=int, help="17 to 26 [23]."),
         click.option("--fp16", is_flag=True, help="Weights and computations in float16."),
         click.option("--bf16", is_flag=True, help="In bfloat16, for GPUs."),
-        click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width, or none [batch]."),
+        click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width,tokens, or none [batch]."),
         click.option("--batch", type=click.IntRange(1), help="Samples in every batch, which is not dynamic then."),
-        click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
+        click.option("--preprocess", is_flag=True, help="Take inputs as they come, images as uint8 [batch, H, W, C]."),
         click.option(
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
             help="fused: onnxruntime's own operator [auto].",
@@ -53,11 +54,12 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: 
     """Write the network of a run's folder, compared with torch, on held-out images where they are to be had."""
     form = _form(given)
     trained = train_folder.open_run(run)
-    torch, graph, images = backends.get("torch"), trained.graph, trained.images
+    torch, images = backends.get("torch"), trained.images
+    graph = following(trained.graph) if "tokens" in form.get("dynamic", ()) else trained.graph
     if given["preprocess"]:
         if not images:
             raise fail("A0933", f"{run} does not tell how its images were normalised: an older archir left it")
-        form["pixels"] = (images["mean"], images["std"])
+        form |= {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
     module = api.compile(graph)
     torch.load(module, run / train_folder.WEIGHTS)
     metadata = trained.metadata | ({"license": given["license"]} if given["license"] else {})

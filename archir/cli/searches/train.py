@@ -24,6 +24,7 @@ from archir.cli.subject import picked
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
 from archir.search.fronts.figures import shown
+from archir.search.reuse import naming
 
 
 @click.command("train")
@@ -57,6 +58,10 @@ from archir.search.fronts.figures import shown
     help="Weights to begin with: a safetensors file, or a folder that `archir train` or `archir search` left.",
 )
 @click.option(
+    "--map", "names", type=Place(dir_okay=False, path_type=Path),
+    help="What the weights of --weights are named in its file: TOML or JSON (archir explain A2220).",
+)  # fmt: skip
+@click.option(
     "--trial",
     type=(Place(file_okay=False, path_type=Path), str),
     metavar="RUN ID",
@@ -68,8 +73,8 @@ from archir.search.fronts.figures import shown
 @net_options
 def train_command(
     file: str | None, data: str, output: Path, train_seed: int, device: str | None, threads: int | None,
-    weights: Path | None, trial: tuple[Path, str] | None, resume: bool, as_json: bool, arch: str | None,
-    seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
+    weights: Path | None, names: Path | None, trial: tuple[Path, str] | None, resume: bool, as_json: bool,
+    arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits, **settings: Any,
 ) -> None:  # fmt: skip
     """Train one network of FILE on data, and leave a folder that `archir export` turns into ONNX.
 
@@ -82,6 +87,8 @@ def train_command(
     context = click.get_current_context()
     if (file is None) == (trial is None):
         raise click.UsageError("name a FILE, or a --trial of a run")
+    if names is not None and weights is None:
+        raise click.UsageError("--map goes with --weights")
     if trial is not None:
         if arch is not None or seed is not None or parameters:
             raise click.UsageError("--trial says which network: --arch, --seed and -p go with a FILE")
@@ -110,6 +117,7 @@ def train_command(
                 device=device,
                 progress=progress,
                 start=weights and train_folder.weights_of(weights),
+                names=None if names is None else naming.read(names),
                 threads=threads,
             )
     except ArchError:

@@ -219,7 +219,8 @@ def _looked_up(network: Network, op: Op, operands: tuple[NodeId, ...], span: Spa
             made = network.graph[source].op
             try:
                 limit = lifted(lambda op, *types, place=place: op.limits(*types)[place], op, types, under, given)
-                integers = lifted(lambda op, *types: op.between(types[-1]), made, [network.types[source]], under, given)
+                around = [network.types[one] for one in (source, *network.graph.operands(source))]
+                integers = lifted(lambda op, *types: op.between(*types), made, around, under, given)
                 lift(_within, limit, integers, under=under, given=given)
             except RuleError as error:
                 network.refuse(error, span, f"{op.name}: ")

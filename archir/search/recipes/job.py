@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 from archir.ir.graph import Graph
 from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
+from archir.search.reuse.naming import Named
 from archir.search.runs import Trial
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
@@ -66,6 +67,8 @@ class Job(Generic[Images, Tensor]):
     weights: Mapping[str, Tensor] | None = None
     supernet: SupernetRecord | None = None
     """What the weights belong to, if they are those of a supernet."""
+    named: Named | None = None
+    """How the weights were named in a file, if a map says so: they are those of the whole network, then."""
     trials: Trials = field(default_factory=Trials)
     earlier: Sequence[Trial] = ()
     """What an earlier phase tried."""

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from archir.base.errors import fail
 from archir.ir.text.serial import from_json, to_json
 from archir.search.recipes.job import Outcome, Tensor
-from archir.search.recipes.recipe import Recipe
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.runs import Run
 from archir.search.runs.phase import SUPERNET, WEIGHTS
@@ -53,18 +51,3 @@ def read_outcome(
         weights=weights(content(WEIGHTS) or b""),
         supernet=SupernetRecord(**json.loads(supernet)) if supernet is not None else None,
     )
-
-
-def taught(run: Run, recipe: Recipe, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """An objective whose teacher is what an earlier phase trained: `phase = "..."`. Raises ArchError (A2207)."""
-    given = dict(settings)
-    name = given.pop("phase", None)
-    if name is None:
-        return given
-    phase = next((phase for phase in recipe.phase if phase.name == name), None)
-    weights = f"phases/{name}/{WEIGHTS}"
-    if phase is None or weights not in run.files.manifest.files:
-        raise fail("A2207", f"there is no earlier phase `{name}` whose network could teach")
-    parameters = {**recipe.parameters, **phase.parameters}
-    run.content(weights)  # verified
-    return given | {"teacher": phase.space or recipe.space, "parameters": parameters, "weights": f"../{weights}"}

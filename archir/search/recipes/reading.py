@@ -61,8 +61,8 @@ def _check_order(recipe: Recipe, document: Document) -> None:
     problems = []
     known: list[str] = []
     for number, phase in enumerate(recipe.phase):
-        for what, name in phase.start:
-            if name is not None and name not in known and not (what == "weights" and elsewhere(name)):
+        for what, name in phase.start.phases.items():
+            if name not in known and not (what == "weights" and elsewhere(name)):
                 problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
                 span = document.span(("phase", number, "start", what))
                 problems.append(Diagnostic("A1109", problem, span, suggest(name, known)))

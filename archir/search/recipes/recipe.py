@@ -49,6 +49,27 @@ class Start(Settings):
     `runs/other`, or `runs/other:PHASE`; or those of a file, `teacher.safetensors`."""
     trials: str | None = None
     """What this phase tried, and what came of it."""
+    map: str | None = None
+    """A file that says which weights of a file are which of the network (see `archir.search.reuse.naming`): all of the
+    network's must be in the file, of the right shapes, and no others."""
+
+    order: str | None = None
+    """A measure of importance: the network whose weights these are computes the same with its channels, groups and
+    heads in the order of it, the most important first. Of a supernet that is the largest one."""
+
+    @model_validator(mode="after")
+    def _of_weights(self) -> Start:
+        if self.map is not None and not (self.weights or "").endswith(".safetensors"):
+            raise ValueError("`map` names the weights of a file: `weights` is none")
+        if self.order is not None and self.weights is None:
+            raise ValueError("`order` is for `weights` to start from, and there are none")
+        return self
+
+    @property
+    def phases(self) -> dict[str, str]:
+        """What is taken over by name: from a phase, or of `weights` from elsewhere."""
+        found = {name: getattr(self, name) for name in ("alphas", "architecture", "weights", "trials")}
+        return {name: given for name, given in found.items() if given is not None}
 
 
 class SkipLimit(Settings):

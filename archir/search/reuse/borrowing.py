@@ -6,6 +6,7 @@ They are copied when a run begins, so that it stays whole whatever becomes of wh
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from archir.base.errors import fail, listed
@@ -14,6 +15,8 @@ from archir.search.recipes.division import Whole, before_searches
 from archir.search.recipes.reading import Written, parse
 from archir.search.recipes.recipe import Phase, Recipe, elsewhere
 from archir.search.recipes.supernet import SupernetRecord
+from archir.search.reuse import naming
+from archir.search.reuse.naming import Named
 from archir.search.runs import Run
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import SUPERNET, WEIGHTS
@@ -42,7 +45,8 @@ def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[s
     if path.suffix == ".safetensors":
         if not path.is_file():
             raise _nothing(phase, name, "there is no such file")
-        return {names(recipe, phase)[0]: path}
+        given = phase.start.map
+        return {names(recipe, phase)[0]: path, **({map_name(phase): folder / given} if given is not None else {})}
     run, other, trained = _opened(phase, name, folder)
     _require_apart(recipe, phase, other, trained, whole)
     weights, supernet = names(recipe, phase)
@@ -51,6 +55,18 @@ def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[s
     if known in run.files.manifest.files:
         files[supernet] = run.content(known)
     return files
+
+
+def map_name(phase: Phase) -> str:
+    """The file of a run that has a phase's map of weights. What it ends with says what it is."""
+    return f"start/{phase.name}.map{Path(phase.start.map or '').suffix}"
+
+
+def named(run: Run, phase: Phase, given: Iterable[str]) -> Named:
+    """Which weights of the file that a phase starts from are which of its network. Raises ArchError (A2220)."""
+    file = map_name(phase)
+    names = naming.parse(run.content(file).decode("utf-8", "replace"), file)
+    return Named(phase.start.weights or "", names, names.of(given))
 
 
 def supernet_of(run: Run, name: str) -> SupernetRecord | None:

@@ -92,6 +92,13 @@ class Builder:
         made = f"{name}.T"
         return self.weight(made, self.arrays[name].T)
 
+    def position(self, name: str, position: int) -> str:
+        """One position of a weight along its first axis, taken here rather than when the model runs, unless others need
+        it as it is."""
+        if name in self.lent:
+            return self.node("Gather", name, self.constant(position), axis=0)
+        return self.weight(f"{name}.{position}", self.arrays[name][position])
+
     def batch(self) -> str:
         """The batch size, as a tensor of one number."""
         if "batch" not in self.form.dynamic:

@@ -23,6 +23,7 @@ from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
+from archir.passes.resize import length
 from archir_onnx.files.models import Model
 from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_onnx.lowering.builder import CONTRIB, Builder, properties
@@ -94,7 +95,8 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
         model.opset_import.append(helper.make_opsetid(CONTRIB, 1))
     model.graph.name = graph.name
     model.graph.node.extend(builder.nodes)
-    model.graph.input.extend(input_info(name, types[number], form) for name, number in inputs.items())
+    tokens = length(graph) if "tokens" in form.dynamic else None
+    model.graph.input.extend(input_info(name, types[number], form, tokens) for name, number in inputs.items())
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
     properties(model, {"net": graph.name, **limits(ranged_inputs(graph)), **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})

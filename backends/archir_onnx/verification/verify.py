@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 from archir.backends.comparison import Difference, random_input
 from archir.base.errors import ArchError, fail, listed
 from archir.ir.types import TensorType
-from archir_onnx.lowering.form import PLAIN, Form
-from archir_onnx.lowering.interface import pictures, seen
+from archir_onnx.lowering.form import PLAIN, Form, Pixels
+from archir_onnx.lowering.interface import seen, unseen
 from archir_onnx.running.sessions import CPU, NO_KERNEL, present, run, session
 from archir_onnx.verification.opsets import narrow
 
@@ -41,8 +42,8 @@ class Report:
     tolerance: float = TOLERANCE
     real: int = 0
     """Real samples, beside random ones."""
-    sizes: tuple[tuple[int, int], ...] = ()
-    """Heights and widths, beside the net's own."""
+    sizes: tuple[tuple[int, ...], ...] = ()
+    """Heights and widths, or numbers of tokens, beside the net's own."""
     note: str = ""
 
     def __str__(self) -> str:
@@ -52,7 +53,8 @@ class Report:
         batches = ", ".join(map(str, self.batches))
         more = f", on {self.real} real images" if self.real else ""
         left_out = f"; {self.note}" if self.note else ""
-        more += f", at {' and '.join(f'{height} x {width}' for height, width in self.sizes)}" * bool(self.sizes)
+        sizes = [" x ".join(map(str, size)) + " tokens" * (len(size) == 1) for size in self.sizes]
+        more += f", at {' and '.join(sizes)}" * bool(sizes)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
             f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}{left_out}"
@@ -82,7 +84,7 @@ def verify(
     inputs: Mapping[str, TensorType],
     form: Form = PLAIN,
     *,
-    sizes: Sequence[tuple[int, int]] = (),
+    sizes: Mapping[tuple[int, ...], Mapping[str, TensorType]] = MappingProxyType({}),
     real: Arrays | None = None,
     seed: int = 0,
     tolerance: float | None = None,
@@ -91,14 +93,14 @@ def verify(
     """Check a model file and compare it with a reference, on random inputs and on real ones if there are any.
 
     It is run on `providers`, by default on all that are here and take such a model: the CPU must, if it is float32.
-    `sizes` are further heights and widths. Raises ArchError (A0913 to A0915).
+    `sizes` are further ones, and the inputs at these. Raises ArchError (A0913 to A0915).
     """
     check(path)
     tolerance = TOLERANCES[form.precision] if tolerance is None else tolerance
     nodes = len(onnx.load(path, load_external_data=False).graph.node)
     sessions, refusal = _sessions(path, form, providers)
     batches = _BATCHES if "batch" in form.dynamic else (form.batch,)
-    kinds = [dict(inputs), *({name: _sized(kind, size) for name, kind in inputs.items()} for size in sizes)]
+    kinds = [inputs, *sizes.values()]
     worst = Difference()
     for asked in _asked(kinds, batches, form, real, seed) if sessions else ():
         wanted = reference(seen(asked, form))
@@ -145,13 +147,13 @@ def _asked(
     rng = np.random.default_rng(seed)
     for position, inputs in enumerate(kinds):
         for batch in batches if position == 0 else batches[:1]:
-            yield {name: _random(rng, batch, kind, form) for name, kind in inputs.items()}
+            yield {name: _random(rng, batch, name, kind, form) for name, kind in inputs.items()}
     if real is not None:
         count = _real(real, form)
         step = max(count, 1) if "batch" in form.dynamic else form.batch
         for start in range(0, count, step):
             part = {name: array[start : start + step] for name, array in real.items()}
-            yield part if form.pixels is None else pictures(part, form.pixels)
+            yield unseen(part, form)
 
 
 def _real(real: Arrays | None, form: Form) -> int:
@@ -160,12 +162,9 @@ def _real(real: Arrays | None, form: Form) -> int:
     return count if "batch" in form.dynamic else count - count % form.batch
 
 
-def _sized(kind: TensorType, size: tuple[int, int]) -> TensorType:
-    return kind.with_dims(kind.channels, *size) if kind.rank == 3 else kind
-
-
-def _random(rng: np.random.Generator, batch: int, kind: TensorType, form: Form) -> NDArray[Any]:
-    if form.pixels is None:
-        return random_input(rng, batch, kind)
+def _random(rng: np.random.Generator, batch: int, name: str, kind: TensorType, form: Form) -> NDArray[Any]:
+    """Normal numbers, as they come if the model normalises them; pixels of any value."""
+    if not isinstance(form.scale(name), Pixels):
+        return unseen({name: random_input(rng, batch, kind)}, form)[name]
     channels, height, width = kind.shape
     return rng.integers(0, 256, (batch, height, width, channels), dtype=np.uint8)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.base.files import reading, write_atomic
 from archir.ir.graph import state_name
+from archir.search.reuse.naming import Named, Names
 
 
 def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = "") -> None:
@@ -36,23 +37,41 @@ def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         raise fail("A0905", f"cannot read the weights in {path}: {error}") from None
 
 
-def load_weights(module: nn.Module, path: Path) -> dict[str, str]:
-    """Load a file into a module; the metadata. Raises ArchError (A0902) naming every weight that does not fit."""
+def load_weights(module: nn.Module, path: Path, names: Names | None = None) -> dict[str, str]:
+    """Load a file into a module, by names that a map may say; the metadata.
+
+    Raises ArchError: A0902 naming every weight that does not fit, A2220 for a map that is about other weights.
+    """
     given, metadata = read_weights(path)
     wanted = module.state_dict()
+    if names is None:
+        problems = _unfit(path, shapes(wanted), shapes(given))
+    else:
+        named = Named(str(path), names, names.of(given))
+        given = {ours: given[theirs] for ours, theirs in named.theirs.items()}
+        problems = named.unfit(shapes(wanted), shapes(given))
+    if problems:
+        raise ArchError(*problems)
+    with torch.no_grad():
+        for name, tensor in wanted.items():
+            if name in given:
+                tensor.copy_(given[name])
+    return metadata
+
+
+def shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """The shapes of tensors by name."""
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _unfit(path: Path, wanted: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> list[Diagnostic]:
     problems = []
     missing, unexpected = [n for n in wanted if n not in given], [n for n in given if n not in wanted]
     if missing:
         problems.append(Diagnostic("A0902", f"{path} lacks {len(missing)} weights: {listed(missing, 4)}"))
     if unexpected:
         problems.append(Diagnostic("A0902", f"{path} has {len(unexpected)} weights too many: {listed(unexpected, 4)}"))
-    for name, tensor in wanted.items():
-        if name in given and given[name].shape != tensor.shape:
-            shapes = f"{list(given[name].shape)}, not {list(tensor.shape)}"
-            problems.append(Diagnostic("A0902", f"`{name}` in {path} has shape {shapes}"))
-    if problems:
-        raise ArchError(*problems)
-    with torch.no_grad():
-        for name, tensor in wanted.items():
-            tensor.copy_(given[name])
-    return metadata
+    for name, shape in wanted.items():
+        if name in given and given[name] != shape:
+            problems.append(Diagnostic("A0902", f"`{name}` in {path} has shape {[*given[name]]}, not {[*shape]}"))
+    return problems

@@ -20,10 +20,11 @@ from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import origin
 from archir.search.recipes import division
 from archir.search.recipes.reading import Written, parse, read
-from archir.search.recipes.recipe import DataSettings, Recipe
+from archir.search.recipes.recipe import DataSettings, Phase, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
-from archir.search.reuse import borrowing
+from archir.search.reuse import borrowing, naming
+from archir.search.reuse.teachers import teaching
 from archir.search.runs import Run, environment, extension
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
@@ -34,6 +35,7 @@ from archir_torch.objectives.create import check as check_objective
 from archir_torch.objectives.create import kind_of as objective_kind
 from archir_torch.search import aims, strategies
 from archir_torch.search.job import STRATEGIES, kind_of, whole
+from archir_torch.search.ordering.measures import measure_of
 from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them
@@ -75,8 +77,12 @@ def begin(
             space_of(recipe, phase, path.parent, spaces)
         with blamed("phase", number, "start", "weights"):
             given |= borrowing.borrowed(recipe, phase, path.parent, whole)
-    for content in given.values():
-        if isinstance(content, Path):
+            if phase.start.map is not None:
+                _check_map(phase, path.parent)
+        with blamed("phase", number, "also"):
+            given |= teaching(phase, path.parent)
+    for name, content in given.items():
+        if isinstance(content, Path) and name.endswith(".safetensors"):
             read_weights(content)
     loaded = _checked(written, path.parent, spaces, executor)
     inputs: dict[str, Content] = {
@@ -95,10 +101,20 @@ def begin(
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
 
+def _check_map(phase: Phase, folder: Path) -> None:
+    """Raise ArchError (A2220, A0905) for a map that is none of the weights that a phase starts from."""
+    assert phase.start.map is not None
+    assert phase.start.weights is not None
+    naming.read(folder / phase.start.map).of(read_weights(folder / phase.start.weights)[0])
+
+
 def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor: str | None) -> dict[Any, Data]:
     """The images of the first phase. Raises ArchError for what can be known to be wrong with any of them."""
     recipe, blamed = written.recipe, written.document.blamed
     for number, phase in enumerate(recipe.phase):
+        if phase.start.order is not None:
+            with blamed("phase", number, "start", "order"):
+                measure_of(phase.start.order)
         STRATEGIES.check(written, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
     STRATEGIES.check_executor(recipe, executor)
     division.check(written, whole)

@@ -17,11 +17,12 @@ from archir.base.errors import ArchError, Interrupted, fail
 from archir.search import plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
-from archir.search.recipes.outcomes import outcome_files, read_outcome, taught
+from archir.search.recipes.outcomes import outcome_files, read_outcome
 from archir.search.recipes.reading import read
 from archir.search.recipes.recipe import DataSettings, Phase
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse import borrowing
+from archir.search.reuse.teachers import taught
 from archir.search.runs import Run, Trial
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
@@ -133,12 +134,16 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     phase = phase.model_copy(update={"data": settings})
     start = phase.start
     seed = found.recipe.seed + phase.training.seed
-    also = tuple(taught(found.run, found.recipe, settings) for settings in phase.also)
-    phase = phase.model_copy(update={"also": also})
-    earlier = {what: before[name] for what, name in start if name in before and what != "trials"}
+    first, *also = (taught(found.run, found.recipe, settings) for settings in (phase.objective, *phase.also))
+    phase = phase.model_copy(update={"objective": first, "also": tuple(also)})
+    earlier = {what: before[name] for what, name in start.phases.items() if name in before and what != "trials"}
     weights, supernet = borrowing.names(found.recipe, phase)
+    named = None
     if start.weights is not None and weights in found.run.files.manifest.files:
         tensors = load_tensors(found.run.content(weights))
+        if start.map is not None:
+            named = borrowing.named(found.run, phase, tensors)
+            tensors = {ours: tensors[theirs] for ours, theirs in named.theirs.items()}
         earlier["weights"] = Outcome(weights=tensors, supernet=borrowing.supernet_of(found.run, supernet))
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
@@ -158,6 +163,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         architecture=dict(architecture) if architecture is not None else None,
         weights=earlier["weights"].weights if "weights" in earlier else None,
         supernet=earlier["weights"].supernet if "weights" in earlier else None,
+        named=named,
         trials=_Kept(found.run.phase(phase.name)),
         earlier=found.run.phase(start.trials).trials() if start.trials is not None else (),
         executor=found.executor,

@@ -22,13 +22,14 @@ from archir.ir.typing import infer
 from archir.ops.activation import Relu, Zero
 from archir.ops.arithmetic import Greater, Matmul
 from archir.ops.attention import Attention, LocalAttention
-from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Linear
-from archir.ops.lookup import OneHot
 from archir.ops.norm import BatchNorm
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
-from archir.ops.shape import ChannelShuffle, Pad, Slice, ToMap, ToTokens, Upsample
+from archir.ops.shape import ChannelShuffle, Pad, Parameter, Slice, ToMap, ToTokens, Upsample
+from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
+from archir.ops.tokens.lookup import OneHot
+from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopPositions
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
 from archir_torch.lowering.rules import RULES, lowers
@@ -66,7 +67,8 @@ def test_shape_weights_and_gradients(case: Case) -> None:
         y = run(network.train(training), *inputs)
         assert tuple(y.shape) == (2, *infer(graph)[graph.outputs["y"]].shape)
         assert y.isfinite().all()
-        if isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant)):
+        fixed = isinstance(op, Parameter) and not op.trained
+        if fixed or isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant, TopPositions)):
             assert not y.requires_grad
             continue
         network.zero_grad()
@@ -90,7 +92,7 @@ def test_samples_do_not_meet(case: Case) -> None:
     assert precise.dtype == (torch.float64 if together.is_floating_point() else together.dtype)
 
 
-COUNTED = (Conv, Conv1d, Linear, Matmul, Attention)
+COUNTED = (Conv, Conv1d, Linear, Matmul, Attention, ExpertLinear, CombineExperts)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if isinstance(case[0], COUNTED)], ids=name_of)

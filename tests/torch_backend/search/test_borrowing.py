@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+import torch
 from safetensors.torch import save_file
 
 import archir
@@ -78,6 +79,39 @@ def test_weights_of_a_file(tmp_path: Path) -> None:
     learned = [name for name in given if "running" not in name]
     assert len(learned) == 5
     assert all(trained[name].allclose(given[name], rtol=0, atol=1e-20) for name in learned)
+
+
+def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
+    """A map says which they are; run and map stay whole without the files. What does not fit is refused at once."""
+    given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
+    theirs = {f"theirs.{name.replace('batch_norm', 'bn')}": tensor for name, tensor in given.items()}
+    tracked = torch.tensor(3)
+    (tmp_path / "names.toml").write_text(
+        '"batch_norm.*" = "theirs.bn.*"\n"conv.*" = "theirs.conv.*"\n"linear.*" = "theirs.linear.*"\n"" = "*_tracked"\n'
+    )
+    text = HEAD + TRAIN.replace('"WEIGHTS"', '"start.safetensors", map = "names.toml"')
+    save_file({**theirs, "theirs.bn_tracked": tracked, "over": tracked + 1}, tmp_path / "start.safetensors")
+    del theirs["theirs.linear.bias"]
+    with pytest.raises(ArchError, match=r"start.safetensors has 1 weights too many: `over`"):
+        search(tmp_path, text)
+    theirs["theirs.bn.bias"] = torch.zeros(3)
+    save_file({**theirs, "theirs.bn_tracked": tracked}, tmp_path / "start.safetensors")
+    with pytest.raises(ArchError, match=r"(?s)lacks 1 weights: `linear.bias`.*`batch_norm.bias`, has shape \[3\], not"):
+        search(tmp_path, text)
+    assert not (tmp_path / "run").exists()
+    theirs |= {f"theirs.{name}": given[name] for name in ("linear.bias",)} | {
+        "theirs.bn.bias": given["batch_norm.bias"]
+    }
+    save_file({**theirs, "theirs.bn_tracked": tracked}, tmp_path / "start.safetensors")
+    run = search(tmp_path, text)
+    trained, _ = read_weights(run.folder / "phases" / "tune" / "weights.safetensors")
+    assert all(trained[name].allclose(given[name], rtol=0, atol=1e-20) for name in given if "running" not in name)
+    (tmp_path / "names.toml").write_text('"conv.weight" = "none"\n')
+    shutil.rmtree(run.folder)
+    with pytest.raises(ArchError, match=r"(?s)names.toml:1:1.*A2220"):
+        search(tmp_path, text)
+    with pytest.raises(ArchError, match=r"(?s)A1109.*`map` names the weights of a file"):
+        search(tmp_path, text.replace("start.safetensors", "./run"))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from archir.base.errors import ArchError
 from archir.search.recipes import division
 from archir.search.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin
-from archir_torch.objectives.attention_transfer import AttentionTransfer
+from archir_torch.objectives.taught.attention_transfer import AttentionTransfer
 from archir_torch.search import preparation, run, scoring
 from archir_torch.search.job import whole
 from archir_torch.search.run import execute

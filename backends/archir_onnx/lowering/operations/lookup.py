@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from archir.ops import lookup as ops
+from archir.ops.tokens import lookup as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 

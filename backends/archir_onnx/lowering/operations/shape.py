@@ -26,6 +26,13 @@ def slice_(g: Builder, op: ops.Slice, x: str) -> str:
     return g.slice(x, axis + 1, op.start, op.stop if op.stop is not None else END)
 
 
+@lowers(ops.FirstTokens)
+def first_tokens(g: Builder, op: ops.FirstTokens, x: str, like: str) -> str:
+    if not g.form.resizable:
+        return g.slice(x, 1, 0, g.type.shape[0])
+    return g.node("Slice", x, g.constant([0]), g.node("Shape", like, start=1, end=2), g.constant([1]))
+
+
 @lowers(ops.Pad)
 def pad(g: Builder, op: ops.Pad, x: str) -> str:
     pads = op.pads(g.types[0].rank - 1)

@@ -28,6 +28,11 @@ def slice_(x: Tensor, *, start: int, stop: int | None, axis: int | None) -> Tens
     return x.narrow(axis, begin, end - begin)
 
 
+@lowers(ops.FirstTokens)
+def first_tokens(x: Tensor, like: Tensor) -> Tensor:
+    return x[:, : like.shape[1]]
+
+
 @lowers(ops.Pad)
 def pad(x: Tensor, *, amount: int | tuple[int, ...]) -> Tensor:
     return F.pad(x, amount if isinstance(amount, tuple) else (amount,) * (2 * (x.dim() - 2)))

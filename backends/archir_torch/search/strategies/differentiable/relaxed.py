@@ -119,7 +119,7 @@ class Relaxed:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, job.weights)
+            take_over(self.network, job.weights, job.named)
         if training.sync_norms:
             synchronise(self.module)
         self.weights = Learner(

@@ -44,7 +44,7 @@ class Positions(Free):
         require(x.rank in (1, 2), f"expected tokens [N, D] or i64[N], got {x}", code="A0402")
         return TensorType(x.shape[:1], "i64")
 
-    def between(self, result: TensorType) -> tuple[int, int]:
+    def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
         """From 0 to the last token."""
         return 0, result.shape[0] - 1
 
@@ -65,7 +65,7 @@ class Constant(View):
         require(len(self.values) >= 1, "`values` is an empty list")
         return TensorType((len(self.values),), "i64")
 
-    def between(self, result: TensorType) -> tuple[int, int]:
+    def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
         """As they are written."""
         return min(self.values), max(self.values)
 

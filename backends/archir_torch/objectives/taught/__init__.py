@@ -1,0 +1,1 @@
+"""Objectives that compare a network with one that was trained before."""

@@ -1,0 +1,171 @@
+"""Graphs written as programs: of the same network, short, and as a person would write them."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archir
+from archir.ir.graph import Graph, Node
+from archir.ir.structure import Input
+from archir.ir.text.reader import parse_graph
+from archir.ir.typing import infer
+from archir.language.elaboration.files import Loader
+from archir.language.writing.imported import Imported
+from archir.language.writing.write import Written, program, write
+from archir.passes.spaces.specialize import specialize
+from archir.search.lint.lint import lint
+from tests.conftest import EXAMPLES
+from tests.ir.random_graphs import graphs
+from tests.ir.reference import assignments
+from tests.ir.test_relax import SPACES, space_of
+from tests.portions import portion
+
+WAYS = portion(SPACES, {"darts", "nas_bench_201", "glit", "mobilenet_v3_ofa", "autoformer"})
+
+
+def lines(text: str) -> int:
+    """Lines that are neither empty nor comments."""
+    return sum(bool(line.strip()) and not line.lstrip().startswith("#") for line in text.splitlines())
+
+
+def same(graph: Graph, written: Written) -> None:
+    """That a program is of the same network, with a scope for each scope that has weights, of the same shapes."""
+    again = archir.loads(written.text).graph
+    assert archir.canonical_hash(again) == archir.canonical_hash(graph)
+    assert list(again.outputs) == list(graph.outputs)
+    assert archir.format(written.text) == written.text
+    assert {written.scopes[scope]: shapes for scope, shapes in weights(graph).items()} == weights(again)
+
+
+def weights(graph: Graph) -> dict[str, object]:
+    """The shapes of the weights of each scope."""
+
+    types = infer(graph)
+    found = {n: graph[n].op.weights(*(types[o] for o in graph.operands(n))) for n in types}
+    return {graph[n].scope: {name: w.shape for name, w in one.items()} for n, one in found.items() if one}
+
+
+@cache
+def example(name: str) -> Graph:
+    space = archir.load(EXAMPLES / f"{name}.arch")
+    return space.specialize(space.sample(random.Random(0)))
+
+
+@pytest.mark.parametrize(("name", "most"), [("resnet50", 30), ("deit_tiny", 25), ("mobilenet_v2", 25)])
+def test_well_known_networks_are_short(name: str, most: int) -> None:
+    graph = example(name)
+    written = write(Imported(graph, graph.blocks))
+    same(graph, written)
+    assert lines(written.text) <= most
+    assert not lint(Loader(None).load(written.text, name, None), [archir.loads(written.text).graph])
+
+
+def test_what_is_written_is_what_a_person_would_write() -> None:
+    graph = example("resnet50")
+    assert program(graph, graph.blocks) == (
+        """import std.resnet
+
+block bottleneck(x, width, stride) {
+    y = x |> conv_bn(4 * width, 1, stride=stride) if x.channels != 4 * width else x
+    x = x |> conv_bn(width, 1) |> relu |> conv_bn(width, 3, stride=stride) |> relu |> conv_bn(4 * width, 1)
+    return x + y |> relu
+}
+
+net resnet50 {
+    input image: f32[3, 224, 224]
+    x = image |> conv_bn(64, 7, stride=2) |> relu |> max_pool(3, stride=2)
+    for depth, width, stride in [(3, 64, 1), (4, 128, 2), (6, 256, 2), (3, 512, 2)] {
+        for i in 0..depth {
+            x = x |> bottleneck(width, stride if i == 0 else 1)
+        }
+    }
+    output logits = x |> global_avg_pool |> linear(1000)
+}
+"""
+    )
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_architectures_written_are_the_same_networks(name: str) -> None:
+    space = space_of(name)
+    graph = space.specialize(space.sample(random.Random(1)))
+    text = program(graph, graph.blocks)
+    again = archir.loads(text).graph
+    assert archir.canonical_hash(again) == archir.canonical_hash(graph)
+    same(graph, write(Imported(graph, graph.blocks)))
+    assert not lint(Loader(None).load(text, name, None), [])
+
+
+def some(graph: Graph, rng: random.Random) -> tuple[Graph, dict[str, str]]:
+    """One network of a graph, and modules that its nodes are in."""
+    network = specialize(graph, rng.choice(list(assignments(graph))))
+    modules = ["", "a", "a.b", "a.b[0]", "a.b[1]", "c"]
+    classes = {name: rng.choice(["Sequential", "Block", "net", "relu", "x-y\n"]) for name in modules[1:]}
+    moved = Graph("random")
+    for number in network:
+        node = network[number]
+        home = modules[number % len(modules)] if rng.random() < 0.3 else modules[number * 5 // len(network)]
+        op = replace(node.op, label=f"in{number}") if isinstance(node.op, Input) else node.op
+        moved.add(
+            Node(op, scope=f"{home}.{node.scope}" if home and node.scope else node.scope), *network.operands(number)
+        )
+    moved.outputs = {f"out{place}": number for place, number in enumerate(network.outputs.values())}
+    return moved, classes
+
+
+RANDOM = given(graphs(most_nodes=25, most_choices=1), st.randoms(use_true_random=False))
+
+
+@settings(max_examples=12, deadline=None)
+@RANDOM
+def test_random_networks_are_written_as_they_are(graph: Graph, rng: random.Random) -> None:
+    is_written(graph, rng)
+
+
+@pytest.mark.soak
+@settings(max_examples=2000, deadline=None)
+@RANDOM
+def test_many_random_networks_are_written_as_they_are(graph: Graph, rng: random.Random) -> None:
+    is_written(graph, rng)
+
+
+def is_written(graph: Graph, rng: random.Random) -> None:
+    network, classes = some(graph, rng)
+    again = archir.loads(program(network, classes)).graph
+    assert archir.canonical_hash(again) == archir.canonical_hash(network)
+    same(network, write(Imported(network, classes)))
+
+
+def test_weights_that_modules_share_stay_shared() -> None:
+    graph = parse_graph(
+        """net tied {
+    %0 = input "x" f32[8]
+    %1 = linear(%0, channels=8) @ a.proj
+    %2 = relu(%1)
+    %3 = linear(%2, channels=8) @ b.out
+    %4 = relu(%3)
+    %5 = linear(%4, channels=8) @ a.proj
+    output y = %5
+}"""
+    )
+    written = write(Imported(graph, {"a": "A", "b": "B"}))
+    same(graph, written)
+    assert written.text.count('weights="shared_proj"') == 2
+
+
+def test_names_of_hostile_files_are_names() -> None:
+    graph = archir.loads("net n() {\n    input x: f32[8]\n    output y = x |> linear(8) |> relu |> linear(8)\n}").graph
+    moved = graph.empty()
+    for number in graph:
+        moved.add(Node(graph[number].op, scope=f"a[{number % 2}].b" if number else ""), *graph.operands(number))
+    moved.outputs = graph.outputs
+    for name in ('"}\nnet evil {', "import", "", "9lives", "x" * 1000, "Ünïcode", "relu"):
+        written = write(Imported(moved, {"a[0]": name, "a[1]": name}))
+        assert "evil {" not in written.text.replace("evil_", "")
+        same(moved, written)

@@ -1,0 +1,87 @@
+"""Maps from the names of a file's weights to those of a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from archir.base.errors import ArchError
+from archir.base.globs import captured, filled
+from archir.search.reuse.naming import Named, parse, read
+
+MAP = """
+"layer*.conv.weight" = "blocks.*.0.weight"
+"layer*.norm.*" = "blocks.*.1.*"
+"stem" = "first"
+"" = ["*.num_batches_tracked", "head.*"]
+"linear.*" = ""
+"""
+FILE = ["blocks.0.0.weight", "blocks.11.0.weight", "blocks.0.1.scale", "blocks.0.1.num_batches_tracked", "first"]
+FILE += ["head.weight", "same"]
+
+
+def test_patterns_name_what_they_are_about() -> None:
+    names = parse(MAP.replace('blocks.*.1.*"', 'blocks.*.1.scale"').replace('norm.*" ', 'norm.scale" '), "map.toml")
+    assert names.of(FILE) == {
+        "layer0.conv.weight": "blocks.0.0.weight",
+        "layer11.conv.weight": "blocks.11.0.weight",
+        "layer0.norm.scale": "blocks.0.1.scale",
+        "stem": "first",
+        "same": "same",
+    }
+    assert names.new("linear.weight")
+    assert not names.new("stem")
+
+
+def test_a_pair_may_give_one_weight_to_two() -> None:
+    names = parse('[["a", "table"], ["b", "table"], ["", "x"]]', "map.json")
+    assert names.of(["table", "x"]) == {"a": "table", "b": "table"}
+    assert parse('{"a": "table", "": ["x"]}', "map.json").of(["table", "x"]) == {"a": "table"}
+
+
+@pytest.mark.parametrize("text", ["a.b.c", "a..c", "a.b.b.c", "a.b.c.d.c"])
+def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
+    for pattern in ("a.*.c", "*", "a*", "*.*.*", "a.*c", "*b*"):
+        pieces = captured(pattern, text)
+        assert pieces is None or filled(pattern, pieces) == text
+    assert captured("a.*.b", "a.x.c") is None
+    assert captured("a.b.c", "a.b.c") == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "said"),
+    [
+        ('"a*" = "b"', "m.toml", r"m.toml:1:1.*A2220.*`a\*` and `b` have 1 and 0 stars"),
+        ('"a" = 3', "m.toml", "m.toml:1:1.*A2220.*no two names"),
+        ('"a" = "none"\n"b" = "nor.*"', "m.toml", r"(?s)`none`.*`nor\.\*`|stars"),
+        ('"a" = "first"\n"b" = "none"\n"c" = "nothing"', "m.toml", r"(?s)m.toml:2:1.*`none`.*m.toml:3:1.*`nothing`"),
+        ('"same" = "first"', "m.toml", "A2220.*`first` and `same` of the file are both named `same`"),
+        ('"a" = ', "m.toml", "A2220.*no TOML"),
+        ("[3]", "m.json", "A2220.*no two names"),
+        ("3", "m.json", "A2220.*neither an object nor a list"),
+        ("[" * 100_000, "m.json", "A2220.*no JSON"),
+    ],
+)
+def test_maps_that_are_refused(text: str, name: str, said: str) -> None:
+    with pytest.raises(ArchError, match=said):
+        parse(text, name).of(FILE)
+
+
+def test_a_map_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ArchError, match=r"A2220.*cannot read the map"):
+        read(tmp_path / "none.toml")
+    (tmp_path / "map.json").write_text(json.dumps({"a": "b"}))
+    assert read(tmp_path / "map.json").of(["b"]) == {"a": "b"}
+
+
+def test_everything_that_does_not_fit_is_said_at_once() -> None:
+    names = parse('"a" = "x"\n"new*" = ""', "map.toml")
+    given = {"a": (2,), "y": (3,)}
+    problems = Named("file", names, names.of(["x", "y"])).unfit({"a": (4,), "b": (1,), "new1": (1,)}, given)
+    text = str(ArchError(*problems))
+    assert "lacks 1 weights: `b`" in text
+    assert "1 weights too many: `y`" in text
+    assert "`x` in file, which is `a`, has shape [2], not [4]" in text
+    assert "new1" not in text

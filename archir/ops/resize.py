@@ -60,8 +60,8 @@ class Resize(Free):
         return x.with_spatial(x.channels, *sizes)
 
     def kernels(self, x: TensorType) -> int:
-        """One; for "nearest" 3 for the places along each axis, and one that takes what is there."""
-        return 1 + 3 * (x.rank - 1) if self.mode == "nearest" else 1
+        """One; for "nearest" 4 for each axis: the places, and one that takes what is there."""
+        return 4 * (x.rank - 1) if self.mode == "nearest" else 1
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,23 @@ from archir_torch.lowering.rules import lowers
 
 @lowers(ops.Resize)
 def resize(
-    x: Tensor, *, size: int | tuple[int, ...] | None, ratio: tuple[int, int], mode: str, align_corners: bool,
-    antialias: bool,
-) -> Tensor:  # fmt: skip
-    before = x.shape[2:]
+    x: Tensor,
+    *,
+    size: int | tuple[int, ...] | None,
+    ratio: tuple[int, int],
+    mode: str,
+    align_corners: bool,
+    antialias: bool = False,
+) -> Tensor:
+    axes = range(2, x.dim())
     if size is None:
-        size = tuple(length * ratio[0] // ratio[1] for length in before)
-    sizes = (size,) * len(before) if isinstance(size, int) else size
+        size = tuple(x.shape[axis] * ratio[0] // ratio[1] for axis in axes)
+    sizes = (size,) * len(axes) if isinstance(size, int) else size
     if mode == "nearest":
-        places = [torch.arange(n, device=x.device) * m // n for n, m in zip(sizes, before, strict=True)]
-        each = [one.view(-1, *[1] * (len(places) - 1 - axis)) for axis, one in enumerate(places)]
-        return x[:, :, *each]  # type: ignore[index]  # mypy joins tensors and slices to objects
-    mode = "trilinear" if len(before) == 3 else mode
+        for axis, after in zip(axes, sizes, strict=True):
+            x = x.index_select(axis, torch.arange(after, device=x.device) * x.shape[axis] // after)
+        return x
+    mode = "trilinear" if x.dim() == 5 else mode
     return F.interpolate(x, sizes, mode=mode, align_corners=align_corners, antialias=antialias)
 
 

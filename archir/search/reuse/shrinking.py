@@ -41,7 +41,7 @@ class Plan(Settings):
     lr: float = Field(default=1e-3, gt=0, le=1000)
     batch: Count = 64
     validation: float = Field(default=0.1, gt=0, lt=1)
-    """The part of the training samples by which architectures are chosen; the space's weights are trained on the others."""
+    """The part of the training samples by which architectures are chosen; shared weights do not see it."""
     shift: Amount = 0
     """Pixels by which images are shifted at most, up or down and left or right."""
     flip: bool = False

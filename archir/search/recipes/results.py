@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from archir.ir.text.serial import to_json
@@ -27,6 +28,8 @@ SPLITS = "splits.json"
 NETWORKS = "networks"
 """The folder of all networks, where each is wanted."""
 COSTS = ("params", "macs")
+MOST_PICTURES, MOST_DRAWN = 12, 1_500_000
+"""Of how many candidates the report has pictures, and how many characters these have together."""
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
@@ -175,7 +178,19 @@ def _tried(run: Run, phase: Phase, space: Space) -> Trials:
     def command(number: int) -> str:
         return f"archir train --trial {run.folder.name} {phase.name}:{number} -o {phase.name}-{number}"
 
-    return Trials(phase.name, rows, command)
+    facts = _measures(run, phase.name)
+    names = list(dict.fromkeys(name for one in trials for name in one.scores))
+    score = str(facts.get("criterion", "accuracy"))
+    if score not in names:
+        score = names[0] if names else ""
+    found = Trials(phase.name, rows, command, score, bool(facts.get("measures", {}).get(score, True)))
+    best = {one.id: one for one in trials}
+    pictures: dict[int, str] = {}
+    for one, _ in found.scored[:MOST_PICTURES]:
+        drawn = picture(space.specialize(space.architecture(best[one.id].architecture)), "svg")
+        if sum(map(len, pictures.values())) + len(drawn) <= MOST_DRAWN:
+            pictures[one.id] = drawn
+    return replace(found, pictures=pictures)
 
 
 def _weighings(phase: str, outcome: Outcome[Tensor]) -> list[Weighing]:

@@ -95,7 +95,7 @@ def label(value: float, step: float, percent: bool = False) -> str:
     unit, word = (0.01, "%") if percent else _unit(abs(value) + step)
     value, step = value / unit, step / unit
     digits = max(0, -floor(log10(step) + 1e-9)) + f"{step:e}".startswith("2.5")
-    text = f"{value:.{digits}f}" if digits < 5 else f"{value:.3g}"
+    text = f"{value:.{min(digits, 15)}f}"
     return (text + word) if float(text) else "0" + "%" * percent
 
 

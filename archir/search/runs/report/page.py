@@ -15,7 +15,7 @@ from typing import Any
 from archir.search.runs.report.choice_weights import extent, heat
 from archir.search.runs.report.contents import PhaseRows, Report, Weighing
 from archir.search.runs.report.curves import Chart, Value, curves
-from archir.search.runs.report.trials import table
+from archir.search.runs.report.trials import view
 
 _TIMES = {"seconds"}
 """Columns that differ from one run to the next, and are shown apart."""
@@ -56,7 +56,7 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
         alt = "trials by two scores, those that none dominates marked"
         yield "Trials by their scores", "".join(_image(plane, alt) for plane in report.planes)
     for trials in report.trials:
-        yield f"Trials of {trials.phase}", table(trials)
+        yield f"Trials of {trials.phase}", view(trials)
     if report.picture:
         yield "Derived network", _image(report.picture, "the derived network, drawn as a graph")
     for name, facts in report.facts.items():

@@ -316,3 +316,12 @@ def test_ticks_differ(low: float, span: float) -> None:
         for percent in (False, True):
             marks = [label(low + number * step, step, percent) for number in range(round((high - low) / step) + 1)]
             assert len({*marks}) == len(marks), marks
+
+
+def test_generations_are_called_that() -> None:
+    rows = [{"epoch": n, "validation_accuracy": 0.5 + n / 10, "trials": 4} for n in range(3)]
+    text = page(Report("run", phases=[PhaseRows("evolve", rows, "generation"), PhaseRows("train", rows)]))
+    first, second = text.split('<section id="phase-train">')
+    assert "epoch" not in first.split("<main>")[1].replace("&quot;epochs&quot;", "")
+    assert "<th>generation</th>" in first
+    assert "<th>epoch</th>" in second

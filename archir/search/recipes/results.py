@@ -12,6 +12,7 @@ from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.fronts.figures import measures, shown
+from archir.search.multi.registry import strategies
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Phase, Recipe
 from archir.search.recipes.spaces import space_of
@@ -129,7 +130,7 @@ def _report(
         facts["Architecture"] = {path: _text(label) for path, label in summary["architecture"]["choices"].items()}
     return Report(
         title=run.title,
-        phases=[PhaseRows(name, run.phase(name).rows()) for name in outcomes if run.phase(name).rows()],
+        phases=[_rows(run, phase) for phase in recipe.phase if run.phase(phase.name).rows()],
         weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
         picture=picture(network, "svg") if network is not None else "",
         planes=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
@@ -143,6 +144,15 @@ def _report(
             if run.phase(phase.name).trials()
         ],
     )
+
+
+def _rows(run: Run, phase: Phase) -> PhaseRows:
+    """A phase's figures. Its epochs are batches if it tries candidates, and generations if it is an evolution."""
+    rows, known = run.phase(phase.name).rows(), strategies()
+    unit = "batch" if any("trials" in row for row in rows) else "epoch"
+    if phase.strategy in known:
+        unit = str(getattr(known[phase.strategy].make, "batch_name", unit))
+    return PhaseRows(phase.name, rows, unit)
 
 
 def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:

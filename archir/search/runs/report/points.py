@@ -9,8 +9,8 @@ from archir.pictures.plot import scale
 from archir.search.fronts.figures import is_part, shown
 from archir.search.runs.report.curves import label
 
-WIDE, HIGH = 640, 340
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 16, 12, 46
+WIDE, HIGH = 440, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66, 26, 14, 44
 
 Point = tuple[int, float, float]
 """A trial's id, its cost and its score."""
@@ -43,7 +43,8 @@ def points(phase: str, score: str, cost: str, tried: Sequence[Point], pictures: 
         middle = (_LEFT + WIDE - _RIGHT) / 2
         yield f'<text class="tick" x="{middle}" y="{HIGH - 8}" text-anchor="middle">{escape(cost)}</text>'
         for number, at, value in tried:
-            said = f"trial {number}\n{score}: {shown(score, value)}\n{cost}: {at:,.0f}"
+            costs = f"\n{cost}: {at:,.0f}" if cost != "trial" else ""
+            said = f"trial {number}\n{score}: {shown(score, value)}{costs}"
             picture = f' data-picture="{escape(pictures[number])}"' if number in pictures else ""
             yield (
                 f'<circle class="point" tabindex="0" role="button" aria-label="{escape(said)}" data-trial="{number}" '

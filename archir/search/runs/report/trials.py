@@ -53,10 +53,9 @@ def view(trials: Trials) -> str:
     parts = []
     if scored:
         cost = next((name for name in ("macs", "params") if name in scored[0][0].costs), None)
-        if cost is not None:
-            urls = {number: _url(picture) for number, picture in trials.pictures.items()}
-            at = [(one.id, one.costs[cost], value) for one, value in scored[:MOST]]
-            parts.append(points(trials.phase, trials.score, cost, at, urls))
+        urls = {number: _url(picture) for number, picture in trials.pictures.items()}
+        at = [(one.id, one.costs[cost] if cost else float(one.id), value) for one, value in scored[:MOST]]
+        parts.append(points(trials.phase, trials.score, cost or "trial", at, urls))
         found = shares([(one.choices, value) for one, value in scored], trials.larger)
         parts.append(f"<h3>Which choices mattered</h3>{section(found, len(scored), trials.score, shown)}")
         parts.append("<h3>All of them</h3>")

@@ -38,7 +38,7 @@ for (const figure of document.querySelectorAll('[data-chart]')) {
     cross.setAttribute('transform', `translate(${chart.x[near]},0)`);
     cross.setAttribute('visibility', 'visible');
     const lines = Object.entries(chart.series).map(([name, values]) => `${name}: ${number(values[near], chart.percent)}`);
-    show(event, [`epoch ${chart.epochs[near]}`, ...lines].join('\n'));
+    show(event, [`${chart.unit} ${chart.epochs[near]}`, ...lines].join('\n'));
   }, () => cross.setAttribute('visibility', 'hidden'));
 }
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import click
@@ -40,7 +41,9 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @click.option(
     "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="The best, or the least, first."
 )
-@click.option("--compare", is_flag=True, help="Show the settings in which runs differ, side by side.")
+@click.option(
+    "--compare", is_flag=True, help="Show the settings in which runs differ, and what they came to; of seeds, the mean."
+)
 @click.option("--serve", is_flag=True, help="Show them in a browser on this machine, as they go on, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --serve; 0: any.")
 @json_option
@@ -109,7 +112,20 @@ def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
         "MACs": [_number(one.macs) for _, one in found],
     }
     rows = [[key, *values] for key, values in {**told, **came}.items()]
-    table("", ["", *(one.name for _, one in found)], rows, right=range(1, len(found) + 1))
+    names = [one.name for _, one in found]
+    if told.keys() == {"seed"}:
+        rows = [[*row, _over([one for _, one in found]) if row[0] == "score" else ""] for row in rows]
+        names.append("mean and deviation")
+    table("", ["", *names], rows, right=range(1, len(names) + 1))
+
+
+def _over(runs: Sequence[Summary]) -> str:
+    """The mean of scores that differ by the seed alone, and how far they are from it: of a sample, its deviation."""
+    scores = [one.score for one in runs if one.score is not None]
+    if len(scores) < 2 or len({one.criterion for one in runs}) > 1:
+        return ""
+    name = runs[0].criterion
+    return f"{shown(name, mean(scores))} +- {shown(name, stdev(scores))}"
 
 
 def _score(one: Summary) -> str:

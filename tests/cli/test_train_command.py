@@ -160,14 +160,14 @@ def test_trials_as_columns(searched: Path) -> None:
         costs = [archir.cost(space.specialize(space.architecture(one.architecture))) for one in trials]
         assert part["costs.macs"] == [one.macs for one in costs]
         assert part["costs.params"] == [one.params for one in costs]
-    assert None in found["choices.inner"]
+    assert any(None in column for name, column in found.items() if name.startswith("choices."))
     with pytest.raises(ArchError, match=r"A1207.*`third`"):
         archir.trials(searched, "third")
 
 
 def test_seeds_side_by_side(tmp_path: Path) -> None:
-    text = 'space = "elastic.arch"\nexport = false\ndata = { limit = 60 }\n[[phase]]\nname = "supernet"\nstrategy = "spos"\n'
-    path = recipe(tmp_path, f"{text}training = {{ epochs = 1, batch = 30 }}\n")
+    phase = '[[phase]]\nname = "supernet"\nstrategy = "spos"\ntraining = { epochs = 1, batch = 30 }\n'
+    path = recipe(tmp_path, f'space = "elastic.arch"\nexport = false\ndata = {{ limit = 60 }}\n{phase}')
     for seed in (0, 1):
         run("search", str(path), "-o", str(tmp_path / "runs" / f"s{seed}"), "--set", f"seed={seed}", "--device", "cpu")
     found = run("runs", str(tmp_path / "runs"), "--compare").output

@@ -67,7 +67,7 @@ SHORTENED = {
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {
     "docs/model.md",
@@ -75,6 +75,7 @@ SLOW_PROGRAMS = {
     "docs/data.md",
     "docs/mixtures.md",
     "docs/search.md",
+    "docs/serve.md",
     "docs/supernets.md",
 }
 """Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""

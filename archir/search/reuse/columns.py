@@ -15,8 +15,8 @@ COSTS = ("params", "macs")
 
 
 def columns(folder: Path, phase: str | None = None) -> dict[str, list[Any]]:
-    """The trials of a run, of one of its phases or of all, in columns of one length: `phase`, `trial`, `status`, `hash`,
-    `budget`, `seconds`, then `scores.NAME`, `costs.NAME` and `choices.PATH`. What a trial does not have is None.
+    """The trials of a run, of one of its phases or of all, in columns: `phase`, `trial`, `status`, `hash`, `budget`,
+    `seconds`, then `scores.NAME`, `costs.NAME` and `choices.PATH`. What a trial does not have is None.
 
     The run may still be written. Raises ArchError: A1207 (no such phase tried anything), A18xx (it was damaged), A3105.
     """

@@ -151,6 +151,7 @@ def test_bombs_with_little_memory(name: str) -> None:
 CHILD = """
 import gc, resource, sys
 import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, archir.costs.account
+from archir.cli import main
 from archir.cli.analysis import check
 from archir.cli.analysis import cost
 from archir.cli.analysis import fmt

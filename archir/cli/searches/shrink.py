@@ -41,10 +41,20 @@ from archir.search.fronts.figures import shown
 @click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
 @click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
 @click.option(
+    "--order", default="l1", show_default=True, metavar="MEASURE",
+    help="By what importance channels are ordered before the last ones are left out: l1, l2, ..., or none.",
+)  # fmt: skip
+@click.option(
     "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
     help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
 )  # fmt: skip
 @click.option("--temperature", type=Real(0), default=1.0, show_default=True, help="Of what it teaches.")
+@click.option(
+    "--validation", type=Real(0, 1), default=0.1, show_default=True,
+    help="The part of the training samples that architectures are chosen by.",
+)  # fmt: skip
+@click.option("--shift", type=click.IntRange(0), default=0, show_default=True, help="Shift images by up to N pixels.")
+@click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything that is drawn.")
 @click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
 @click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")

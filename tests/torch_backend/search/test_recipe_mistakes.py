@@ -66,7 +66,7 @@ MISTAKES = [
     ("epochs = 1", "epoch = 1", "8:14: error[A1109]: phase `search`: there is no `training.epoch`"),
     ("epochs = 1", "epoch = 1", "hint: did you mean `epochs`?"),
     ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "8:1: error[A1109]: phase `search`: there is no `trials`"),
-    ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "`start.trials`? An option of the strategy is `options.trials`"),
+    ('strategy = "spos"', 'strategy = "spos"\ntrials = 3', "An option of the strategy is `options.trials`"),
     ('strategy = "spos"', 'strategy = "spos"\nmilestones = [3]', "hint: did you mean `weights.milestones`? An option"),
     ('strategy = "spos"', 'strategy = "spos"\nsamples = 3', "hint: an option of the strategy is `options.samples`"),
     ("epochs = 1", "epochs = 1.5", "8:14: error[A1109]: phase `search`: `training.epochs` is 1.5: it"),

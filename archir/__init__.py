@@ -39,6 +39,7 @@ moved(
 if TYPE_CHECKING:
     from archir.api.analysis import *
     from archir.api.classes import *
+    from archir.api.importing import *
     from archir.api.loading import *
     from archir.api.lowering import *
     from archir.api.measurement import *
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 else:
 
     def _rooms() -> Iterator[ModuleType]:
-        names = ("loading", "analysis", "searching", "lowering", "measurement", "classes")
+        names = ("loading", "analysis", "searching", "lowering", "measurement", "importing", "classes")
         return (import_module(f"archir.api.{name}") for name in names)
 
     def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
-           executors]
+           executors,tasks]
 """
 
 from __future__ import annotations
@@ -19,9 +19,12 @@ import networks
 import search_step
 import spaces
 import supernet
+import tasks
 from measure import Table, machine
 
-PARTS = "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors"
+PARTS = (
+    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks"
+)
 FILES = {"attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -45,6 +48,7 @@ def main() -> None:
         "multi_trial": lambda: multi_trial.run(given.quick),
         "supernet": lambda: supernet.run(given.device, given.quick),
         "executors": lambda: executors.run(given.quick),
+        "tasks": lambda: tasks.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -124,6 +124,8 @@ CASES: list[Case] = [
     (Concat(), (VECTOR,)),
     (Matmul(), (TOKENS, (8, 5))),
     (Matmul(True), (TOKENS, (5, 8))),
+    (Matmul(), ((3, 4, 8), (3, 8, 5))),
+    (Matmul(True), ((2, 3, 4, 8), (2, 3, 5, 8))),
     *((Attention(heads), (TOKENS, TOKENS, TOKENS)) for heads in (1, 2)),
     (Attention(2, 1.0), (TOKENS, (7, 8), (7, 6))),
     *((Attention(heads), (MAP, MAP, MAP)) for heads in (1, 4)),
@@ -224,6 +226,7 @@ CASES: list[Case] = [
     (CombineExperts(), (TOKENS, (4, 3))),
     (Parameter((4, 8)), ()),
     (Parameter((1,), "ones"), ()),
+    (Parameter((2, 3), trained=False), ()),
 ]
 
 

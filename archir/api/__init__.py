@@ -5,6 +5,7 @@ What a module here lists in its `__all__` is public: `archir` offers it. The res
 
 from archir.api.analysis import *
 from archir.api.analysis import linted as linted
+from archir.api.importing import *
 from archir.api.loading import *
 from archir.api.loading import architecture as architecture
 from archir.api.loading import graph as graph

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Free, Op, Piece, Tied
-from archir.ir.types import TensorType, broadcast, is_tokens
+from archir.ir.types import TensorType, broadcast
 
 
 @dataclass(frozen=True)
@@ -131,22 +131,27 @@ class Concat(Free):
 
 @dataclass(frozen=True)
 class Matmul(Op):
-    """Matrix product of f32[N, K] and f32[K, M]; with `transpose`, of f32[N, K] and f32[M, K]."""
+    """Matrix product of f32[N, K] and f32[K, M]; with `transpose`, of f32[N, K] and f32[M, K].
+
+    Axes before the last two are of matrices side by side, as many in both: f32[heads, N, K] and f32[heads, K, M].
+    """
 
     operands: ClassVar[tuple[str, ...]] = ("a", "b")
     transpose: bool = False
 
     def infer(self, a: TensorType, b: TensorType) -> TensorType:
-        """f32[N, M]."""
-        rows, inner = is_tokens(a)
-        other, columns = reversed(is_tokens(b)) if self.transpose else is_tokens(b)
-        require(inner == other, f"the inner sizes of {a} and {b} differ")
-        return a.with_dims(rows, columns)
+        """f32[..., N, M]."""
+        for x in (a, b):
+            require(x.rank >= 2, f"expected matrices [..., N, K], got {x}", code="A0402")
+        require(a.shape[:-2] == b.shape[:-2], f"the axes before the last two of {a} and {b} differ", code="A0402")
+        inner, columns = b.shape[-1:-3:-1] if self.transpose else b.shape[-2:]
+        require(a.shape[-1] == inner, f"the inner sizes of {a} and {b} differ")
+        return a.with_dims(*a.shape[:-1], columns)
 
     def ties(self, a: TensorType, b: TensorType) -> tuple[Tied | Piece, ...]:
         """The columns of b, unless it is transposed."""
-        return () if self.transpose else (Tied((1, None)),)
+        return () if self.transpose or a.rank > 2 else (Tied((1, None)),)
 
     def macs(self, a: TensorType, b: TensorType) -> int:
-        """N * K * M."""
-        return self.infer(a, b).elements * a.shape[1]
+        """N * K * M, for each of the matrices."""
+        return self.infer(a, b).elements * a.shape[-1]

@@ -220,11 +220,16 @@ class Upsample(Free):
 
 @dataclass(frozen=True)
 class Parameter(View):
-    """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales."""
+    """A learned tensor, the same for every sample: class tokens, position embeddings, layer scales.
+
+    One that is not `trained` is kept with the weights and stays as it is, as masks and tables of waves do.
+    """
 
     operands: ClassVar[tuple[str, ...]] = ()
+    later: ClassVar[tuple[str, ...]] = ("trained",)
     shape: tuple[int, ...]
     init: Init = "token"
+    trained: bool = True
 
     def infer(self, *operands: Any) -> TensorType:
         """f32[shape]."""
@@ -233,7 +238,7 @@ class Parameter(View):
 
     def weights(self, *operands: Any) -> dict[str, Weight]:
         """`value` [shape]."""
-        return {"value": Weight(self.shape, self.init)}
+        return {"value": Weight(self.shape, self.init, buffer=not self.trained)}
 
     def roles(self, *operands: Any) -> dict[str, tuple[Role, ...]]:
         """The channels; the first of other positions."""

@@ -24,6 +24,7 @@ from archir.base.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
+from archir.language.writing.imported import Imported
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import module_of
@@ -115,6 +116,15 @@ class TorchBackend:
         Raises ArchError (A0913 to A0920).
         """
         return look(path, devices, trust)
+
+    def imported(self, module: nn.Module, example: Any, *, name: str = "network", seed: int = 0) -> Imported:
+        """A module's graph and weights, compared with it on random inputs. Raises ArchError (A3201 to A3203)."""
+        from archir_torch.importing import capture, proof  # torch.export takes a while to load
+
+        found = capture.imported(module, example, name)
+        copy = proof.network(found.graph, found.weights)
+        proof.prove(module, copy, found.graph, example, torch.Generator().manual_seed(seed))
+        return found
 
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""

@@ -101,15 +101,13 @@ def _slot(one: Any) -> Slot:
 
 def _labels(metadata: Mapping[str, str], output: Slot) -> list[str]:
     """The names of classes, a JSON list in the model's metadata, if it has them: one per number of its first output."""
-    if "labels" not in metadata:
-        return []
     try:
-        labels = json.loads(metadata["labels"])
+        labels = json.loads(metadata.get("labels", "[]"))
     except (ValueError, RecursionError):
         labels = None
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise UnservableError("the metadata `labels` is not a JSON list of strings")
-    if output.shape != (len(labels),):
+    if labels and output.shape != (len(labels),):
         raise UnservableError(f"there are {len(labels)} labels, but `{output.name}` has the shape {list(output.shape)}")
     return labels
 

@@ -83,12 +83,15 @@ def _from_json(body: bytes, inputs: Sequence[Slot]) -> Arrays:
 
 def _from_lists(value: Any, slot: Slot) -> NDArray[Any]:
     # level by level: numpy alone would take strings for numbers, and make room for the longest one many times over
-    level = [value]
-    for depth, size in enumerate(slot.shape):
-        if not all(isinstance(one, list) and len(one) == size for one in level):
+    level, depth = [value], 0
+    for size in slot.shape:
+        fits = all(isinstance(one, list) and len(one) == size for one in level)
+        if size == 1 and not fits:
+            continue  # such an axis may be left out
+        if not fits:
             where = f"at depth {depth}, there must be lists of {size}"
             raise HTTPException(422, f"`{slot.name}` has the shape {list(slot.shape)}: {where}")
-        level = [item for one in level for item in one]
+        level, depth = [item for one in level for item in one], depth + 1
     if not {type(one) for one in level} <= _KINDS[slot.dtype.kind]:
         raise HTTPException(422, f"`{slot.name}` holds {slot.dtype} numbers")
     try:

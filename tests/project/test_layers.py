@@ -21,6 +21,7 @@ BACKENDS = {
     "archir_onnx": [{"files"}, {"lowering", "running"}, {"verification", "measuring"}, {"int8"}],
     "archir_torch": [
         {"lowering"},
+        {"importing"},
         {"data", "supernet"},
         {"training"},
         {"objectives"},
@@ -34,7 +35,7 @@ MOST_ENTRIES = 14
 """What a folder holds at most: more is not taken in at a look."""
 ROOMY = {
     "archir/base/codes": 300,  # a page per diagnostic
-    "backends/archir_torch": 10,
+    "backends/archir_torch": 11,
 }
 """Folders that hold more, or less, and what they may hold."""
 

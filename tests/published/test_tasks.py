@@ -1,30 +1,34 @@
-"""The examples of tasks: each goes from its data to a verified ONNX model, and what it finds is better than chance."""
+"""The examples of tasks: each goes from its data to the answer of a server, and what it finds is better than chance."""
 
 from __future__ import annotations
 
-import importlib.util
+import asyncio
 import json
-import random
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
-from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from click.testing import CliRunner
+from numpy.typing import NDArray
 
 import archir
+from archir import api, backends
+from archir.cli import main
+from archir.cli.searches.train_folder import WEIGHTS, open_run
+from archir.search.data.inputs import inputs_of
+from archir.search.data.splits import divided
 from archir.search.recipes.reading import read
-from tests.conftest import EXAMPLES, ROOT
+from archir_torch.data import load
+from benchmarks.chance import TASKS, compared, written
+from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "tasks"
-TASKS = {
-    "table": ("mse", False), "labels": ("f1", True), "shapes": ("miou", True), "series": ("mae", False),
-    "own": ("degrees", False), "language": ("perplexity", False), "sounds": ("accuracy", True),
-}  # fmt: skip
-"""Each with its criterion, and whether more of it is better."""
 SMALL = {
     "table": {"search.options.trials": "2", "search.options.population": "2"},
-    "labels": {"search.options.trials": "4", "search.options.population": "4", "search.options.parents": "4"},
+    "labels": {"search.options.trials": "2", "search.options.population": "2"},
     "shapes": {"search.options.trials": "4", "search.options.population": "4"},
     "own": {"search.options.trials": "2"},
     "series": {"search.options.trials": "2", "search.options.population": "2"},
@@ -33,75 +37,86 @@ SMALL = {
 }
 
 
-def module(name: str) -> ModuleType:
-    """The Python file of an example."""
-    (path,) = (FOLDER / name).glob("*.py")
-    spec = importlib.util.spec_from_file_location(f"example_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-def written(name: str, folder: Path) -> str | None:
-    """The source of an example whose data are files, which are written into a folder."""
-    if name == "series":
-        module("series").write(folder / "series.csv", steps=600)
-        return f"series:{folder}/series.csv#load@8"
-    if name == "sounds":
-        module("sounds").write(folder / "sounds", each=30)
-        return f"wav:{folder}/sounds"
-    return f"text:{ROOT}/docs/search.md" if name == "language" else None
-
-
-def searched(name: str, folder: Path, **overrides: str) -> Any:
-    source = written(name, folder)
-    settings = overrides | ({"data.source": json.dumps(source)} if source is not None else {})
-    return archir.run(FOLDER / name / "recipe.toml", folder / "run", overrides=settings, device="cpu")
+def searched(name: str, folder: Path, **overrides: str) -> tuple[Mapping[str, Any], str]:
+    """What a search of little data came to, and its source of data."""
+    recipe = FOLDER / name / "recipe.toml"
+    sizes = {"series": {"steps": 600}, "sounds": {"each": 30}}
+    source = written(name, folder, **sizes.get(name, {})) or read(recipe).recipe.data.source
+    settings = overrides | {"data.source": json.dumps(source)}
+    return archir.run(recipe, folder / "run", overrides=settings, device="cpu"), source
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_from_data_to_a_model(name: str, tmp_path: Path) -> None:
+def test_from_data_to_an_answer(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search, export, verify, serve: what is sent are samples as the data have them."""
     phases = [phase.name for phase in read(FOLDER / name / "recipe.toml").recipe.phase]
     once = {f"{phase}.training.epochs": "1" for phase in phases}
     limits = {} if name == "series" else {"data.limit": "100"}
-    summary = searched(name, tmp_path, **once, **limits, **SMALL.get(name, {}))
+    summary, source = searched(name, tmp_path, **once, **limits, **SMALL.get(name, {}))
     criterion, larger = TASKS[name]
     assert summary["measures"]["retrain"]["criterion"] == criterion
     assert summary["measures"]["retrain"]["measures"][criterion] == larger
     assert isinstance(summary["network"][criterion], float)
     assert summary["onnx"]["relative"] < 1e-5
-    chosen = summary["phases"]["search"]
-    assert f"validation_{criterion}" in chosen
+    assert f"validation_{criterion}" in summary["phases"]["search"]
     assert criterion in (tmp_path / "run" / "report.html").read_text()
+    model = tmp_path / "net.onnx"
+    for command in (["export", f"{tmp_path / 'run'}", "-o", str(model), "--preprocess"], ["verify", str(model)]):
+        done = CliRunner().invoke(main, command, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    monkeypatch.syspath_prepend(str(EXAMPLES / "serve"))
+    sample, wanted = first(summary, source, tmp_path / "run")
+    status, answer = answered(model, {"inputs": sample.tolist()})
+    assert status == 200, answer
+    (output,) = answer["outputs"].values()
+    np.testing.assert_allclose(output, wanted, rtol=1e-3, atol=1e-3)
+    assert ("classes" in answer) == (name == "sounds")
+
+
+def first(summary: Mapping[str, Any], source: str, run: Path) -> tuple[NDArray[Any], NDArray[Any]]:
+    """A sample as the data have it, of images [H, W, C], and what the run's network makes of it as it was trained."""
+    trained = open_run(run)
+    module = api.compile(trained.graph)
+    backends.get("torch").load(module, run / WEIGHTS)
+    inputs = inputs_of(trained.graph)
+    data = load(source, inputs, limit=None if source.startswith("series") else 100, labelled=False)
+    raw = divided(source, inputs, False)[0].inputs[inputs[0].name][int(data.train.rows[0])]
+    wanted = module.eval()(data.train.pixels[torch.tensor([0])])[0].detach().numpy()
+    if not inputs[0].is_image:
+        return raw.squeeze(), wanted
+    return (raw if raw.dtype == np.uint8 else np.rint(255 * raw).astype(np.uint8)).transpose(1, 2, 0), wanted
+
+
+def answered(model: Path, body: Any) -> tuple[int, Any]:
+    """What the service answers, without a socket between."""
+    from model import Model  # of examples/serve
+    from service import Service, Settings
+
+    content, parts = json.dumps(body).encode(), list[Any]()
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": content, "more_body": False}
+
+    async def send(message: Any) -> None:
+        parts.append(message)
+
+    async def ask() -> None:
+        app = Service(Model(model, 1), Settings()).app()
+        scope = {
+            "type": "http", "method": "POST", "path": "/predict", "query_string": b"", "http_version": "1.1",
+            "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(content)).encode())],
+        }  # fmt: skip
+        async with app.router.lifespan_context(app):
+            await app(scope, receive, send)
+
+    asyncio.run(ask())
+    return parts[0]["status"], json.loads(b"".join(part["body"] for part in parts[1:]))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", TASKS)
 def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:
-    """Of at most its cost, all trained alike."""
-    criterion, larger = TASKS[name]
-    summary = searched(name, tmp_path, seed=str(seed))
-    (file,) = (FOLDER / name).glob("*.arch")
-    space = archir.load(file)
-    recipe = read(FOLDER / name / "recipe.toml").recipe
-    data = written(name, tmp_path) or recipe.data.source
-    training = recipe.phase[-1].training
-    settings = {"epochs": training.epochs, "batch": training.batch, "lr": 0.01, "seed": seed, "augment": False}
-
-    def trained(architecture: Any) -> float:
-        graph = space.specialize(architecture)
-        _, result = archir.train(graph, data=data, settings={**settings, "objective": recipe.objective}, device="cpu")
-        return result.measures[criterion]
-
-    winner = space.architecture(summary["architecture"]["choices"])
-    most = space.cost([winner], ["macs"])["macs"][0]
-    rng, others = random.Random(seed), []
-    while len(others) < 20:
-        one = space.sample(rng)
-        if space.cost([one], ["macs"])["macs"][0] <= most:
-            others.append(trained(one))
-    found = trained(winner)
-    assert found >= median(others) if larger else found <= median(others), (found, sorted(others))
+    """Of at most its cost, all trained alike (benchmarks/chance.py)."""
+    found = compared(name, seed, tmp_path)
+    assert found.won, (found.figure, found.ranked)

@@ -36,7 +36,7 @@ def export_command(
 
     \b
     archir export run -o net.onnx                   batches of any size
-    archir export run -o net.onnx --preprocess      takes uint8 images
+    archir export run -o net.onnx --preprocess      takes inputs as they come
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     torch, with net.safetensors
     """

@@ -29,7 +29,7 @@ def options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--bf16", is_flag=True, help="In bfloat16, for GPUs."),
         click.option("--dynamic", metavar="AXES", help="Axes of any size: batch,height,width,tokens, or none [batch]."),
         click.option("--batch", type=click.IntRange(1), help="Samples in every batch, which is not dynamic then."),
-        click.option("--preprocess", is_flag=True, help="Take images as they come, uint8 [batch, H, W, C]."),
+        click.option("--preprocess", is_flag=True, help="Take inputs as they come, images as uint8 [batch, H, W, C]."),
         click.option(
             "--attention", type=click.Choice(["auto", "decomposed", "standard", "fused"]),
             help="fused: onnxruntime's own operator [auto].",
@@ -59,7 +59,7 @@ def export_run(run: Path, output: Path, as_trained: bool, as_json: bool, given: 
     if given["preprocess"]:
         if not images:
             raise fail("A0933", f"{run} does not tell how its images were normalised: an older archir left it")
-        form["pixels"] = (images["mean"], images["std"])
+        form |= {"scales": images["scales"]} if "scales" in images else {"pixels": (images["mean"], images["std"])}
     module = api.compile(graph)
     torch.load(module, run / train_folder.WEIGHTS)
     metadata = trained.metadata | ({"license": given["license"]} if given["license"] else {})

@@ -23,8 +23,8 @@ _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 class Trained:
     """The network of a folder, its architecture as JSON, and the recipe of the search that found it, if one did.
 
-    `images` is what is known of those that it was trained on: `source`, `seed`, `mean`, `std`, `classes`. It is empty
-    if an older archir left the folder.
+    `images` is what is known of those that it was trained on: `source`, `seed`, `mean`, `std`, `classes`, `scales`. It
+    is empty if an older archir left the folder.
     """
 
     graph: Graph
@@ -35,7 +35,7 @@ class Trained:
     @property
     def metadata(self) -> dict[str, str]:
         """What a model that is made of it says of itself."""
-        labels = {"labels": json.dumps(self.images["classes"])} if self.images else {}
+        labels = {"labels": json.dumps(self.images["classes"])} if self.images.get("classes") else {}
         return {"architecture": self.architecture} | labels | ({"recipe": self.recipe} if self.recipe else {})
 
 

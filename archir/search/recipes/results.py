@@ -200,11 +200,11 @@ def _metadata(run: Run, phase: str, outcome: Outcome[Tensor]) -> dict[str, str]:
 
 
 def _labels(run: Run, phase: str) -> dict[str, str]:
-    """The names of classes, where the phase's images are known."""
+    """The names of classes, where the phase's samples have labels."""
     if not _has(run, phase, SPLITS):
         return {}
     images = json.loads(run.content(f"phases/{phase}/{SPLITS}")).get("images")
-    return {"labels": json.dumps(images["classes"])} if images else {}
+    return {"labels": json.dumps(images["classes"])} if images and images["classes"] else {}
 
 
 def _phases(run: Run, outcomes: Mapping[str, Outcome[Tensor]]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import ml_dtypes
@@ -29,8 +29,8 @@ _DTYPES: dict[Precision, type[Any]] = {
 
 
 @dataclass(frozen=True)
-class Pixels:
-    """Mean and deviation of each channel of images whose pixels go from 0 to 1."""
+class Scale:
+    """Mean and deviation of each channel of an input that the model normalises itself, numbers float32 as they come."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
@@ -42,13 +42,17 @@ class Pixels:
         return finite and len(self.mean) == len(self.std) and 0 not in self.std
 
 
+class Pixels(Scale):
+    """Those of images, whose pixels go from 0 to 1; as they come, they are uint8 [batch, H, W, C]."""
+
+
 @dataclass(frozen=True)
 class Form:
     """The form of a model.
 
     `precision` is that of weights and of what is computed; inputs and outputs stay float32. `dynamic` names the axes
-    whose sizes are open, of `batch`, `height`, `width` and `tokens`; a batch that is not has `batch` samples. With
-    `pixels`, the model takes images as they come, uint8 [batch, H, W, C], and normalises them itself.
+    whose sizes are open, of `batch`, `height`, `width` and `tokens`; a batch that is not has `batch` samples. Inputs in
+    `scales` are taken as they come, and normalised by the model itself.
 
     `attention` of all positions to all is `decomposed` (matrix products and a softmax), the `standard` operator, which
     opsets have from 23 on, or onnxruntime's own `fused` one, which runs nowhere else; `auto` takes whichever of the
@@ -59,7 +63,8 @@ class Form:
     precision: Precision = "float32"
     dynamic: tuple[str, ...] = ("batch",)
     batch: int = 1
-    pixels: Pixels | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
+    """By the names of inputs; that of "" is the only one's."""
     attention: Attention = "auto"
 
     @property
@@ -89,9 +94,13 @@ class Form:
             found.append(Diagnostic("A0911", f"there is no axis `{unknown[0]}`; {', '.join(AXES)} may be dynamic"))
         if self.batch < 1:
             found.append(Diagnostic("A0911", f"a batch has 1 sample at least, not {self.batch}"))
-        if self.pixels is not None and not self.pixels.whole:
-            found.append(Diagnostic("A0911", "pixels need a mean and a deviation, not 0, for each channel"))
+        if not all(scale.whole for scale in self.scales.values()):
+            found.append(Diagnostic("A0911", "to normalise takes a mean and a deviation, not 0, for each channel"))
         return found
+
+    def scale(self, name: str) -> Scale | None:
+        """What the model normalises an input by, if it does."""
+        return self.scales.get(name, self.scales.get(""))
 
     def cast(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         """A weight in the model's precision. Raises ArchError (A0931) if float16 does not reach so far."""
@@ -109,9 +118,17 @@ PLAIN = Form()
 """Float32, for batches of any size."""
 
 
-def form_of(*, pixels: Pixels | tuple[Sequence[float], Sequence[float]] | None = None, **options: Any) -> Form:
-    """The form that options say; `pixels` may be a mean and a deviation for each channel."""
-    if pixels is not None and not isinstance(pixels, Pixels):
-        mean, std = pixels
-        pixels = Pixels(tuple(mean), tuple(std))
-    return Form(pixels=pixels, **options)
+Means = tuple[Sequence[float], Sequence[float]]
+
+
+def form_of(
+    *, pixels: Means | Scale | None = None, scales: Mapping[str, Mapping[str, Any]] | None = None, **options: Any
+) -> Form:  # fmt: skip
+    """The form that options say; `pixels` are mean and deviation of the one image, `scales` those of inputs by name:
+    what each is `of`, "pixels" or "numbers", with its `mean` and `std`."""
+    kinds = {"pixels": Pixels, "numbers": Scale}
+    given = {name: kinds[one["of"]](tuple(one["mean"]), tuple(one["std"])) for name, one in (scales or {}).items()}
+    if pixels is not None:
+        mean, std = (pixels.mean, pixels.std) if isinstance(pixels, Scale) else pixels
+        given[""] = Pixels(tuple(mean), tuple(std))
+    return Form(scales=given, **options)

@@ -15,7 +15,7 @@ from archir.base.errors import fail
 from archir.ir.types import TensorType
 from archir.passes.resize import along
 from archir_onnx.lowering.builder import Builder
-from archir_onnx.lowering.form import Form, Pixels
+from archir_onnx.lowering.form import Form, Pixels, Scale
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -32,11 +32,14 @@ ELEMENTS = {
 
 
 def taken(g: Builder, name: str, kind: TensorType) -> str:
-    """An input as the network takes it: in the model's precision; of an image as it comes, normalised, channels first.
-    Raises ArchError (A0933) if pixels are to be normalised, and the input is no image of as many channels."""
+    """An input as the network takes it: in the model's precision; as it comes, normalised, of an image channels
+    first. Raises ArchError (A0933) if it is to be normalised, and has other channels."""
     g.scope = name
-    if g.form.pixels is not None:
-        return _normalised(g, name, kind, g.form.pixels)
+    scale = g.form.scale(name)
+    if scale is not None:
+        name = _normalised(g, name, kind, scale)
+    if isinstance(scale, Pixels):
+        return name
     if kind.dtype == "f32" and g.form.precision != "float32":
         return g.node("Cast", name, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
     return name
@@ -66,7 +69,7 @@ def limit(metadata: Mapping[str, str], name: str) -> int:
 
 def input_info(name: str, kind: TensorType, form: Form, tokens: int | None = None) -> onnx.ValueInfoProto:
     """An input's declaration; `tokens` are how many there are where their number is open."""
-    if form.pixels is None:
+    if not isinstance(form.scale(name), Pixels):
         return _info(name, kind, form, tokens)
     channels, height, width = _dims(kind, form, None)
     return helper.make_tensor_value_info(name, TensorProto.UINT8, [_batch(form), height, width, channels])
@@ -96,30 +99,49 @@ def _dims(kind: TensorType, form: Form, tokens: int | None) -> list[str | int]:
     return dims
 
 
-def _normalised(g: Builder, name: str, kind: TensorType, pixels: Pixels) -> str:
-    if kind.rank != 3 or kind.dtype != "f32" or kind.channels != len(pixels.mean):
-        wanted = f"an image of {len(pixels.mean)} channels"
-        raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: there are no pixels to normalise")
-    mean, std = (np.asarray(one, np.float64)[:, None, None] for one in (pixels.mean, pixels.std))
+def _normalised(g: Builder, name: str, kind: TensorType, scale: Scale) -> str:
+    pixels, channels = isinstance(scale, Pixels), len(scale.mean)
+    if kind.dtype != "f32" or (pixels and kind.rank != 3) or kind.channels != channels:
+        wanted = f"{'an image' if pixels else 'numbers'} of {channels} channels"
+        raise fail("A0933", f"the input `{name}` is {kind}, not {wanted}: there is nothing to normalise")
+    mean, std = _along(scale, kind.rank, kind.channel_axis)
+    if not pixels:
+        return g.node("Div", g.node("Sub", name, g.constant(mean, np.float32)), g.constant(std, np.float32))
     x = g.node("Cast", g.transpose(name, 0, 3, 1, 2), to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))
     return g.node("Add", g.node("Mul", x, g.number(1 / (255 * std))), g.number(-mean / std))
 
 
+def _along(scale: Scale, rank: int, axis: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation, for samples of a rank whose channels are along an axis."""
+    shape = [-1 if place == axis else 1 for place in range(rank)]
+    return np.reshape(scale.mean, shape), np.reshape(scale.std, shape)
+
+
 def seen(inputs: Arrays, form: Form) -> Arrays:
-    """What the network sees of a model's inputs: of images as they come, the normalised ones, channels first."""
-    if form.pixels is None:
-        return inputs
-    mean, std = (np.asarray(one, np.float32)[:, None, None] for one in (form.pixels.mean, form.pixels.std))
-    return {
-        name: ((np.moveaxis(images, 3, 1).astype(np.float32) / np.float32(255) - mean) / std).astype(np.float32)
-        for name, images in inputs.items()
-    }
+    """What the network sees of a model's inputs: of those as they come, the normalised ones, channels first."""
+    found = dict(inputs)
+    for name, array in inputs.items():
+        scale = form.scale(name)
+        if isinstance(scale, Pixels):
+            array = np.moveaxis(array, 3, 1).astype(np.float32) / np.float32(255)
+        if scale is not None:
+            mean, std = (one.astype(np.float32) for one in _around(array, scale))
+            found[name] = ((array - mean) / std).astype(np.float32)
+    return found
 
 
-def pictures(inputs: Arrays, pixels: Pixels) -> dict[str, NDArray[Any]]:
-    """The inverse of what is seen: normalised images [batch, C, H, W] as uint8 [batch, H, W, C]."""
-    mean, std = (np.asarray(one)[:, None, None] for one in (pixels.mean, pixels.std))
-    return {
-        name: np.moveaxis(np.clip(np.rint((images * std + mean) * 255), 0, 255).astype(np.uint8), 1, 3)
-        for name, images in inputs.items()
-    }
+def unseen(inputs: Arrays, form: Form) -> dict[str, NDArray[Any]]:
+    """The inverse of what is seen: normalised inputs as they come, images as uint8 [batch, H, W, C]."""
+    found = dict(inputs)
+    for name, array in inputs.items():
+        scale = form.scale(name)
+        if scale is not None:
+            mean, std = _around(array, scale)
+            found[name] = (array * std + mean).astype(np.float32)
+        if isinstance(scale, Pixels):
+            found[name] = np.moveaxis(np.clip(np.rint(found[name] * 255), 0, 255).astype(np.uint8), 1, 3)
+    return found
+
+
+def _around(batch: NDArray[Any], scale: Scale) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return _along(scale, batch.ndim - 1, TensorType(batch.shape[1:]).channel_axis)

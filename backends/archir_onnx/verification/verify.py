@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from archir.backends.comparison import Difference, random_input
 from archir.base.errors import ArchError, fail, listed
 from archir.ir.types import TensorType
-from archir_onnx.lowering.form import PLAIN, Form
-from archir_onnx.lowering.interface import pictures, seen
+from archir_onnx.lowering.form import PLAIN, Form, Pixels
+from archir_onnx.lowering.interface import seen, unseen
 from archir_onnx.running.sessions import CPU, NO_KERNEL, present, run, session
 from archir_onnx.verification.opsets import narrow
 
@@ -147,13 +147,13 @@ def _asked(
     rng = np.random.default_rng(seed)
     for position, inputs in enumerate(kinds):
         for batch in batches if position == 0 else batches[:1]:
-            yield {name: _random(rng, batch, kind, form) for name, kind in inputs.items()}
+            yield {name: _random(rng, batch, name, kind, form) for name, kind in inputs.items()}
     if real is not None:
         count = _real(real, form)
         step = max(count, 1) if "batch" in form.dynamic else form.batch
         for start in range(0, count, step):
             part = {name: array[start : start + step] for name, array in real.items()}
-            yield part if form.pixels is None else pictures(part, form.pixels)
+            yield unseen(part, form)
 
 
 def _real(real: Arrays | None, form: Form) -> int:
@@ -162,8 +162,9 @@ def _real(real: Arrays | None, form: Form) -> int:
     return count if "batch" in form.dynamic else count - count % form.batch
 
 
-def _random(rng: np.random.Generator, batch: int, kind: TensorType, form: Form) -> NDArray[Any]:
-    if form.pixels is None:
-        return random_input(rng, batch, kind)
+def _random(rng: np.random.Generator, batch: int, name: str, kind: TensorType, form: Form) -> NDArray[Any]:
+    """Normal numbers, as they come if the model normalises them; pixels of any value."""
+    if not isinstance(form.scale(name), Pixels):
+        return unseen({name: random_input(rng, batch, kind)}, form)[name]
     channels, height, width = kind.shape
     return rng.integers(0, 256, (batch, height, width, channels), dtype=np.uint8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from archir.search.data import minibatch as drawn_from
 from archir.search.data.inputs import Input, Size, as_inputs
 from archir.search.data.readers.encoded import Encoded, Raw
 from archir_torch.data.pixels import Pixels, Typed, normalised, settled, statistics
-from archir_torch.data.split import Data, Split
+from archir_torch.data.split import Data, Scale, Split
 
 
 def load(
@@ -34,14 +34,20 @@ def load(
     wanted = as_inputs(size)
     train, rest, names = selected(source, wanted, seed=seed, limit=limit, classes=classes, labelled=labelled)
     made: list[dict[str, Pixels]] = [{}, {}]
-    scales = {}
+    scales, known = {}, {}
     for one in wanted:
         raw = [settled(part.inputs[one.name], torch.from_numpy(part.rows)) for part in (train, rest)]
         scales[one.name] = _scale(raw[0], one)
+        if one.type.dtype not in _DTYPES:
+            of: Literal["pixels", "numbers"] = "numbers"
+            if one.is_image and _are_pixels(train.inputs[one.name]):
+                of = "pixels"
+            mean, std = map(_listed, scales[one.name])
+            known[one.name] = Scale(mean, std, of)
         for kept, pixels in zip(made, raw, strict=True):
             kept[one.name] = _scaled(pixels, one, *scales[one.name])
-    mean, std = (tuple(tensor.flatten().tolist()) for tensor in scales[wanted[0].name])
-    return Data(_split(made[0], train), _split(made[1], rest), names, mean, std, weights, seed, train.apart)
+    mean, std = map(_listed, scales[wanted[0].name])
+    return Data(_split(made[0], train), _split(made[1], rest), names, mean, std, weights, seed, train.apart, known)
 
 
 def minibatch(source: Any, size: Size, count: int, *, seed: int = 0) -> Split:
@@ -66,6 +72,15 @@ def _scale(raw: Pixels, one: Input, own: tuple[int, ...] | None = None) -> tuple
         return torch.empty(0), torch.empty(0)
     shape = one.type.shape
     return statistics(raw, shape if own is None else (shape[0], *own))
+
+
+def _are_pixels(raw: Raw) -> bool:
+    """Whether images are bytes, or real numbers from 0 to 1."""
+    return isinstance(raw, Encoded) or raw.dtype == np.uint8 or bool(raw.min() >= 0 and raw.max() <= 1)
+
+
+def _listed(numbers: Tensor) -> tuple[float, ...]:
+    return tuple(numbers.flatten().tolist())
 
 
 def _scaled(raw: Pixels, one: Input, mean: Tensor, std: Tensor) -> Pixels:

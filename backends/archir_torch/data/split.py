@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -61,11 +61,21 @@ class Split:
         return replace(self, inputs=inputs, targets={name: one.to(device) for name, one in self.targets.items()})
 
 
+@dataclass(frozen=True)
+class Scale:
+    """Mean and deviation of each channel of an input, of `pixels` that were bytes or of `numbers`."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    of: Literal["pixels", "numbers"]
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """What a network trains on and what is held out; `classes` are there if the only target is a label.
 
-    Inputs of floating-point numbers are normalised by the training part, the first one by `mean` and `std`. A search
+    Inputs of floating-point numbers are normalised by the training part, as `scales` say, the first one by `mean` and
+    `std`. A search
     divides the training part once more, the same for whoever asks: a `share` of it is for weights. Samples of a series
     share nothing if their rows are `apart`.
     """
@@ -78,6 +88,7 @@ class Data:
     share: float = 0.5
     seed: int = 0
     apart: int | None = None
+    scales: Mapping[str, Scale] = field(default_factory=dict)
 
     def halves(self) -> tuple[Split, Split]:
         """The training part divided for a search: what weights are trained on, and what chooses (validation).
@@ -100,4 +111,5 @@ def about(source: Any, seed: int, data: Data) -> dict[str, Any]:
     named = str(source) if isinstance(source, str | PurePath) else ""
     return {
         "source": named, "seed": seed, "mean": list(data.mean), "std": list(data.std), "classes": list(data.classes),
+        "scales": {name: asdict(scale) for name, scale in data.scales.items()},
     }  # fmt: skip

@@ -20,7 +20,7 @@ def sound(name, rng, count=512):
         tone = tone * (np.sin(2 * np.pi * 6 * time) > 0)
     if name == "two":
         tone = (tone + np.sin(1.5 * phase)) / 2
-    return 0.7 * tone + rng.normal(0, 0.08, count)
+    return 0.7 * tone + rng.normal(0, 0.4, count)
 
 
 def write(folder, each=60, seed=0):

@@ -202,6 +202,36 @@ def test_images_as_they_come(tmp_path: Path) -> None:
         archir.export(graph, path, module, pixels=([0.5], [0.5]))
 
 
+def test_numbers_as_they_come(tmp_path: Path) -> None:
+    """Of several inputs, each by its own mean and deviation; integers have none."""
+    text = """
+    net mixed {
+        input row: f32[2]
+        input wave: f32[4, 3]
+        input word: i64[5]
+        words = word |> embedding(7, 4) |> flatten |> linear(4)
+        output y = (row |> linear(4)) + (wave |> flatten |> linear(4)) + words
+    }
+    """
+    graph, path = archir.loads(text).graph, tmp_path / "net.onnx"
+    module, rng = TORCH.lower(graph), np.random.default_rng(0)
+    scales = {
+        "row": {"mean": [2000.0, 5.0], "std": [0.5, 40.0], "of": "numbers"},
+        "wave": {"mean": [0.0, 1.0, 2.0], "std": [1.0, 2.0, 4.0], "of": "numbers"},
+    }
+    seen = {"row": rng.standard_normal((3, 2), np.float32), "wave": rng.standard_normal((3, 4, 3), np.float32)}
+    word = {"word": rng.integers(0, 7, (3, 5))}
+    real, weights = {**seen, **word}, TORCH.arrays(module)
+    ONNX.write(graph, path, weights, reference=TORCH.runner(module), real=real, scales=scales, certified=True)
+    raw = {
+        name: array * np.float32(scales[name]["std"]) + np.float32(scales[name]["mean"]) for name, array in seen.items()
+    }
+    wanted, found = TORCH.runner(module)(real), ONNX.run(path, {**raw, **word})
+    np.testing.assert_allclose(found["y"], wanted["y"], atol=1e-3)
+    with pytest.raises(ArchError, match=r"A0933.*`row` is f32\[2\], not numbers of 1 channels"):
+        ONNX.write(graph, path, weights, scales={"row": {"mean": [0.0], "std": [1.0], "of": "numbers"}})
+
+
 def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
     """A wrong deviation is noticed: what the network sees of an image is not what the model makes of it."""
     graph, path = archir.loads(SPACE).graph, tmp_path / "net.onnx"
@@ -213,7 +243,7 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
     from archir_onnx.verification.verify import verify
 
     with pytest.raises(ArchError, match="A0913"):
-        verify(path, runner, {"image": archir.ir.typing.infer(graph)[graph.inputs["image"]]}, Form(pixels=wrong))
+        verify(path, runner, {"image": archir.ir.typing.infer(graph)[graph.inputs["image"]]}, Form(scales={"": wrong}))
 
 
 @pytest.mark.parametrize(
@@ -227,9 +257,9 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
         ({"dynamic": (), "batch": 0}, "1 sample at least"),
         ({"dynamic": (), "batch": 1 << 31}, "a batch of 2,147,483,648 samples is too large"),
         ({"dynamic": (), "batch": 10**30}, "samples is too large to be checked: [0-9,]+ are the most"),
-        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "pixels need"),
-        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "pixels need"),
-        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "pixels need"),
+        ({"pixels": ((0.5, 0.5, 0.5), (0.1,))}, "to normalise takes"),
+        ({"pixels": ((0.5,) * 3, (0.1, 0.0, 0.1))}, "to normalise takes"),
+        ({"pixels": ((0.5, 0.5, float("nan")), (0.1,) * 3)}, "to normalise takes"),
     ],
 )
 def test_forms_that_cannot_be(form: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -41,4 +41,5 @@ def concat(g: Builder, op: ops.Concat, *xs: str) -> str:
 
 @lowers(ops.Matmul)
 def matmul(g: Builder, op: ops.Matmul, a: str, b: str) -> str:
-    return g.node("MatMul", a, g.transpose(b, 0, 2, 1) if op.transpose else b)
+    rank = g.type.rank + 1
+    return g.node("MatMul", a, g.transpose(b, *range(rank - 2), rank - 1, rank - 2) if op.transpose else b)

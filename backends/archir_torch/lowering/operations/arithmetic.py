@@ -63,4 +63,4 @@ def concat(*xs: Tensor, axis: int | None) -> Tensor:
 
 @lowers(ops.Matmul)
 def matmul(a: Tensor, b: Tensor, *, transpose: bool) -> Tensor:
-    return a @ (b.transpose(1, 2) if transpose else b)
+    return a @ (b.transpose(-1, -2) if transpose else b)

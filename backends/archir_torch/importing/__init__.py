@@ -1,0 +1,1 @@
+"""From torch modules to graphs and weights."""

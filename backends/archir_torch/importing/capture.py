@@ -1,0 +1,274 @@
+"""A torch module as a graph of operators, by `torch.export`, and that as archir's graph."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+from archir.base.errors import ArchError, Diagnostic, fail
+from archir.ir.graph import Graph
+from archir.ir.structure import Input
+from archir.language.writing.imported import Imported
+from archir.passes.prune import prune
+from archir_torch.importing import operators  # noqa: F401  (registers them)
+from archir_torch.importing.builder import Builder, scope_of
+from archir_torch.importing.constants import Constant, Named
+from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
+from archir_torch.importing.idioms import name_of, recognised
+from archir_torch.importing.layout import Unsupported, Value, fresh
+from archir_torch.importing.operators.elementwise import valued
+from archir_torch.importing.rules import OPERATORS
+
+BATCH = 23
+"""Samples that modules are traced with: a number that no axis of theirs is likely to have."""
+
+DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
+CHECKS = ("_assert", "sym_", "_guards")
+"""Operators that compute nothing."""
+
+
+class Missing:
+    """What could not be imported, and all that needs it."""
+
+
+MISSING = Missing()
+Inputs = Tensor | Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Captured:
+    """What `torch.export` made of a module."""
+
+    program: ExportedProgram
+    names: tuple[str, ...]
+    """Of the inputs."""
+
+
+def capture(module: nn.Module, example: Inputs) -> Captured:
+    """The program of a module in evaluation. Raises ArchError (A3201) with what torch says of it."""
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = {}
+    if isinstance(example, Tensor):
+        args = (example,)
+    elif isinstance(example, Mapping):
+        kwargs = dict(example)
+    else:
+        args = tuple(example)
+    args, kwargs = pytree.tree_map_only(Tensor, _for_batch, (args, kwargs))
+    said = ""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for strict in (False, True):
+            try:
+                program = torch.export.export(module, args, kwargs, strict=strict)
+                if _writes_into_views(program.graph):
+                    program = program.run_decompositions({})
+                return Captured(program, tuple(kwargs))
+            except Exception as error:  # what users' modules raise, and what torch refuses
+                said = said or " ".join(str(error).split())[:400]
+    raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {said}")
+
+
+def _for_batch(x: Tensor) -> Tensor:
+    return x[:1].expand(BATCH, *x.shape[1:]).clone() if x.dim() else x
+
+
+def _writes_into_views(graph: fx.Graph) -> bool:
+    views = {"view", "slice", "select", "transpose", "permute", "unsqueeze", "narrow", "split", "chunk", "t", "expand"}
+    for node in graph.nodes:
+        if node.op == "call_function" and name_of(node).endswith("_") and not name_of(node).endswith("__"):
+            first = node.args[0] if node.args else None
+            if name_of(node) in ("copy_", "index_put_", "index_add_", "scatter_", "fill_", "zero_"):
+                return True
+            if isinstance(first, fx.Node) and first.op == "call_function" and name_of(first) in views:
+                return True
+    return False
+
+
+def imported(module: nn.Module, example: Inputs, name: str = "network") -> Imported:
+    """archir's graph and weights of a module. Raises ArchError (A3201, A3202) with all that has no words in archir."""
+    training = {one: one.training for one in module.modules()}
+    module.eval()
+    try:
+        return _Reader(module, capture(module, example), name).read()
+    finally:
+        for one, mode in training.items():
+            one.training = mode
+
+
+class _Reader:
+    """The nodes of a program, one after the other."""
+
+    def __init__(self, module: nn.Module, captured: Captured, name: str) -> None:
+        self.module, self.program = module, captured.program
+        self.graph = recognised(self.program.graph_module)
+        self.b = Builder(name, BATCH)
+        self.env: dict[fx.Node, Any] = {}
+        self.classes: dict[str, str] = {"": type(module).__name__}
+        self.problems: dict[tuple[str, str], Diagnostic] = {}
+        self.first: Value | None = None
+
+    def read(self) -> Imported:
+        """All of it."""
+        self._placeholders()
+        for node in self.graph.nodes:
+            if node.op == "call_function":
+                self.env[node] = self._called(node)
+            elif node.op == "get_attr":
+                self.env[node] = Constant(getattr(self.program.graph_module, str(node.target)), computed="a constant")
+            elif node.op == "output":
+                self._outputs(node)
+        if self.problems:
+            raise ArchError(*self.problems.values())
+        graph = prune(self.b.graph)
+        self._only(graph)
+        return Imported(graph, self.classes, self.b.weights, self.b.sources)
+
+    def _only(self, graph: Graph) -> None:
+        """Forget the weights of nodes that are not needed."""
+        from archir_torch.lowering.module import weights_of
+
+        kept = weights_of(graph)
+        self.b.weights = {name: self.b.weights[name] for name in kept}
+        self.b.sources = {name: self.b.sources[name] for name in kept}
+
+    def _placeholders(self) -> None:
+        signature = self.program.graph_signature
+        specs = {spec.arg.name: spec for spec in signature.input_specs}
+        known: dict[int, Named] = {}
+        for node in self.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            spec = specs[node.name]
+            if spec.kind.name == "USER_INPUT":
+                self.env[node] = self._input(node)
+                continue
+            target = str(spec.target)
+            held = self.program.state_dict if target in self.program.state_dict else self.program.constants
+            tensor = held[target].detach()
+            if tensor.dtype in (torch.float16, torch.bfloat16, torch.float64):
+                tensor = tensor.float()
+            trained = spec.kind.name == "PARAMETER"
+            origin = known.setdefault(
+                tensor.data_ptr() if trained and tensor.numel() else id(node),
+                Named(target, tuple(tensor.shape), trained),
+            )
+            self.env[node] = Constant(tensor, origin, trained=trained)
+
+    def _input(self, node: fx.Node) -> Any:
+        value = node.meta.get("val")
+        if not isinstance(value, Tensor):
+            return value
+        if not value.dim() or value.shape[0] != BATCH:
+            raise fail("A3202", f"input `{node.name}` {list(value.shape)} has no axis of samples first")
+        dtype = DTYPES.get(value.dtype)
+        if dtype is None or dtype == "bool":
+            raise fail("A3202", f"input `{node.name}` has numbers of {value.dtype}")
+        label = re.sub(r"\W", "_", node.name)
+        made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
+        base = fresh(value.shape[1:])
+        found = Value(made, base, ((self.b.batch,), *base), dtype)
+        self.first = self.first or found
+        return found
+
+    def _outputs(self, node: fx.Node) -> None:
+        flat = node.args[0]
+        assert isinstance(flat, tuple | list)
+        spec = self.program.call_spec.out_spec
+        count = spec.num_leaves
+        names: dict[int, str] = {}
+        try:
+            shaped = pytree.tree_unflatten(list(range(count)), spec)
+        except Exception:  # what is given is made by a class of the user's
+            shaped = tuple(range(count))
+        if isinstance(shaped, Mapping):
+            names = {index: key for key, index in shaped.items() if isinstance(index, int)}
+        elif isinstance(shaped, int):
+            names = {0: "output"}
+        else:
+            tops = [index for index in shaped if isinstance(index, int)]
+            names = {index: "output" if len(tops) == 1 else f"output_{i}" for i, index in enumerate(tops)}
+        given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
+        for index, label in names.items():
+            if isinstance(given[index], Value):
+                self.b.module, self.b.leaf = "", False
+                try:
+                    self.b.graph.outputs[label] = self.b.node(self.b.plain(given[index]))
+                except Unsupported as error:
+                    self._cannot(node, str(error))
+
+    # one node
+
+    def _called(self, node: fx.Node) -> Any:
+        name = name_of(node)
+        if name.startswith(CHECKS):
+            return None
+        given: Any = fx.node.map_arg((node.args, node.kwargs), lambda one: self.env.get(one, MISSING))
+        args: list[Any] = [list(one) if isinstance(one, list | tuple) else one for one in given[0]]
+        kwargs: dict[str, Any] = dict(given[1])
+        leaves = pytree.tree_leaves([args, kwargs])
+        if any(isinstance(one, Missing) for one in leaves):
+            return MISSING
+        if name == "getitem":
+            return args[0][args[1]]
+        self._enter(node)
+        inplace = name.endswith("_") and not name.endswith("__")
+        made = self._made(node, name.rstrip("_") if inplace else name, args, kwargs, leaves)
+        if inplace and isinstance(node.args[0], fx.Node):
+            self.env[node.args[0]] = made
+        return made
+
+    def _made(self, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
+        try:
+            if name == "embedding" and isinstance(args[0], Constant) and args[0].trained:
+                return OPERATORS[name](self.b, *args, like=self.first)
+            if name in FILLED:
+                value = node.meta["val"]
+                return filled(name, args, value.shape, value.dtype)
+            if name in EXPANDED and isinstance(args[0], Constant) and args[0].trained:
+                return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)
+            if not any(isinstance(one, Value) for one in leaves):
+                assert callable(node.target)
+                return folded(name, node.target, args, kwargs)
+            if name not in OPERATORS:
+                return self._cannot(node, "archir has no such operation")
+            made = OPERATORS[name](self.b, *args, **kwargs)
+            self._check(node, made)
+            return made
+        except Unsupported as error:
+            return self._cannot(node, str(error))
+
+    def _check(self, node: fx.Node, made: Any) -> None:
+        """That shapes came out as torch's."""
+        expected = node.meta.get("val")
+        if isinstance(made, Value) and isinstance(expected, Tensor) and made.shape != tuple(expected.shape):
+            if len(made.axes) == expected.dim():
+                pairs = zip(made.shape, expected.shape, strict=True)
+                if all(mine == theirs or (mine, theirs) == (1, BATCH) for mine, theirs in pairs):
+                    return
+            raise Unsupported(f"a result {list(made.shape)} where torch has {list(expected.shape)}")
+
+    def _enter(self, node: fx.Node) -> None:
+        """The module that a node is of."""
+        stack = list((node.meta.get("nn_module_stack") or {}).values())
+        for path, kind in stack:
+            path = re.sub(r"@\d+", "", path)
+            self.classes.setdefault(scope_of(path), str(kind).rpartition(".")[2].rstrip("'>"))
+        path, kind = stack[-1] if stack else ("", "")
+        self.b.module = re.sub(r"@\d+", "", path)
+        self.b.leaf = "torch.nn.modules" in str(kind) and "container" not in str(kind)
+
+    def _cannot(self, node: fx.Node, why: str) -> Missing:
+        where = self.b.module or type(self.module).__name__
+        name = name_of(node)
+        text = f"`{where}`: {name}: {why}"
+        self.problems.setdefault((where, text), Diagnostic("A3202", text))
+        return MISSING

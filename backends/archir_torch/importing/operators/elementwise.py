@@ -1,0 +1,357 @@
+"""Operators that compute number by number."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from archir.ir.op import Op
+from archir.ops import activation as unary
+from archir.ops import arithmetic as binary
+from archir_torch.importing.builder import Builder, number_of
+from archir_torch.importing.constants import Constant
+from archir_torch.importing.layout import (
+    Atom,
+    Axes,
+    Axis,
+    Unsupported,
+    Value,
+    coalesced,
+    fresh,
+    matched,
+    plain,
+    renewed,
+    sizes,
+    substituted,
+)
+from archir_torch.importing.rules import understands
+
+Operand = Value | Constant | float | int
+
+
+def mapped(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
+    """An operation that keeps the type, on whatever base x has."""
+    return replace(x, node=b.add(op, b.node(x)), dtype=dtype or x.dtype)
+
+
+SIMPLE: dict[str, type[Op]] = {
+    "relu": unary.Relu,
+    "relu6": unary.Relu6,
+    "silu": unary.Silu,
+    "mish": unary.Mish,
+    "hardswish": unary.HardSwish,
+    "hardsigmoid": unary.HardSigmoid,
+    "sigmoid": unary.Sigmoid,
+    "tanh": unary.Tanh,
+    "exp": unary.Exp,
+    "log": unary.Log,
+    "sqrt": unary.Sqrt,
+    "abs": unary.Abs,
+    "sin": unary.Sin,
+    "cos": unary.Cos,
+}
+
+
+def _simple(kind: type[Op]) -> Any:
+    def of(b: Builder, x: Value) -> Value:
+        return mapped(b, kind(), x)
+
+    return of
+
+
+for _name, _kind in SIMPLE.items():
+    understands(_name)(_simple(_kind))
+
+
+@understands("gelu")
+def gelu(b: Builder, x: Value, approximate: str = "none") -> Value:
+    return mapped(b, unary.Gelu(approximate == "tanh"), x)
+
+
+@understands("leaky_relu")
+def leaky_relu(b: Builder, x: Value, negative_slope: float = 0.01) -> Value:
+    return mapped(b, unary.LeakyRelu(float(negative_slope)), x)
+
+
+@understands("elu")
+def elu(b: Builder, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:
+    if (alpha, scale, input_scale) != (1, 1, 1):
+        raise Unsupported("an elu with factors")
+    return mapped(b, unary.Elu(), x)
+
+
+@understands("softplus")
+def softplus(b: Builder, x: Value, beta: float = 1, threshold: float = 20) -> Value:
+    if beta != 1:
+        raise Unsupported("a softplus with a factor")
+    return mapped(b, unary.Softplus(), x)
+
+
+@understands("prelu")
+def prelu(b: Builder, x: Value, weight: Constant) -> Value:
+    if weight.tensor.numel() == 1 and x.shape[1] != 1:
+        raise Unsupported("one learned slope for all channels")
+    x = b.map(x) if len(x.axes) == 4 else b.tokens(x)
+    return replace(x, node=b.layer(unary.Prelu(), {"weight": weight}, b.node(x)))
+
+
+@understands("hardtanh", "clamp", "clip")
+def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **named: Any) -> Value:
+    low, high = named.get("min", min_val), named.get("max", max_val)
+    if isinstance(low, Value | Constant) or isinstance(high, Value | Constant):
+        raise Unsupported("bounds that are tensors")
+    if (low, high) == (0, 6):
+        return mapped(b, unary.Relu6(), x)
+    bounds = [None if bound is None else float(bound) for bound in (low, high)]
+    return mapped(b, unary.Clamp(*bounds), x)
+
+
+@understands("clamp_min")
+def clamp_min(b: Builder, x: Value, min: float) -> Value:
+    return clamp(b, x, min, None)
+
+
+@understands("clamp_max")
+def clamp_max(b: Builder, x: Value, max: float) -> Value:
+    return clamp(b, x, None, max)
+
+
+@understands("neg")
+def neg(b: Builder, x: Value) -> Value:
+    return mapped(b, unary.Scale(-1.0), x)
+
+
+@understands("square")
+def square(b: Builder, x: Value) -> Value:
+    return mapped(b, unary.Power(2.0), x)
+
+
+@understands("rsqrt")
+def rsqrt(b: Builder, x: Value) -> Value:
+    return mapped(b, unary.Power(-0.5), x)
+
+
+@understands("reciprocal")
+def reciprocal(b: Builder, x: Value) -> Value:
+    return mapped(b, unary.Power(-1.0), x)
+
+
+@understands("pow")
+def power(b: Builder, x: Operand, exponent: Operand) -> Value:
+    number = _number(exponent)
+    if not isinstance(x, Value) or number is None:
+        raise Unsupported("a power of a number, or by a tensor")
+    return mapped(b, unary.Power(number), x)
+
+
+@understands("softmax", "_softmax")
+def softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+    x, axis = b.isolated(x, dim % len(x.axes))
+    return mapped(b, unary.Softmax(-1 if axis == len(x.base) - 1 else axis), x)
+
+
+@understands("cumsum")
+def cumsum(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+    x, axis = b.isolated(x, dim % len(x.axes))
+    return mapped(b, unary.Cumsum(-1 if axis == len(x.base) - 1 else axis), x)
+
+
+@understands("log_softmax")
+def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+    return mapped(b, unary.Log(), softmax(b, x, dim))
+
+
+# two tensors
+
+
+def _number(x: Operand) -> float | None:
+    """The number that an operand is, if it is one for all."""
+    if isinstance(x, Constant):
+        return number_of(x)
+    return float(x) if isinstance(x, int | float) else None
+
+
+def valued(b: Builder, x: Value | Constant) -> Value:
+    """A constant as a value; where it is the same for all samples, that axis is the batch's."""
+    if isinstance(x, Value):
+        return x
+    one = for_one(b, x)
+    copied = [(old, new) == (b.batch.size, 1) for old, new in zip(x.tensor.shape, one.tensor.shape, strict=True)]
+    axes = tuple((b.batch,) if copy else axis for copy, axis in zip(copied, fresh(one.tensor.shape), strict=True))
+    kept = tuple(size for copy, size in zip(copied, one.tensor.shape, strict=True) if not copy)
+    return Value(one.reshaped(kept), plain(axes, b.batch), axes)
+
+
+def for_one(b: Builder, x: Constant) -> Constant:
+    """A constant that was made for each sample of the batch as that of one."""
+    for axis, size in enumerate(x.tensor.shape):
+        if size == b.batch.size:
+            first = x.tensor.narrow(axis, 0, 1)
+            if x.tensor.stride(axis) == 0 or bool((x.tensor == first).all()):
+                x = x.sliced(axis, 0, 1)
+    return x
+
+
+def aligned_beside(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """With axes taken apart alike, and the same atoms where they are the same."""
+    rank = max(len(x.axes), len(y.axes))
+    x, y = (replace(v, axes=((),) * (rank - len(v.axes)) + v.axes) for v in (x, y))
+    y = renewed(y, b.batch)
+    mine: dict[Atom, Axis] = {}
+    theirs: dict[Atom, Axis] = {}
+    for one, other in zip(x.axes, y.axes, strict=True):
+        if one and other:
+            if (b.batch in one) != (b.batch in other):
+                raise Unsupported("an axis that is the batch's in one tensor and another's in the other")
+            more, others = matched(one, other)
+            mine, theirs = mine | more, theirs | others
+    if any(b.batch in table and table[b.batch] != (b.batch,) for table in (mine, theirs)):
+        raise Unsupported("a batch that is taken apart")
+    return substituted(x, mine), substituted(y, theirs)
+
+
+def aligned(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+    """As `aligned_beside`; where axes are taken apart differently, after both were brought into torch's own layout."""
+    try:
+        return aligned_beside(b, x, y)
+    except Unsupported:
+        x, y = (coalesced(b.plain(v), b.batch) for v in (x, y))
+        return aligned_beside(b, x, y)
+
+
+def common(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
+    """Tensors whose axes are aligned, on bases that stretch to one; and that one."""
+    axes = tuple(next((a for a in (v.axes[i] for v in values) if a), ()) for i in range(len(values[0].axes)))
+    whole = {atom for axis in axes for atom in axis if atom is not b.batch}
+    usual = plain(axes, b.batch)
+    full = [v.base for v in values if set(v.atoms) == whole]
+    base = next((one for one in full if one == usual), full[0] if full else usual)
+    for v in values:
+        held = set(v.atoms)
+        base = tuple(part for axis in base for part in (_parts(axis, held) if axis else [()]))
+    return [b.laid(v, tuple(tuple(a for a in axis if a in set(v.atoms)) for axis in base)) for v in values], base
+
+
+def _parts(axis: Axis, held: set[Atom]) -> list[Axis]:
+    """An axis in parts that are all in what is held, or all outside."""
+    parts: list[list[Atom]] = []
+    for atom in axis:
+        if parts and (parts[-1][-1] in held) == (atom in held):
+            parts[-1].append(atom)
+        else:
+            parts.append([atom])
+    return [tuple(part) for part in parts]
+
+
+def together(b: Builder, op: Op, x: Value, y: Value) -> Value:
+    """An element-wise operation of two tensors."""
+    x, y = aligned(b, x, y)
+    (x, y), base = common(b, x, y)
+    axes = tuple(a or c for a, c in zip(x.axes, y.axes, strict=True))
+    node = b.add(op, b.node(x), b.node(y))
+    if b.types[node].shape != sizes(base):
+        raise Unsupported("an expansion that is not the batch's")
+    dtype = "bool" if isinstance(op, binary.Greater) else x.dtype
+    return Value(node, base, axes, dtype)
+
+
+def _scaled(b: Builder, x: Operand, alpha: float) -> Operand:
+    if alpha == 1:
+        return x
+    if isinstance(x, Value):
+        return mapped(b, unary.Scale(float(alpha)), x)
+    if isinstance(x, Constant):
+        return Constant(x.tensor * alpha, computed="a product", trained=x.trained)
+    return x * alpha
+
+
+@understands("add")
+def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
+    y = _scaled(b, y, alpha)
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := _number(other)) is not None:
+            return one if number == 0 else mapped(b, unary.Shift(number), one)
+    return together(b, binary.Add(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+@understands("sub")
+def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
+    y = _scaled(b, y, alpha)
+    if isinstance(x, Value) and (number := _number(y)) is not None:
+        return add(b, x, -number)
+    if isinstance(y, Value) and (number := _number(x)) is not None:
+        return add(b, neg(b, y), number)
+    return together(b, binary.Sub(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+@understands("rsub")
+def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
+    return sub(b, y, x, alpha)
+
+
+@understands("mul")
+def mul(b: Builder, x: Operand, y: Operand) -> Value:
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := _number(other)) is not None:
+            return one if number == 1 else mapped(b, unary.Scale(number), one)
+    if x is y:
+        assert isinstance(x, Value)
+        return mapped(b, unary.Power(2.0), x)
+    return together(b, binary.Mul(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+@understands("div", "true_divide")
+def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
+    if rounding_mode is not None:
+        raise Unsupported("a quotient that is rounded")
+    if isinstance(x, Value) and (number := _number(y)) is not None:
+        return mul(b, x, 1 / number)
+    if isinstance(y, Value) and (number := _number(x)) is not None:
+        return mul(b, mapped(b, unary.Power(-1.0), y), number)
+    return together(b, binary.Div(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+@understands("addcmul")
+def addcmul(b: Builder, x: Operand, one: Operand, other: Operand, value: float = 1) -> Value:
+    if not isinstance(one, Value):
+        one, other = other, one
+    return add(b, x, mul(b, one, other), value)
+
+
+@understands("maximum")
+def maximum(b: Builder, x: Operand, y: Operand) -> Value:
+    return together(b, binary.Maximum(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+@understands("minimum")
+def minimum(b: Builder, x: Operand, y: Operand) -> Value:
+    return together(b, binary.Minimum(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+
+
+def _tensor(x: Operand) -> Value | Constant:
+    return x if isinstance(x, Value | Constant) else Constant(torch.tensor(float(x)), computed="a number")
+
+
+@understands("masked_fill")
+def masked_fill(b: Builder, x: Value, mask: Value | Constant, value: Operand) -> Value:
+    if not isinstance(mask, Constant):
+        raise Unsupported("a mask that depends on inputs")
+    held = for_one(b, mask)
+    if not bool(held.tensor.any()):
+        return x
+    number = _number(value)
+    if number is None or number > -1e4:
+        raise Unsupported("a mask that puts in other numbers than the lowest ones")
+    low = max(number, float(torch.finfo(torch.float32).min) / 2)
+    return add(b, x, Constant(torch.where(held.tensor, low, 0.0), computed="a mask"))
+
+
+@understands("where")
+def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value:
+    if isinstance(mask, Constant) and bool(for_one(b, mask).tensor.all()) and isinstance(x, Value):
+        return x
+    if isinstance(mask, Constant) and isinstance(x, Value):
+        return masked_fill(b, x, Constant(~mask.tensor, computed="a mask"), y)
+    raise Unsupported("a choice by a mask that depends on inputs")

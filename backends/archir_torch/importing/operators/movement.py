@@ -1,0 +1,339 @@
+"""Operators that move numbers, or leave them where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import torch
+
+from archir.ir.op import Op
+from archir.ops import arithmetic, shape
+from archir.ops import resize as archir_resize
+from archir_torch.importing.builder import Builder
+from archir_torch.importing.constants import Constant
+from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, regrouped
+from archir_torch.importing.operators.elementwise import aligned_beside, valued
+from archir_torch.importing.rules import understands
+
+
+@understands("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "feature_dropout", "alpha_dropout")
+def same(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
+    return x
+
+
+@understands("dropout")
+def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
+    return x
+
+
+@understands("to", "_to_copy", "type_as")
+def to(b: Builder, x: Value, *_: Any, **__: Any) -> Value:
+    return x
+
+
+def reshaped(b: Builder, x: Value, wanted: Sequence[int]) -> Value:
+    """A reshape; one size may be -1."""
+    total = prod(x.shape)
+    known = prod(size for size in wanted if size != -1)
+    shape = [total // known if size == -1 else size for size in wanted]
+    try:
+        return regrouped(x, shape, b.batch)
+    except Unsupported:
+        return regrouped(coalesced(b.plain(x), b.batch), shape, b.batch)
+
+
+@understands("view", "reshape", "_unsafe_view")
+def view(b: Builder, x: Value, wanted: Sequence[int]) -> Value:
+    return reshaped(b, x, wanted)
+
+
+@understands("view_as", "reshape_as")
+def view_as(b: Builder, x: Value, other: Value) -> Value:
+    return reshaped(b, x, other.shape)
+
+
+@understands("flatten")
+def flatten(b: Builder, x: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
+    rank = len(x.axes)
+    start, end = start_dim % rank, end_dim % rank
+    merged = tuple(atom for axis in x.axes[start : end + 1] for atom in axis)
+    return replace(x, axes=(*x.axes[:start], merged, *x.axes[end + 1 :]))
+
+
+@understands("unflatten")
+def unflatten(b: Builder, x: Value, dim: int, wanted: Sequence[int]) -> Value:
+    at = dim % len(x.axes)
+    known = prod(size for size in wanted if size != -1)
+    parts = [x.shape[at] // known if size == -1 else size for size in wanted]
+    return reshaped(b, x, [*x.shape[:at], *parts, *x.shape[at + 1 :]])
+
+
+@understands("permute")
+def permute(b: Builder, x: Value, dims: Sequence[int]) -> Value:
+    return replace(x, axes=tuple(x.axes[dim] for dim in dims))
+
+
+@understands("transpose", "swapaxes", "swapdims")
+def transpose(b: Builder, x: Value, one: int, other: int) -> Value:
+    axes = list(x.axes)
+    axes[one], axes[other] = axes[other], axes[one]
+    return replace(x, axes=tuple(axes))
+
+
+@understands("t", "numpy_T")
+def t(b: Builder, x: Value) -> Value:
+    return replace(x, axes=x.axes[::-1])
+
+
+@understands("movedim")
+def movedim(b: Builder, x: Value, source: int, destination: int) -> Value:
+    rank = len(x.axes)
+    order = [i for i in range(rank) if i != source % rank]
+    order.insert(destination % rank, source % rank)
+    return permute(b, x, order)
+
+
+@understands("unsqueeze")
+def unsqueeze(b: Builder, x: Value, dim: int) -> Value:
+    at = dim % (len(x.axes) + 1)
+    return replace(x, axes=(*x.axes[:at], (), *x.axes[at:]))
+
+
+@understands("squeeze")
+def squeeze(b: Builder, x: Value, dim: int | Sequence[int] | None = None) -> Value:
+    rank = len(x.axes)
+    chosen = range(rank) if dim is None else [dim] if isinstance(dim, int) else dim
+    at = {one % rank for one in chosen}
+    return replace(x, axes=tuple(axis for i, axis in enumerate(x.axes) if i not in at or axis))
+
+
+@understands("expand", "expand_as", "broadcast_to")
+def expand(b: Builder, x: Value, wanted: Any, implicit: bool = False) -> Value:
+    shape = wanted.shape if isinstance(wanted, Value) else tuple(wanted)
+    axes = ((),) * (len(shape) - len(x.axes)) + x.axes
+    made = []
+    for axis, size in zip(axes, shape, strict=True):
+        if size in (-1, prod(atom.size for atom in axis)):
+            made.append(axis)
+        else:
+            made.append((b.batch if size == b.batch.size else Atom(size),))
+    return replace(x, axes=tuple(made))
+
+
+@understands("repeat")
+def repeat(b: Builder, x: Value, times: Sequence[int]) -> Value:
+    if all(one == 1 for one in times):
+        return x
+    axes = ((),) * (len(times) - len(x.axes)) + x.axes
+    made = []
+    for axis, count in zip(axes, times, strict=True):
+        copies = b.batch if count == b.batch.size and not axis else Atom(count)
+        made.append(((copies,) if count > 1 else ()) + axis)
+    return replace(x, axes=tuple(made))
+
+
+@understands("repeat_interleave")
+def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None, output_size: Any = None) -> Value:
+    if dim is None or not isinstance(repeats, int):
+        raise Unsupported("repetitions by a tensor")
+    at = dim % len(x.axes)
+    return replace(x, axes=(*x.axes[:at], (*x.axes[at], Atom(repeats)), *x.axes[at + 1 :]))
+
+
+# parts
+
+
+@understands("slice")
+def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+    at = dim % len(x.axes)
+    begin, stop, _ = slice(start, end).indices(x.shape[at])
+    if step != 1:
+        return _every(b, x, at, begin, stop, step)
+    return b.sliced(x, at, begin, stop)
+
+
+def _every(b: Builder, x: Value, at: int, start: int, stop: int, step: int) -> Value:
+    """Every `step`-th position, where steps divide the axis: a position of each of its parts."""
+    size = x.shape[at]
+    if size % step or start >= step or -(-(stop - start) // step) != size // step:
+        raise Unsupported(f"every {step}th of {size} positions")
+    apart = reshaped(b, x, [*x.shape[:at], size // step, step, *x.shape[at + 1 :]])
+    return select(b, apart, at + 1, start)
+
+
+@understands("select")
+def select(b: Builder, x: Value, dim: int, index: int) -> Value:
+    at = dim % len(x.axes)
+    index %= x.shape[at]
+    part = b.sliced(x, at, index, index + 1)
+    return replace(part, axes=(*part.axes[:at], *part.axes[at + 1 :]))
+
+
+@understands("narrow")
+def narrow(b: Builder, x: Value, dim: int, start: int, length: int) -> Value:
+    return b.sliced(x, dim % len(x.axes), start, start + length)
+
+
+@understands("unbind")
+def unbind(b: Builder, x: Value, dim: int = 0) -> list[Value]:
+    return [select(b, x, dim, i) for i in range(x.shape[dim % len(x.axes)])]
+
+
+@understands("split", "split_with_sizes")
+def split(b: Builder, x: Value, sizes: int | Sequence[int], dim: int = 0) -> list[Value]:
+    at = dim % len(x.axes)
+    whole = x.shape[at]
+    lengths = [min(sizes, whole - i) for i in range(0, whole, sizes)] if isinstance(sizes, int) else list(sizes)
+    ends = [sum(lengths[: i + 1]) for i in range(len(lengths))]
+    return [b.sliced(x, at, end - length, end) for end, length in zip(ends, lengths, strict=True)]
+
+
+@understands("chunk", "tensor_split")
+def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
+    return split(b, x, -(-x.shape[dim % len(x.axes)] // chunks), dim)
+
+
+@understands("index_select")
+def index_select(b: Builder, x: Value, dim: int, index: Constant) -> Value:
+    places = index.tensor.tolist()
+    return cat(b, [b.sliced(x, dim % len(x.axes), i, i + 1) for i in places], dim)
+
+
+@understands("index")
+def index(b: Builder, x: Value, places: Sequence[Constant | None]) -> Value:
+    given = [(i, one) for i, one in enumerate(places) if one is not None]
+    if len(given) == 1 and isinstance(given[0][1], Constant) and given[0][1].tensor.dim() == 1:
+        at, one = given[0]
+        if one.tensor.numel() <= 64 and one.tensor.dtype != torch.bool:
+            return index_select(b, x, at, one)
+    raise Unsupported("a lookup by positions")
+
+
+# several as one
+
+
+@understands("cat", "concat", "concatenate")
+def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
+    values = [valued(b, x) for x in tensors if not isinstance(x, Constant) or x.tensor.numel()]
+    at = dim % len(values[0].axes)
+    if len(values) == 1:
+        return values[0]
+    if any(set(v.axes[at]) - set(v.atoms) for v in values):
+        raise Unsupported("a concatenation of copies, or along the batch")
+    marked = [_marked(b, v, at) for v in values]
+    lead = next(v for v in marked if not isinstance(v.node, Constant))
+    mark = lead.axes[at]
+    nodes = []
+    for v in marked:
+        if v.axes[at] != mark:
+            head = replace(lead, axes=(*lead.axes[:at], (), *lead.axes[at + 1 :]))
+            head, other = aligned_beside(b, head, v)
+            lead = replace(head, axes=(*head.axes[:at], mark, *head.axes[at + 1 :]))
+            v = b.laid(other, tuple(other.axes[at] if axis == mark else axis for axis in lead.base))
+        nodes.append(b.node(v))
+    axis = lead.base.index(mark)
+    node = b.add(arithmetic.Concat(None if axis == b.types[nodes[0]].channel_axis else axis), *nodes)
+    whole = (Atom(sum(v.shape[at] for v in values)),)
+    base = tuple(whole if i == axis else one for i, one in enumerate(lead.base))
+    axes = tuple(whole if i == at else one for i, one in enumerate(lead.axes))
+    if len(axes[0]) == 0:  # the first tensor may be one for all samples
+        axes = (next((v.axes[0] for v in marked if v.axes[0]), ()), *axes[1:])
+    return Value(node, base, axes)
+
+
+def _marked(b: Builder, x: Value, at: int) -> Value:
+    """With an axis that is one atom, and an axis of the base."""
+    x, place = b.isolated(x, at)
+    mark = (Atom(x.shape[at]),)
+    base = tuple(mark if i == place else axis for i, axis in enumerate(x.base))
+    return replace(x, base=base, axes=(*x.axes[:at], mark, *x.axes[at + 1 :]))
+
+
+@understands("stack")
+def stack(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
+    values = [valued(b, x) for x in tensors]
+    return cat(b, [unsqueeze(b, v, dim) for v in values], dim)
+
+
+@understands("roll")
+def roll(b: Builder, x: Value, shifts: Any, dims: Any = ()) -> Value:
+    shifts, dims = ([v] if isinstance(v, int) else list(v) for v in (shifts, dims))
+    if not dims:
+        raise Unsupported("a roll of all numbers")
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        if shift % size:
+            parts = b.sliced(x, dim, size - shift % size, size), b.sliced(x, dim, 0, size - shift % size)
+            x = cat(b, parts, dim)
+    return x
+
+
+@understands("flip")
+def flip(b: Builder, x: Value, dims: Sequence[int]) -> Value:
+    for dim in dims:
+        positions = range(x.shape[dim] - 1, -1, -1)
+        x = cat(b, [b.sliced(x, dim % len(x.axes), i, i + 1) for i in positions], dim)
+    return x
+
+
+@understands("constant_pad_nd", "pad")
+def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value: Any = None) -> Value:
+    value = value if isinstance(mode, str) else mode
+    if isinstance(mode, str) and mode != "constant":
+        raise Unsupported(f"a padding by `{mode}`")
+    rank = len(x.axes)
+    for i in range(0, len(pads), 2):  # less than nothing is cut off
+        axis = rank - 1 - i // 2
+        before, after = pads[i], pads[i + 1]
+        x = b.sliced(x, axis, max(0, -before), x.shape[axis] - max(0, -after))
+    pads = [max(0, one) for one in pads]
+    if not any(pads):
+        return x
+    if value not in (None, 0, 0.0):
+        raise Unsupported(f"a padding by {value}")
+    amounts = {rank - 1 - i // 2: (pads[i], pads[i + 1]) for i in range(0, len(pads), 2) if pads[i] or pads[i + 1]}
+    if len(amounts) > 2 or any(b.batch in x.axes[axis] for axis in amounts):
+        raise Unsupported("a padding along more than two axes, or along the batch")
+    if rank < 3:
+        raise Unsupported("a padding of a vector")
+    rows, columns = (1, 2) if rank == 4 and set(amounts) <= {1, 2} else (rank - 2, rank - 1)
+    if not set(amounts) <= {rows, columns}:
+        raise Unsupported("a padding of other axes than the last two")
+    others = tuple(a for i, axis in enumerate(x.axes) if i not in (rows, columns) for a in axis if a is not b.batch)
+    x = b.laid(x, (others, x.axes[rows], x.axes[columns]))
+    zeros = [amounts.get(columns, (0, 0)), amounts.get(rows, (0, 0))]
+    node = b.add(shape.Pad(_pads(zeros)), b.node(x))
+    new = {axis: (Atom(x.shape[axis] + sum(by)),) for axis, by in amounts.items()}
+    axes = tuple(new.get(i, axis) for i, axis in enumerate(x.axes))
+    return replace(x, node=node, base=(others, axes[rows], axes[columns]), axes=axes)
+
+
+def _pads(zeros: Sequence[tuple[int, int]]) -> int | tuple[int, ...]:
+    flat = tuple(one for pair in zeros for one in pair)
+    return flat[0] if len(set(flat)) == 1 else flat
+
+
+@understands("pixel_shuffle")
+def pixel_shuffle(b: Builder, x: Value, factor: int) -> Value:
+    return mapped_map(b, archir_resize.PixelShuffle(factor), x)
+
+
+@understands("pixel_unshuffle")
+def pixel_unshuffle(b: Builder, x: Value, factor: int) -> Value:
+    return mapped_map(b, archir_resize.PixelUnshuffle(factor), x)
+
+
+@understands("channel_shuffle")
+def channel_shuffle(b: Builder, x: Value, groups: int) -> Value:
+    return mapped_map(b, shape.ChannelShuffle(groups), x)
+
+
+def mapped_map(b: Builder, op: Op, x: Value) -> Value:
+    """An operation on a map."""
+    x = b.map(x)
+    node = b.add(op, b.node(x))
+    base = fresh(b.types[node].shape)
+    return Value(node, base, ((b.batch,), *base))

@@ -1,0 +1,222 @@
+"""Operators that make one number of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from archir.ir.op import Op
+from archir.ops import pool, resize, shape
+from archir_torch.importing.builder import Builder
+from archir_torch.importing.layout import Axis, Unsupported, Value, fresh, plain
+from archir_torch.importing.operators.elementwise import power as _power
+from archir_torch.importing.operators.layers import _all, _zeros, one_or_each
+from archir_torch.importing.rules import understands
+
+
+def over(b: Builder, x: Value, dims: Sequence[int], keep: bool, whole: type[Op] | None, along: Any) -> Value:
+    """A reduction along axes: by `whole` where only channels are left, else by `along` for one axis after the other."""
+    rank = len(x.axes)
+    at = sorted(dim % rank for dim in dims)
+    gone = {atom for dim in at for atom in x.axes[dim]}
+    if b.batch in gone:
+        raise Unsupported("a reduction along the batch")
+    left: list[Axis] = [() if i in at else axis for i, axis in enumerate(x.axes)]
+    axes = tuple(axis for i, axis in enumerate(left) if keep or i not in at)
+    if gone - set(x.atoms):
+        raise Unsupported("a reduction of copies")
+    if not gone:
+        return replace(x, axes=axes)
+    channels = {atom for axis in left for atom in axis} - {b.batch}
+    if whole is not None:
+        for base in (x.base, (*(axis for axis in plain(x.axes, b.batch)),)):
+            place = 0 if len(base) >= 3 else len(base) - 1
+            if len(base) in (2, 3, 4) and set(base[place]) == channels and channels:
+                x = b.laid(x, base)
+                return Value(b.add(whole(), b.node(x)), (base[place],), axes)
+    for dim in at:
+        if x.axes[dim]:
+            x, place = b.isolated(x, dim)
+            if not place and len(x.base) == 0:
+                raise Unsupported("a reduction of a number")
+            node = b.add(along(place), b.node(x))
+            base = tuple(() if i == place else axis for i, axis in enumerate(x.base))
+            x = Value(node, base, tuple(() if i == dim else axis for i, axis in enumerate(x.axes)))
+    return replace(x, axes=axes)
+
+
+def _dims(x: Value, dim: Any) -> list[int]:
+    if dim is None:
+        raise Unsupported("a reduction along the batch")
+    return [dim] if isinstance(dim, int) else list(dim) or list(range(len(x.axes)))
+
+
+@understands("mean")
+def mean(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    return over(b, x, _dims(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
+
+
+@understands("sum")
+def total(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    return over(b, x, _dims(x, dim), keepdim, None, pool.SumOver)
+
+
+@understands("amax")
+def largest(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
+    return over(b, x, _dims(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
+
+
+@understands("max")
+def maximum(b: Builder, x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+    return [over(b, x, _dims(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver), None]
+
+
+@understands("linalg_vector_norm", "norm")
+def length(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+    if ord != 2:
+        raise Unsupported("a length that is not the usual one")
+    squares = over(b, _power(b, x, 2), _dims(x, dim), keepdim, None, pool.SumOver)
+    return _power(b, squares, 0.5)
+
+
+# windows of maps
+
+
+def _tokens_or_map(b: Builder, x: Value, spatial: int) -> Value:
+    if spatial > 1:
+        return b.map(x, spatial)
+    if len(x.axes) != 3 or x.axes[0] != (b.batch,):
+        raise Unsupported(f"a pooling of the tokens of {list(x.shape)}")
+    return b.laid(x, (x.axes[2], x.axes[1]))
+
+
+def _pooled(b: Builder, x: Value, op: Op, spatial: int) -> Value:
+    x = _tokens_or_map(b, x, spatial)
+    node = b.add(op, b.node(x))
+    sizes = b.types[node].shape
+    wanted = fresh(sizes)
+    base = (wanted[0], x.base[1]) if spatial == 1 else (x.base[0], *wanted[1:])
+    return Value(node, base, ((b.batch,), *((base[1], base[0]) if spatial == 1 else base)))
+
+
+MAX = {1: pool.MaxPool1d, 2: pool.MaxPool, 3: pool.MaxPool3d}
+AVG = {1: pool.AvgPool1d, 2: pool.AvgPool, 3: pool.AvgPool3d}
+
+
+def _windows(b: Builder, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool) -> Any:
+    """Kernel, stride and padding as archir has them; more zeros after, where sizes are rounded up."""
+    kernels = _all(kernel, spatial)
+    strides = _all(stride, spatial) if stride not in (None, []) and stride != () else kernels
+    pads = _all(padding, spatial)
+    sizes = x.shape[-spatial:]
+    after = list(pads)
+    if ceil:
+        for i, (size, k, s, p) in enumerate(zip(sizes, kernels, strides, pads, strict=True)):
+            count = -(-(size + 2 * p - k) // s) + 1
+            if (count - 1) * s >= size + p:
+                count -= 1
+            after[i] = max(p, (count - 1) * s + k - size - p)
+    if list(pads) == after:
+        zeros: Any = _zeros(pads, kernels, strides, (1,) * spatial)
+    else:
+        pairs = [(p, a) for p, a in zip(pads, after, strict=True)]
+        order = pairs[::-1] if spatial == 2 else pairs
+        zeros = tuple(one for pair in order for one in pair)
+    return one_or_each(kernels, spatial), one_or_each(strides, spatial), zeros, list(pads) != after
+
+
+def _max_pool(spatial: int) -> Any:
+    def of(
+        b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil: bool = False
+    ) -> Value:
+        if set(_all(dilation, spatial)) != {1}:
+            raise Unsupported("a pooling with gaps")
+        kernel, stride, zeros, _ = _windows(b, x, spatial, kernel, stride, padding, ceil)
+        return _pooled(b, x, MAX[spatial](kernel, stride, zeros), spatial)
+
+    return of
+
+
+def _avg_pool(spatial: int) -> Any:
+    def of(
+        b: Builder, x: Value, kernel: Any, stride: Any = None, padding: Any = 0, ceil: bool = False,
+        count_include_pad: bool = True, divisor: Any = None,
+    ) -> Value:  # fmt: skip
+        if divisor is not None:
+            raise Unsupported("a mean by another number")
+        kernel, stride, zeros, more = _windows(b, x, spatial, kernel, stride, padding, ceil)
+        padded = any(_all(padding, spatial))
+        if more and padded and count_include_pad:
+            raise Unsupported("a mean that counts some of what is padded")
+        return _pooled(b, x, AVG[spatial](kernel, stride, zeros, count_include_pad and padded), spatial)
+
+    return of
+
+
+for _n in (1, 2, 3):
+    understands(f"max_pool{_n}d")(_max_pool(_n))
+    understands(f"avg_pool{_n}d")(_avg_pool(_n))
+
+
+def _adaptive(whole: type[Op], parts: type[pool.AdaptiveAvgPool]) -> Any:
+    def of(b: Builder, x: Value, size: Any) -> Value:
+        rank = len(x.axes) - 2
+        sizes = _all(size, rank)
+        if set(sizes) == {1}:
+            along = pool.MeanOver if whole is pool.GlobalAvgPool else pool.MaxOver
+            return over(b, x, range(2, rank + 2), True, whole, along)
+        if rank != 2:
+            raise Unsupported("parts of other axes than height and width")
+        if sizes == x.shape[2:]:
+            return x
+        height, width = x.shape[2:]
+        if height % sizes[0] == 0 and width % sizes[1] == 0:
+            kernel = one_or_each((height // sizes[0], width // sizes[1]), 2)
+            kind = pool.AvgPool if whole is pool.GlobalAvgPool else pool.MaxPool
+            return _pooled(b, x, kind(kernel, kernel, "valid"), 2)
+        return _pooled(b, x, parts(one_or_each(sizes, 2)), 2)
+
+    return of
+
+
+understands("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(
+    _adaptive(pool.GlobalAvgPool, pool.AdaptiveAvgPool)
+)
+
+
+@understands("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(b: Builder, x: Value, size: Any) -> Any:
+    return [_adaptive(pool.GlobalMaxPool, pool.AdaptiveMaxPool)(b, x, size), None]
+
+
+# maps of other sizes
+
+
+def _resized(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
+    height, width = x.shape[2:]
+    if size is not None:
+        wanted = tuple(size)
+    else:
+        wanted = tuple(int(old * by) for old, by in zip((height, width), scales, strict=True))
+    if wanted == (height, width):
+        return x
+    by = wanted[0] // height
+    if mode == "nearest" and wanted == (height * by, width * by):
+        return _pooled(b, x, shape.Upsample(by), 2)
+    return _pooled(b, x, resize.Resize(one_or_each(wanted, 2), None, mode, corners), 2)
+
+
+@understands("upsample_nearest2d")
+def nearest(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
+    return _resized(b, x, size, scales, "nearest", False)
+
+
+@understands("upsample_bilinear2d")
+def bilinear(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+    return _resized(b, x, size, scales, "bilinear", align_corners)
+
+
+@understands("upsample_bicubic2d")
+def bicubic(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
+    return _resized(b, x, size, scales, "bicubic", align_corners)

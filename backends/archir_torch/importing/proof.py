@@ -1,0 +1,84 @@
+"""Whether an import computes what its source does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from archir.backends.ranges import ranged_inputs
+from archir.base.errors import fail
+from archir.ir.graph import Graph
+from archir.language.writing.imported import Array
+from archir_torch.lowering.module import Network
+
+SAMPLES = 2
+TOLERANCE = 1e-5
+"""The largest difference, of the largest number."""
+
+
+def network(graph: Graph, weights: Mapping[str, Array]) -> Network:
+    """A graph's module on these weights, which are not copied."""
+    with torch.device("meta"):
+        module = Network(graph)
+    state = {name: torch.from_numpy(np.asarray(array)) for name, array in weights.items()}
+    module.load_state_dict(state, assign=True)
+    return module.eval()
+
+
+def compared(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
+    """The largest difference of all outputs on random inputs, relative to the output's largest number."""
+    inputs = _random(graph, generator)
+    by_name = isinstance(example, Mapping)
+    training = {one: one.training for one in module.modules()}
+    module.eval()
+    try:
+        with torch.no_grad():
+            wanted = module(**inputs) if by_name else module(*inputs.values())
+            found = network(*inputs.values())
+    finally:
+        for one, mode in training.items():
+            one.training = mode
+    given = found if isinstance(found, dict) else {network.output_names[0]: found}
+    return max(_difference(one, other) for one, other in zip(given.values(), _named(wanted), strict=False))
+
+
+def prove(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
+    """The difference. Raises ArchError (A3203) if it is beyond the tolerance."""
+    worst = compared(module, network, graph, example, generator)
+    if not worst <= TOLERANCE:
+        raise fail("A3203", f"{graph.name} differs from {type(module).__name__} by {worst:.1e}, relative to its output")
+    return worst
+
+
+def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
+    made = {}
+    for name, type_ in ranged_inputs(graph).items():
+        shape = (SAMPLES, *type_.shape)
+        if type_.numeric:
+            made[name] = torch.randn(shape, generator=generator)
+        else:
+            dtype = torch.int64 if type_.dtype == "i64" else torch.int32
+            made[name] = torch.randint(type_.below or 2, shape, generator=generator, dtype=dtype)
+    return made
+
+
+def _named(outputs: Any) -> Sequence[Tensor]:
+    """Tensors that stand at the top of what a module gives."""
+    if isinstance(outputs, Tensor):
+        return [outputs]
+    tops = outputs.values() if isinstance(outputs, Mapping) else outputs
+    return [one for one in tops if isinstance(one, Tensor)] or [
+        one for one in pytree.tree_leaves(outputs) if isinstance(one, Tensor)
+    ]
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    if one.shape != other.shape:
+        return float("inf")
+    largest = float(other.abs().max()) or 1.0
+    return float((one - other).abs().max()) / largest

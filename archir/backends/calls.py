@@ -14,7 +14,7 @@ from archir.ir.types import TensorType
 
 @dataclass(frozen=True)
 class Call:
-    """An operator of a file on tensors by name, empty for one that is left out. `place` is its path: `layer1.0.conv`."""
+    """An operator of a file on tensors by name, empty for one that is left out. `place` is its path: `layer1.0`."""
 
     operator: str
     reads: tuple[str, ...]

@@ -22,8 +22,9 @@ from archir_onnx.files import external
 OPSETS = range(7, 27)
 MOST_NODES = 20_000
 MOST_RANK = 8
-MOST_ELEMENTS = 2**31
+MOST_ELEMENTS = 2**28
 """Numbers of one tensor."""
+LARGEST_INPUT = 2**23
 QUANTISED = (
     "QuantizeLinear",
     "DequantizeLinear",
@@ -37,8 +38,10 @@ DOMAINS = ("", "ai.onnx")
 ELEMENTS = {1: "f32", 10: "f16", 16: "bf16", 6: "i32", 7: "i64"}
 
 
-def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Calls:
-    """The calls of a model. `shapes` are those of inputs, without samples, which the file leaves open.
+def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[Calls, bool]:
+    """The calls of a model, and whether it is made for one sample.
+
+    `shapes` are those of inputs that the file leaves open, without samples.
 
     Raises ArchError: A0916 for what is no model, A3202 for all that archir has no words for.
     """
@@ -64,7 +67,9 @@ def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Cal
     for label, name in outputs.items():
         if name not in known:
             raise fail("A0916", f"{path} gives `{label}`, which nothing makes")
-    return Calls(named(path.stem), inputs, outputs, _needed(calls, set(outputs.values())), tensors, version)
+    first = [one.type.tensor_type.shape.dim[0] for one in graph.input if one.name in inputs]
+    kept = _needed(calls, set(outputs.values()))
+    return Calls(named(path.stem), inputs, outputs, kept, tensors, version), all(dim.dim_value == 1 for dim in first)
 
 
 def named(text: str) -> str:
@@ -152,7 +157,7 @@ def _inputs(
             text = f"input `{one.name}` has {len(unknown)} axes of open size, of {len(dims)}"
             hint = f"say it without samples, such as `--input {one.name}={'x'.join(['3', '224', '224'][: len(sizes)])}`"
             problems.append(Diagnostic("A3202", text, None, hint))
-        elif any(size < 1 for size in sizes if size) or prod(size or 1 for size in sizes) > MOST_ELEMENTS:
+        elif any(size < 1 for size in sizes if size) or prod(size or 1 for size in sizes) > LARGEST_INPUT:
             problems.append(Diagnostic("A0916", f"input `{one.name}` has a size of {sizes[:MOST_RANK]}"))
         found[one.name] = TensorType(tuple(size or 1 for size in sizes), ELEMENTS[kind.elem_type])
     if problems:
@@ -188,7 +193,9 @@ def _attribute(one: onnx.AttributeProto, path: Path) -> Any:
     value = helper.get_attribute_value(one)
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    return list(value) if not isinstance(value, int | float | str) else value
+    if isinstance(value, float):
+        return float(f"{value:.7g}")  # numbers of 32 bits, as they were written
+    return list(value) if not isinstance(value, int | str) else value
 
 
 def _place(node: onnx.NodeProto, index: int) -> str:

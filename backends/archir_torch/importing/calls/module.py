@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from archir.backends.calls import Call, Calls
 from archir.base.errors import ArchError, Diagnostic, RuleError
@@ -77,8 +78,8 @@ class Followed(nn.Module):
             if all(not name or name in arrays for name in call.reads) and call.operator in FUNCTIONS:
                 try:
                     made = known(call.operator, [arrays.get(name) for name in call.reads], call.attributes)
-                except TooLargeError:
-                    raise ArchError(Diagnostic("A3202", f"{call.named}: more constants than shapes have")) from None
+                except TooLargeError as error:
+                    raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
                 except Exception as error:
                     text = f"{call.named}: what it computes of constants cannot be: {error}"
                     raise ArchError(Diagnostic("A0916", text)) from None
@@ -136,24 +137,43 @@ class Followed(nn.Module):
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
         """All outputs by label, of samples."""
+        env = self._run(inputs, None)
+        return {label: _tensor(env[name]) for label, name in self.calls.outputs.items()}
+
+    def problems(self, inputs: Mapping[str, Tensor]) -> list[Diagnostic]:
+        """What archir has no words for, and what does not fit: found without computing anything."""
+        found: dict[str, Diagnostic] = {}
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            self._run({name: torch.empty(x.shape, dtype=x.dtype) for name, x in inputs.items()}, found)
+        return [*found.values()]
+
+    def _run(self, inputs: Mapping[str, Tensor], problems: dict[str, Diagnostic] | None) -> dict[str, Any]:
+        """All values by name. What cannot be is told in `problems`, and what needs it is left out."""
         batch = next(iter(inputs.values())).shape[0]
         state: dict[str, Any] = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         env: dict[str, Any] = {**self.constants, **{name: state[path] for name, path in self.held.items()}}
         env |= dict(zip(self.calls.inputs, inputs.values(), strict=True))
         for index, call in enumerate(self.calls.calls):
-            if call.writes[0] in env and index not in self._steps:
+            if (call.writes[0] in env and index not in self._steps) or any(n and n not in env for n in call.reads):
                 continue
-            operands = [env[name] if name else None for name in call.reads]
-            made = self._called(index, call, operands, batch)
+            try:
+                made = self._called(index, call, [env[name] if name else None for name in call.reads], batch)
+            except RuleError as error:
+                if problems is None:
+                    raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
+                told = Diagnostic("A3202", f"{call.named}: {error.message}")
+                problems.setdefault(f"{call.operator} {error.message}", told)
+                continue
             results = made if isinstance(made, tuple | list) else (made,)
             env |= {name: value for name, value in zip(call.writes, results, strict=False) if name}
-        return {label: _tensor(env[name]) for label, name in self.calls.outputs.items()}
+        return env
 
     def _called(self, index: int, call: Call, operands: list[Any], batch: int) -> Any:
+        """What a call gives. RuleError if it cannot be."""
+        if call.operator == "Shape":
+            shape = np.array(operands[0].shape if isinstance(operands[0], Tensor) else np.shape(operands[0]))
+            return shape[call.attributes.get("start", 0) : call.attributes.get("end")]
         try:
-            if call.operator == "Shape":
-                shape = np.array(operands[0].shape if isinstance(operands[0], Tensor) else np.shape(operands[0]))
-                return shape[call.attributes.get("start", 0) : call.attributes.get("end")]
             if not any(isinstance(one, Tensor) for one in operands):
                 found = known(call.operator, operands, call.attributes)
                 if found is not None:
@@ -161,8 +181,12 @@ class Followed(nn.Module):
             if call.operator not in OPERATORS:
                 raise RuleError("archir has no such operation")
             return self.get_submodule(self._steps[index])(self._given(call, operands), batch)
-        except RuleError as error:
-            raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
+        except (RuleError, TooLargeError):
+            raise
+        except Exception as error:  # shapes and attributes that do not fit, which torch and numpy tell in many ways
+            if torch.compiler.is_exporting():
+                raise
+            raise RuleError(" ".join(str(error).split())[:200]) from None
 
     def _given(self, call: Call, operands: list[Any]) -> list[Any]:
         """Operands, with small constants as tensors where numbers are computed with."""

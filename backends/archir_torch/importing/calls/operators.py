@@ -41,17 +41,17 @@ def ints(value: Any) -> list[int]:
 # one number for one
 
 
-def _simple(name: str, function: Callable[[Tensor], Tensor]) -> None:
+def _simple(name: str, function: Operator) -> None:
     OPERATORS[name] = lambda x, **_: function(x)
 
 
-for _name, _function in {
+for _name, _function in dict[str, Operator]({
     "Relu": F.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Exp": torch.exp, "Log": torch.log,
     "Sqrt": torch.sqrt, "Abs": torch.abs, "Neg": torch.neg, "Reciprocal": torch.reciprocal, "Erf": torch.erf,
     "Softplus": F.softplus, "Sin": torch.sin, "Cos": torch.cos, "HardSwish": F.hardswish, "Mish": F.mish,
     "Silu": F.silu, "Identity": lambda x: x,
     "Softsign": F.softsign, "Square": torch.square, "Floor": torch.floor, "Not": torch.logical_not,
-}.items():  # fmt: skip
+}).items():  # fmt: skip
     _simple(_name, _function)
 
 
@@ -125,14 +125,14 @@ def softmax(x: Tensor, axis: int | None = None, version: int = 13, **_: Any) -> 
 # two tensors
 
 
-def _both(function: Callable[[Any, Any], Any]) -> Operator:
+def _both(function: Operator) -> Operator:
     return lambda a, b, **_: function(a, b)
 
 
-for _name, _both_of in {
+for _name, _both_of in dict[str, Operator]({
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Equal": torch.eq, "Greater": torch.gt,
     "Less": torch.lt, "And": torch.logical_and, "Or": torch.logical_or,
-}.items():  # fmt: skip
+}).items():  # fmt: skip
     OPERATORS[_name] = _both(_both_of)
 
 
@@ -188,7 +188,7 @@ def gemm(a: Tensor, b: Tensor, c: Any = None, alpha: float = 1.0, beta: float = 
     weight = b if given.get("transB") else b.t()
     if alpha == 1 and beta == 1 and (c is None or c.dim() <= 1):
         return F.linear(a, weight, c.reshape(-1) if c is not None and c.dim() else c)
-    made = alpha * F.linear(a, weight)
+    made: Tensor = alpha * F.linear(a, weight)
     return made if c is None else made + beta * c
 
 
@@ -320,6 +320,11 @@ def avg_pool(
         raise RuleError("a pool that is dilated")
     if count_include_pad and before != after:
         x, before, after = _padded(x, before, after), [0] * len(kernel), [0] * len(kernel)
+    if not count_include_pad and all(
+        k >= b + size and size + b + a - k < s
+        for size, k, s, b, a in zip(x.shape[2:], kernel, strides, before, after, strict=True)
+    ):
+        return x.mean(list(range(2, x.dim())), keepdim=True)
     ceil = _rounds_up(x, kernel, strides, before, after, bool(ceil_mode))
     functions: dict[int, Any] = {1: F.avg_pool1d, 2: F.avg_pool2d, 3: F.avg_pool3d}
     made: Tensor = functions[len(kernel)](x, kernel, strides, before, ceil, bool(count_include_pad))
@@ -404,8 +409,8 @@ def squeeze(x: Tensor, axes: Any = None, batch: int = 1, **given: Any) -> Tensor
     along = axes if axes is not None else given.get("given_axes")
     dims = ints(along) if along is not None else [i for i, size in enumerate(x.shape) if size == 1 and i]
     for dim in sorted((dim % x.dim() for dim in dims), reverse=True):
-        if dim == 0:
-            raise RuleError("the axis of samples is taken away")
+        if x.shape[dim] != 1:
+            raise RuleError("the axis of samples is taken away" if dim == 0 else "an axis that is no 1 is taken away")
         x = x.squeeze(dim)
     return x
 

@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.errors import RuleError
+
 Array = NDArray[Any]
 Attributes = Mapping[str, Any]
 MOST = 2**20
 """Numbers of a tensor that is computed while a network is read. What only repeats one number may be larger."""
+LARGEST = 2**28
+"""Numbers of any tensor."""
 
 DTYPES: dict[int, Any] = {
     1: np.float32,
@@ -26,15 +30,15 @@ DTYPES: dict[int, Any] = {
 """The element types by their number in ONNX."""
 
 
-class TooLargeError(Exception):
+class TooLargeError(RuleError):
     """A tensor of constants that is larger than anything that networks compute with shapes."""
 
 
 def _slice(
     x: Array, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None, /, **given: Any
 ) -> Array:
-    begin = given.get("starts") if starts is None else starts.tolist()
-    end = given.get("ends") if ends is None else ends.tolist()
+    begin: list[int] = given["starts"] if starts is None else starts.tolist()
+    end: list[int] = given["ends"] if ends is None else ends.tolist()
     along = given.get("axes") if axes is None else axes.tolist()
     by = [1] * len(begin) if steps is None else steps.tolist()
     whole: list[slice] = [slice(None)] * x.ndim
@@ -149,5 +153,8 @@ def known(operator: str, arrays: list[Array | None], attributes: Attributes) -> 
         if operator == "Range":
             a, b, by = (float(one) for one in arrays if one is not None)
             if by == 0 or (b - a) / by > MOST:
-                raise TooLargeError
-    return np.asarray(function(*arrays, **attributes))
+                raise TooLargeError("more constants than shapes have")
+    made = np.asarray(function(*arrays, **attributes))
+    if made.size > LARGEST:
+        raise TooLargeError(f"a constant of {made.size} numbers")
+    return made

@@ -14,3 +14,4 @@ from archir.api.lowering import *
 from archir.api.measurement import *
 from archir.api.measurement import BENCHES as BENCHES
 from archir.api.searching import *
+from archir.api.shrinking import *

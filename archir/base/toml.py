@@ -320,8 +320,24 @@ class _Places:
 
 
 def written(data: Mapping[str, Any]) -> str:
-    """Settings as TOML: a line for each, tables within lists and tables in braces. What is None is left out."""
-    return "".join(f"{_key(name)} = {_text(value)}\n" for name, value in data.items() if value is not None)
+    """Settings as TOML that people can read: a line for each, then a section for each table and for each of a list of
+    tables. Tables inside of these are in braces. What is None is left out."""
+    known = {name: value for name, value in data.items() if value is not None}
+    tables = {name: [value] for name, value in known.items() if isinstance(value, Mapping)}
+    lists = {name: value for name, value in known.items() if _of_tables(value)}
+    text = _lines({name: value for name, value in known.items() if name not in tables | lists})
+    for name, sections in (tables | lists).items():
+        head = f"[{_key(name)}]" if name in tables else f"[[{_key(name)}]]"
+        text += "".join(f"\n{head}\n{_lines(section)}" for section in sections)
+    return text
+
+
+def _of_tables(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(one, Mapping) for one in value)
+
+
+def _lines(table: Mapping[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_text(value)}\n" for name, value in table.items() if value is not None)
 
 
 def _key(name: str) -> str:

@@ -31,6 +31,7 @@ _COMMANDS = {
     "compile": ("deployment.compile", "Lower a network: to standalone torch code, or to ONNX."),
     "search": ("searches.search", "Search a space as a recipe says: train, derive, retrain, export."),
     "specialize": ("searches.specialize", "A network for each of several budgets, out of one trained supernet."),
+    "shrink": ("searches.shrink", "Make a trained network smaller, and keep what it knows."),
     "train": ("searches.train", "Train one network on labelled images."),
     "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
     "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir.base.errors import ArchError
-from archir.base.toml import Document, overridden, read
+from archir.base.toml import Document, overridden, read, written
 from tests.conftest import EXAMPLES
 
 RECIPES = sorted(EXAMPLES.rglob("*.toml"))
@@ -148,3 +148,16 @@ def test_settings_that_cannot_replace_others(key: str, value: str, said: str) ->
     with pytest.raises(ArchError) as caught:
         overridden(document, {key: value}, "A1109")
     assert said in str(caught.value)
+
+
+def test_what_is_written_has_sections() -> None:
+    data = {
+        "phase": [{"name": "a", "options": {"trials": 3, "x y": [1.5, 2]}}, {"name": "b"}],
+        "data": {"source": "digits"}, "title": 'a "b"', "empty": [], "seed": None,
+    }  # fmt: skip
+    text = written(data)
+    assert text == (
+        'title = "a \\"b\\""\nempty = []\n\n[data]\nsource = "digits"\n\n[[phase]]\nname = "a"\n'
+        'options = { trials = 3, "x y" = [1.5, 2] }\n\n[[phase]]\nname = "b"\n'
+    )
+    assert tomllib.loads(text) == {name: value for name, value in data.items() if value is not None}

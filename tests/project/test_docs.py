@@ -67,7 +67,7 @@ SHORTENED = {
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {
     "docs/model.md",

@@ -7,7 +7,7 @@ import inspect
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,8 @@ def test_errors_are_documented(name: str) -> None:
 def test_export_has_the_options_of_a_models_form() -> None:
     options = inspect.signature(archir.export).parameters
     for field in fields(Form):
-        assert options[field.name].default == field.default, field.name
+        default = None if field.default is MISSING else field.default
+        assert options[field.name].default == default, field.name
 
 
 def test_what_type_checkers_see_is_what_there_is() -> None:

@@ -53,10 +53,16 @@ class Start(Settings):
     """A file that says which weights of a file are which of the network (see `archir.search.reuse.naming`): all of the
     network's must be in the file, of the right shapes, and no others."""
 
+    order: str | None = None
+    """A measure of importance: the network whose weights these are computes the same with its channels, groups and
+    heads in the order of it, the most important first. Of a supernet that is the largest one."""
+
     @model_validator(mode="after")
-    def _of_a_file(self) -> Start:
+    def _of_weights(self) -> Start:
         if self.map is not None and not (self.weights or "").endswith(".safetensors"):
             raise ValueError("`map` names the weights of a file: `weights` is none")
+        if self.order is not None and self.weights is None:
+            raise ValueError("`order` is for `weights` to start from, and there are none")
         return self
 
     @property

@@ -35,18 +35,21 @@ class Kind(Generic[Job, Strategy]):
     """Whether it can divide its weights between processes (`training.sharding`)."""
     whole: bool = False
     """Whether it works on all training images, and not as a search on the halves."""
+    orders: bool = False
+    """Whether it can order the channels of the weights that it starts from (`start.order`)."""
 
 
 class Strategies(Registry[str, Kind[Job, Strategy]]):
     """All strategies of a backend, by name."""
 
     def strategy(
-        self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False, by: Any = None
-    ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:
+        self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False, orders: bool = False,
+        by: Any = None,
+    ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:  # fmt: skip
         """Register a strategy: `make(job, options)` of these options. It is `by` somebody, if not by what makes it."""
 
         def register(make: Callable[[Job, Any], Strategy]) -> Any:
-            self.register(name, Kind(options, make, divides, whole), by or make)
+            self.register(name, Kind(options, make, divides, whole, orders), by or make)
             return make
 
         return register
@@ -81,6 +84,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         whose = f"phase `{phase.name}`: "
         with document.blamed("phase", number, "strategy"):
             kind = self.kind_of(phase)
+        if phase.start.order is not None and not kind.orders:
+            able = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if one.orders)
+            text = f"{whose}`{phase.strategy}` trains no weights that could be ordered; `start.order` is for {able}"
+            raise fail("A1109", text, document.span(("phase", number, "start", "order")))
         options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
         check_objective(phase.objective, whose, document.at("phase", number, "objective"))
         for position, also in enumerate(phase.also):

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -29,10 +30,27 @@ def read(path: Path) -> onnx.ModelProto:
         raise fail("A0916", f"{path} is no ONNX model: {error}") from None
     if not model.HasField("graph"):
         raise fail("A0916", f"{path} is no ONNX model: it has no graph")
+    if not _legible(model):
+        raise fail("A0916", f"{path} is no ONNX model: it holds names or texts that are not UTF-8")
     for tensor in _all(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check(tensor, path)
     return model
+
+
+def _legible(message: Any) -> bool:
+    """Whether all texts of a message are text: protobuf gives bytes where they are not UTF-8."""
+    pending = [message]
+    while pending:
+        for field, value in pending.pop().ListFields():
+            if field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+                continue
+            many = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+            if field.type == field.TYPE_MESSAGE:
+                pending.extend(many)
+            elif any(isinstance(one, bytes) for one in many):
+                return False
+    return True
 
 
 def files(model: onnx.ModelProto, path: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError
+from archir.base.errors import ArchError, fail, listed
 from archir.ir.text.serial import from_json
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.reuse.naming import Named
@@ -26,6 +26,17 @@ def take_over(network: nn.Module, weights: Mapping[str, Tensor], named: Named | 
     fitting = {name: tensor for name, tensor in weights.items() if name in own and own[name].shape == tensor.shape}
     network.load_state_dict({**own, **fitting})
     return len(fitting)
+
+
+def require_all(network: nn.Module, weights: Mapping[str, Tensor], phase: str) -> None:
+    """Raise ArchError (A0902) unless there is a weight of the name and shape of each of a network's."""
+    given = shapes(weights)
+    lacking = [name for name, shape in shapes(network.state_dict()).items() if given.get(name) != shape]
+    if lacking:
+        text = (
+            f"phase `{phase}` starts from weights that lack {len(lacking)} of its network, or have them in other shapes"
+        )
+        raise fail("A0902", f"{text}: {listed(lacking, 4)}")
 
 
 def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:

@@ -35,6 +35,7 @@ from archir_torch.objectives.create import check as check_objective
 from archir_torch.objectives.create import kind_of as objective_kind
 from archir_torch.search import aims, strategies
 from archir_torch.search.job import STRATEGIES, kind_of, whole
+from archir_torch.search.ordering.measures import measure_of
 from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them
@@ -111,6 +112,9 @@ def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor:
     """The images of the first phase. Raises ArchError for what can be known to be wrong with any of them."""
     recipe, blamed = written.recipe, written.document.blamed
     for number, phase in enumerate(recipe.phase):
+        if phase.start.order is not None:
+            with blamed("phase", number, "start", "order"):
+                measure_of(phase.start.order)
         STRATEGIES.check(written, number, space_of(recipe, phase, folder, spaces), check_objective, executor)
     STRATEGIES.check_executor(recipe, executor)
     division.check(written, whole)

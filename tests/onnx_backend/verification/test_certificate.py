@@ -250,6 +250,20 @@ def test_links_are_refused(apart: Path, link: Callable[[Path, Path], None]) -> N
     assert code_of(lambda: external.read(apart)) == "A0916"
 
 
+@pytest.mark.parametrize("text", [b"relu_0", b"reviewed"])
+def test_texts_that_are_no_text_are_refused(text: bytes, tmp_path: Path) -> None:
+    node = onnx.helper.make_node("Relu", ["x"], ["y"], name="relu_0")
+    ends = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    model = onnx.helper.make_model(onnx.helper.make_graph([node], "g", ends[:1], ends[1:]))
+    onnx.helper.set_model_props(model, {"reviewed": "no"})
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model.SerializeToString())
+    external.read(path)
+    path.write_bytes(model.SerializeToString().replace(text, text[:-1] + b"\xee"))
+    assert code_of(lambda: external.read(path)) == "A0916"
+    assert "not UTF-8" in CliRunner().invoke(main, ["show", str(path)]).stderr
+
+
 def test_what_is_no_model(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     assert code_of(lambda: external.read(path)) == "A0916"

@@ -14,6 +14,7 @@ from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import inherited, take_over
 from archir_torch.search.job import Job, Outcome, strategy
+from archir_torch.search.ordering.start import in_order
 from archir_torch.search.task import Task, tested
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
@@ -30,7 +31,7 @@ class TrainOptions(Settings):
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions, divides=True, whole=True)
+@strategy("train", TrainOptions, divides=True, whole=True, orders=True)
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -51,7 +52,8 @@ class Train:
         self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, inherited(job, self.architecture), job.named)
+            weights = inherited(job, self.architecture)
+            take_over(self.network, in_order(job, self.graph, weights), job.named)
         if training.sync_norms:
             synchronise(self.module)
         if training.sharding == "full":

@@ -1,4 +1,4 @@
-"""A supernet's architecture with the weights that it has there: nothing is trained but statistics of norms."""
+"""An architecture with the weights of a supernet, or of a file: nothing is trained but statistics of norms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
-from archir_torch.search.inheritance import inherited, take_over
+from archir_torch.search.inheritance import inherited, require_all, take_over
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.task import Task, tested
 from archir_torch.training.checkpoints.state import State
@@ -26,7 +26,7 @@ class InheritOptions(Settings):
     """What `inherit` can be told."""
 
     recalibrate: Amount = 16
-    """Batches on which statistics of norms are measured."""
+    """Batches on which statistics of norms are measured; with 0, they stay as they were."""
 
 
 @strategy("inherit", InheritOptions, whole=True)
@@ -37,15 +37,17 @@ class Inherit:
 
     def __init__(self, job: Job, options: InheritOptions) -> None:
         self.job, self.options = job, options
-        if job.architecture is None or job.supernet is None:
-            hint = "start.architecture and start.weights name phases: one that found it, one that trained a supernet"
-            text = f"phase `{job.phase.name}` has no architecture, or no supernet, to inherit from"
+        if not job.weights or (job.architecture is None and job.space.choices):
+            hint = "start.architecture and start.weights name phases: one that found it, one that trained its weights"
+            text = f"phase `{job.phase.name}` has no architecture, or no weights, to inherit"
             raise fail("A2210", text, None, hint)
-        self.architecture = job.space.architecture(job.architecture)
+        self.architecture = job.space.architecture(job.architecture or {})
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
         self.network = lower(self.task.graph).to(job.device)
-        take_over(self.network, inherited(job, self.architecture))
+        weights = inherited(job, self.architecture)
+        require_all(self.network, weights, job.phase.name)
+        take_over(self.network, weights, job.named)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """Measure statistics; the loss of the first batch with them."""

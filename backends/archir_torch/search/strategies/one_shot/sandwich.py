@@ -35,7 +35,7 @@ class SandwichOptions(SupernetOptions):
     """Whose weights decay."""
 
 
-@strategy("sandwich", SandwichOptions)
+@strategy("sandwich", SandwichOptions, orders=True)
 class Sandwich(Supernet):
     """The largest, the smallest, and some that are drawn."""
 

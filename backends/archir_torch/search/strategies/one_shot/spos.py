@@ -22,7 +22,7 @@ class SposOptions(SupernetOptions):
     """Paths of a step, whose gradients are added up."""
 
 
-@strategy("spos", SposOptions)
+@strategy("spos", SposOptions, orders=True)
 class Spos(Supernet):
     """One path a step."""
 

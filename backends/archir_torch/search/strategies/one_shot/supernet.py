@@ -20,6 +20,7 @@ from archir.search.spaces.partial import largest, smallest
 from archir_torch.lowering.generators import generator
 from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
+from archir_torch.search.ordering.start import in_order
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
@@ -66,7 +67,8 @@ class Supernet(ABC):
         self.network = SuperNetwork(self.task.graph, weights, by_head).to(job.device)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
         if job.weights is not None:
-            take_over(self.network, job.weights, job.named)
+            most = job.space.specialize(self.opened.completed(largest(self.space)))
+            take_over(self.network, in_order(job, most, job.weights), job.named)
         if training.sync_norms:
             synchronise(self.module)
         rank, size = distributed.world()

@@ -1,0 +1,91 @@
+"""Trained networks made smaller, and what came of it, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from archir import backends
+from archir.api.loading import graph
+from archir.api.lowering import quantize
+from archir.api.measurement import measure
+from archir.base.errors import ArchError
+from archir.base.files import write_atomic
+from archir.base.settings import parsed
+from archir.ir.text.serial import from_json
+
+if TYPE_CHECKING:
+    from archir_torch.training.loop import Watch  # noqa: TID251  (a type, never imported)
+
+__all__ = ["shrink"]
+
+BEFORE_AND_AFTER = "before_and_after.json"
+ON = ("torch", "onnxruntime-cpu")
+_SECONDS = 1.0
+
+
+def shrink(
+    net: str | Path,
+    weights: str | Path,
+    budget: str,
+    folder: str | Path,
+    *,
+    space: str | Path,
+    settings: Mapping[str, Any] | None = None,
+    device: str | None = None,
+    int8: bool = True,
+    watch: Watch | None = None,
+    said: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """Make a trained network smaller, in a new folder; what it was and what it is, by name: measures, costs, sizes.
+
+    The `net` is an .arch file of one network, `weights` are its safetensors, and the `space` is a file whose largest
+    architecture it is. Channels are ordered by their importance, the space's weights are trained with the full network
+    for a teacher, architectures within the `budget` (`"macs <= 0.5x"`, or several bounds with `and`) are tried with
+    them, and the best one is trained on. `settings` are those of `archir.search.reuse.shrinking.Plan`. At the end both
+    networks are measured in torch and in onnxruntime, and, with `int8`, written in eight bits. A folder in which the
+    same was begun is gone on with. `device` and `watch` are those of `run`; `said` is told what is measured.
+
+    Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
+    is wrong with files, data or the budget.
+    """
+    from archir.search.reuse import shrinking
+    from archir.search.runs import Run, manifest
+
+    path, plan = Path(folder), parsed(shrinking.Plan, settings or {})
+    torch = backends.get("torch")
+    with TemporaryDirectory() as draft:
+        recipe = shrinking.prepare(Path(net), Path(space), Path(weights), budget, plan, Path(draft))
+        torch.load(torch.lower(graph(net)), Path(weights))  # raises where they do not fit
+        begun = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
+        summary = torch.search(None if begun else recipe, path, resume=begun, device=device, executor=None, watch=watch)
+    names = {"before": shrinking.FULL, "after": shrinking.TUNED}
+    found = {when: {**summary["networks"][name]} for when, name in names.items()}
+    found["cut"] = {**summary["networks"][shrinking.CUT]}
+    said("measuring both networks")
+    networks = {when: path / "networks" / name for when, name in names.items()}
+    graphs = {when: from_json(json.loads((one / "network.json").read_bytes())) for when, one in networks.items()}
+    for speed in measure(graphs, on=ON, seconds=_SECONDS).found:
+        found[speed.subject.name][f"milliseconds, {speed.subject.on}"] = speed.latency.percentile(50) / 1e6
+    for when, one in networks.items():
+        model = one / "model.onnx"
+        found[when]["bytes"] = model.stat().st_size
+        if int8:
+            said(f"int8 of the network {when}")
+            found[when] |= _in_int8(model, path / "int8" / f"{when}.onnx", plan.data)
+    write_atomic(path / BEFORE_AND_AFTER, (json.dumps(found, indent=1) + "\n").encode())
+    return found
+
+
+def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:
+    """What a network is in int8; why it is not, where it cannot be."""
+    output.parent.mkdir(exist_ok=True)
+    try:
+        made = quantize(model, output, data=data, max_loss=100)
+    except ArchError as error:
+        return {"int8": error.diagnostics[0].message}
+    figures = {} if made.accuracy_after is None else {"int8_accuracy": made.accuracy_after}
+    return {"int8_bytes": made.bytes_after, **figures}

@@ -1,0 +1,98 @@
+"""`archir shrink`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from archir.api.shrinking import BEFORE_AND_AFTER, shrink
+from archir.base.settings import MOST_THREADS
+from archir.cli.kinds import Place, Real
+from archir.cli.options import SEED, SOURCES, json_option, objective_settings
+from archir.cli.output import emit, say, table
+from archir.cli.progress import SearchProgress
+from archir.search.fronts.figures import shown
+
+
+@click.command("shrink")
+@click.argument("net", metavar="FILE[:NET]", type=Place())
+@click.option(
+    "--weights", type=Place(dir_okay=False, path_type=Path), required=True, help="Its trained weights: safetensors."
+)
+@click.option("--space", type=Place(), required=True, help="A space whose largest architecture is the net.")
+@click.option(
+    "--budget", multiple=True, required=True, metavar="BOUND",
+    help='What it may cost: "macs <= 0.5x", "latency(\'cpu.json\') <= 0.6x", "params < 1M"; may be repeated.',
+)  # fmt: skip
+@click.option("--data", default="digits", show_default=True, help=f"What it was trained on: {SOURCES}.")
+@click.option(
+    "--objective", default="classification", show_default=True, callback=objective_settings,
+    help="What it was trained for: a kind, or a TOML table of settings (docs/objectives.md).",
+)  # fmt: skip
+@click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
+@click.option("--elastic", type=click.IntRange(1), default=5, show_default=True, help="Epochs of the space's weights.")
+@click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of what was found.")
+@click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Architectures that are tried.")
+@click.option("--samples", type=click.IntRange(1), help="Samples that each is scored on [all for validation].")
+@click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
+@click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
+@click.option(
+    "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
+    help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
+)  # fmt: skip
+@click.option("--temperature", type=Real(0), default=1.0, show_default=True, help="Of what it teaches.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything that is drawn.")
+@click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
+@click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")
+@click.option("--int8/--no-int8", default=True, show_default=True, help="Write both networks in int8, too.")
+@json_option
+def shrink_command(
+    net: str, weights: Path, space: str, budget: tuple[str, ...], output: Path, device: str | None, int8: bool,
+    as_json: bool, **settings: Any,
+) -> None:  # fmt: skip
+    """Make the trained network of FILE smaller, and keep what it knows.
+
+    \b
+    archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 0.5x" -o runs/half
+
+    The phases are those of an ordinary run (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `elastic`
+    trains the space's weights with it for a teacher, `search` tries architectures within the budget, `cut` takes the
+    best one out, `tuned` trains it on. Then both are measured side by side. The same command goes on with a run that
+    was stopped.
+    """
+    leads = os.environ.get("RANK", "0") == "0"
+    given = {name: value for name, value in settings.items() if value is not None}
+    with SearchProgress(output if leads else None) as watch:
+        found = shrink(
+            net, weights, " and ".join(budget), output, space=space, settings=given, device=device, int8=int8,
+            watch=watch, said=lambda text: say(text, err=True),
+        )  # fmt: skip
+    if leads and as_json:
+        emit(found)
+    elif leads:
+        _show(found)
+        say(f"the smaller network: {output}/networks/tuned/; figures: {output}/{BEFORE_AND_AFTER}")
+
+
+def _show(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """A line for each figure, of the full network, of what was cut out, and of what became of it."""
+    columns = ["before", "cut", "after"]
+    names = dict.fromkeys(name for when in columns for name in found[when] if name not in _LEFT_OUT)
+    rows = [[name.replace("_", " "), *(_text(name, found[when].get(name)) for when in columns)] for name in names]
+    table("", ["", "before", "cut out", "tuned"], rows, right=(1, 2, 3))
+
+
+_LEFT_OUT = {"onnx", "epoch", "epochs", "minutes", "loss", "distillation"}
+"""Figures that say something of training."""
+
+
+def _text(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return shown(name.removeprefix("int8_"), value) if isinstance(value, float) else str(value)

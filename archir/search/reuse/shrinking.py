@@ -1,0 +1,107 @@
+"""A trained network made smaller: as a recipe whose space has it for its largest architecture.
+
+The phases are ordinary ones: the network is measured as it is (`full`), the space's weights are trained with it for a
+teacher (`elastic`), a budget is searched (`search`), what was found is taken out (`cut`) and trained on (`tuned`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from archir.base import toml
+from archir.base.errors import fail
+from archir.base.settings import Count, Seed, Settings
+from archir.language.elaboration.files import split
+from archir.passes.equivalence.canonical import canonical_hash
+from archir.search.recipes.spaces import files_of, load_space
+from archir.search.reuse.specializing import RECIPE, evolution
+from archir.search.spaces.partial import largest
+
+FULL, ELASTIC, SEARCH, CUT, TUNED = "full", "elastic", "search", "cut", "tuned"
+TEACHER = "distillation"
+
+
+class Plan(Settings):
+    """How a network is made smaller."""
+
+    data: str = "digits"
+    objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
+    elastic: Count = 5
+    """Epochs in which the space's weights are trained."""
+    epochs: Count = 10
+    """Epochs in which what was found is trained on."""
+    trials: Count = 100
+    """Architectures that are tried."""
+    samples: Count | None = None
+    """Samples that each of them is scored on; all for validation by default."""
+    lr: float = Field(default=1e-3, gt=0, le=1000)
+    batch: Count = 64
+    teach: Literal["beside", "alone", "none"] = "beside"
+    """Whether the full network teaches: beside the targets of the data, in place of them, or not at all."""
+    temperature: float = Field(default=1.0, gt=0, le=1e3)
+    order: str | None = None
+    """The measure by which channels and heads are ordered before any are left out, or none."""
+    seed: Seed = 0
+    threads: int | None = None
+
+
+def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, folder: Path) -> Path:
+    """Write the recipe into a folder, with the files of the net and of a space; the recipe's path.
+
+    Both are files, maybe with `:NET`; imports stay below their folders. Raises ArchError: A2224 (the net has choices,
+    or is not the largest architecture of the space), and what is wrong with files or the budget.
+    """
+    names = {}
+    for role, path in (("net", net), ("space", space)):
+        file, inside = split(str(path))
+        home = Path(file).resolve().parent
+        for name, text in files_of(Path(file).name, home).items():
+            target = folder / role / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text, "utf-8")
+        names[role] = f"{role}/{Path(file).name}" + (f":{inside}" if inside else "")
+    full, opened = load_space(names["net"], folder, {}), load_space(names["space"], folder, {})
+    if full.choices:
+        raise fail("A2224", f"`{full.name}` has choices: what is shrunk is one network")
+    most = opened.specialize(largest(opened))
+    if canonical_hash(most) != canonical_hash(full.graph):
+        text = f"the largest architecture of `{opened.name}` is not `{full.name}`: its weights would not fit"
+        raise fail("A2224", text, None, f"archir diff {net} {space} --seed 0 says how they differ")
+    opened.where(budget).prove()
+    recipe = _recipe(names, weights.resolve(), budget, plan)
+    path = folder / RECIPE
+    path.write_text(toml.written(recipe), "utf-8")
+    return path
+
+
+def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) -> dict[str, Any]:
+    teacher = {"kind": TEACHER, "teacher": names["net"], "weights": str(weights), "form": _form(plan.objective),
+               "temperature": plan.temperature}  # fmt: skip
+    learns: dict[str, Any] = {"also": [teacher]} if plan.teach != "none" else {}
+    if plan.teach == "alone":
+        learns["objective"] = plan.objective | {"weight": 0.0}
+    optimizer = {"kind": "adamw", "lr": plan.lr, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0}
+    given = {"weights": str(weights)}
+    ordered = given | ({"order": plan.order} if plan.order is not None else {})
+    phases: list[dict[str, Any]] = [
+        {"name": FULL, "space": names["net"], "strategy": "inherit", "start": given, "options": {"recalibrate": 0}},
+        {"name": ELASTIC, "strategy": "sandwich", "start": ordered, "weights": optimizer, **learns,
+         "training": {"epochs": plan.elastic, "batch": plan.batch}, "options": {"drawn": 2}},
+        {"name": SEARCH, "strategy": "evolution", "start": {"weights": ELASTIC}, "training": {"batch": plan.batch},
+         "options": evolution(plan.trials, images=plan.samples) | {"where": budget}},
+        {"name": CUT, "strategy": "inherit", "start": {"architecture": SEARCH, "weights": ELASTIC}},
+        {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": ELASTIC}, **learns,
+         "weights": optimizer, "training": {"epochs": plan.epochs, "batch": plan.batch}},
+    ]  # fmt: skip
+    found = {"title": "a smaller network", "space": names["space"], "seed": plan.seed, "export": "each"}
+    found |= {"threads": plan.threads} if plan.threads is not None else {}
+    return {**found, "data": {"source": plan.data}, "objective": plan.objective, "phase": phases}
+
+
+def _form(objective: Mapping[str, Any]) -> str:
+    """What the teacher's predictions are, by the objective's kind."""
+    return {"multilabel": "labels", "regression": "numbers"}.get(str(objective.get("kind")), "classes")

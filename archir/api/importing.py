@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 from archir import backends
 
 if TYPE_CHECKING:
+    from archir.backends.imports import Saved
     from archir.language.writing.imported import Imported
 
-__all__ = ["from_onnx", "from_torch"]
+__all__ = ["from_onnx", "from_torch", "save_import"]
 
 
 def from_torch(
-    module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str = "network", seed: int = 0
+    module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str | None = None, seed: int = 0
 ) -> Imported:
     """The graph and the weights of a torch module, by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
 
     `example_inputs` is a tensor, several, or tensors by the name of an argument; the first axis of each is that of the
     samples. Weights are the module's own tensors, not copies of them. The import is compared with the module on random
-    inputs that the `seed` draws; `name` is the graph's. Raises ArchError (A3201 to A3203) with everything that archir
-    has no words for.
+    inputs that the `seed` draws; `name` is the graph's, by default that of the class. Raises ArchError (A3201 to A3203)
+    with everything that archir has no words for.
     """
     return backends.get("torch").imported(module, example_inputs, name=name, seed=seed)
 
@@ -38,3 +39,14 @@ def from_onnx(path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = 
     file, onnx = Path(path), backends.get("onnx")
     calls, fixed = onnx.calls(file, {name: tuple(shape) for name, shape in (shapes or {}).items()})
     return backends.get("torch").followed(calls, lambda inputs: onnx.run(file, inputs), fixed=fixed, seed=seed)
+
+
+def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:
+    """Write an import as a program that a person can read and edit: `net.arch`, its weights and their names.
+
+    `net.safetensors` has the weights, `net.import.json` the name that each has in the source, and how it was moved;
+    `origin` is kept there, too. The program is proved to be the same network. Raises ArchError (A0809, A0908).
+    """
+    from archir.backends.imports import save
+
+    return save(imported, Path(path), origin)

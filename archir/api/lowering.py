@@ -74,12 +74,12 @@ def export(
     Weights are of a `precision`, inputs and outputs float32; `opset` is 17 to 26; `attention` says by which operators
     it is computed (docs/deployment.md). `dynamic` names the axes whose sizes are open; a batch that is not open has
     `batch` samples. With `pixels`, a mean and a deviation for each channel, the model takes images uint8 [N, H, W, C]
-    as they come; with `scales`, inputs by name, other numbers as well: `{"tone": {"of": "numbers",
-    "mean": [0.0], "std": [2.0]}}`. `deployed=False` keeps what acts in training alone; `metadata` is written into the
-    model, as texts by name; `certified` writes a certificate beside it. It is compared on random inputs and on
-    `real` ones, arrays [N, ...] by input, on `providers` of onnxruntime (by default all that are here), to a relative
-    `tolerance` that suits the precision. What was there before stays unless all of it holds. Raises ArchError (A0902
-    to A0931).
+    as they come; with `scales`, inputs by name, other numbers as well: `result.images["scales"]` of a training, or
+    `{"tone": {"of": "numbers", "mean": [0.0], "std": [2.0]}}`. `deployed=False` keeps what acts in training alone;
+    `metadata` is written into the model, as texts by name; `certified` writes a certificate beside it. It is compared
+    on random inputs and on `real` ones, arrays [N, ...] by input, on `providers` of onnxruntime (by default all that
+    are here), to a relative `tolerance` that suits the precision. What was there before stays unless all of it holds.
+    Raises ArchError (A0902 to A0931).
     """
     torch = backends.get("torch")
     if "tokens" in dynamic:

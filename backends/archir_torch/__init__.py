@@ -26,6 +26,7 @@ from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.language.writing.imported import Imported
+from archir.language.writing.spelling import snake
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import module_of
@@ -35,6 +36,7 @@ from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
 from archir_torch.export.source.emit import emit, emit_block
+from archir_torch.importing import entry, proof
 from archir_torch.lowering import module as modules
 from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of
@@ -118,13 +120,12 @@ class TorchBackend:
         """
         return look(path, devices, trust)
 
-    def imported(self, module: nn.Module, example: Any, *, name: str = "network", seed: int = 0) -> Imported:
+    def imported(self, module: nn.Module, example: Any, *, name: str | None = None, seed: int = 0) -> Imported:
         """A module's graph and weights, compared with it on random inputs. Raises ArchError (A3201 to A3203)."""
-        from archir_torch.importing import capture, proof  # torch.export takes a while to load
+        from archir_torch.importing import capture  # torch.export takes a while to load
 
-        found = capture.imported(module, example, name)
-        copy = proof.network(found.graph, found.weights)
-        proof.prove(module, copy, found.graph, example, torch.Generator().manual_seed(seed))
+        found = capture.imported(module, example, name or snake(type(module).__name__))
+        self.compare(module, found.graph, found.weights, example, seed=seed)
         return found
 
     def followed(
@@ -135,6 +136,29 @@ class TorchBackend:
         from archir_torch.importing.calls import following
 
         return following.followed(calls, reference, fixed, seed)
+
+    def compare(
+        self, module: nn.Module, graph: Graph, weights: Mapping[str, NDArray[Any]], example: Any, *, seed: int = 0
+    ) -> float:
+        """How far a graph with these weights is from a module on random inputs, relative to its largest output.
+
+        Raises ArchError (A3203) where that is more than rounding.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        return proof.prove(module, proof.network(graph, weights), graph, example, generator)
+
+    def read(self, path: Path) -> dict[str, NDArray[Any]]:
+        """The arrays of a safetensors file. Raises ArchError (A0905)."""
+        return {name: tensor.numpy() for name, tensor in weights.read_weights(path)[0].items()}
+
+    def called(
+        self, name: str, arguments: Mapping[str, Any], inputs: Sequence[str], state: Path | None = None
+    ) -> tuple[nn.Module, Any]:
+        """The module that `package.module:callable` gives for arguments, and an example of inputs such as `3x32x32`.
+
+        `state` is a state dict that is loaded into it. Raises ArchError (A3101, A3102, A3205).
+        """
+        return entry.called(name, arguments, state), entry.example(inputs)
 
     def save(
         self, module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = ""

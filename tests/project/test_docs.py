@@ -75,6 +75,7 @@ SLOW_PROGRAMS = {
     "docs/data.md",
     "docs/mixtures.md",
     "docs/search.md",
+    "docs/serve.md",
     "docs/supernets.md",
 }
 """Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from archir.cli.deployment import onnx_files, torch_files
+from archir.cli.deployment import onnx_files, source_files, torch_files
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
+from archir.cli.output import counted, say
 
 
 @click.command("export")
@@ -17,16 +18,20 @@ from archir.cli.options import json_option
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @click.option(
     "--to",
-    type=click.Choice(["onnx", "python", "exported", "aot"]),
+    type=click.Choice(["onnx", "python", "exported", "aot", "source"]),
     help="What to write [onnx, or as .py or .pt2 says].",
 )
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block, as Python.")
+@click.option(
+    "--map", "names", type=Place(dir_okay=False, path_type=Path), help="The .import.json, for --to source [beside RUN]."
+)
 @click.option("--as-trained", is_flag=True, help="Keep batch norms, and whatever else deployment would fold.")
 @onnx_files.options
 @json_option
 def export_command(
-    run: Path, output: Path, to: str | None, block: str | None, as_trained: bool, as_json: bool, **onnx_options: Any
-) -> None:
+    run: Path, output: Path, to: str | None, block: str | None, names: Path | None, as_trained: bool, as_json: bool,
+    **onnx_options: Any,
+) -> None:  # fmt: skip
     """Write the network of RUN, a folder that `archir train` or `archir search` left, as an ONNX model, or for torch.
 
     Batch norms are folded into convolutions, and what does nothing is left out, unless --as-trained is given. The model
@@ -39,7 +44,14 @@ def export_command(
     archir export run -o net.onnx --preprocess      takes inputs as they come
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     torch, with net.safetensors
+    archir export net.safetensors --to source -o model.safetensors    an import's weights, by the source's names
     """
+    if to == "source":
+        onnx_files.refuse(onnx_options, to)
+        say(f"wrote {output}: {counted(source_files.export_weights(run, names, output), 'tensor')}")
+        return
+    if names is not None:
+        raise click.UsageError("--map is for --to source")
     if run.is_file():
         hint = f"; for a net of a file: archir compile {run} --to onnx -o {output}" if run.suffix == ".arch" else ""
         raise click.UsageError(f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{hint}")

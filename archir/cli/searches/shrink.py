@@ -41,6 +41,10 @@ from archir.search.fronts.figures import shown
 @click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
 @click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
 @click.option(
+    "--order", default="l1", show_default=True, metavar="MEASURE",
+    help="By what importance channels are ordered before the last ones are left out: l1, l2, ..., or none.",
+)  # fmt: skip
+@click.option(
     "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
     help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
 )  # fmt: skip

@@ -43,8 +43,8 @@ class Plan(Settings):
     teach: Literal["beside", "alone", "none"] = "beside"
     """Whether the full network teaches: beside the targets of the data, in place of them, or not at all."""
     temperature: float = Field(default=1.0, gt=0, le=1e3)
-    order: str | None = None
-    """The measure by which channels and heads are ordered before any are left out, or none."""
+    order: str = "l1"
+    """The measure of importance by which channels and heads are ordered before any are left out; `none` leaves them."""
     seed: Seed = 0
     threads: int | None = None
 
@@ -86,7 +86,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
         learns["objective"] = plan.objective | {"weight": 0.0}
     optimizer = {"kind": "adamw", "lr": plan.lr, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0}
     given = {"weights": str(weights)}
-    ordered = given | ({"order": plan.order} if plan.order is not None else {})
+    ordered = given | ({"order": plan.order} if plan.order != "none" else {})
     phases: list[dict[str, Any]] = [
         {"name": FULL, "space": names["net"], "strategy": "inherit", "start": given, "options": {"recalibrate": 0}},
         {"name": ELASTIC, "strategy": "sandwich", "start": ordered, "weights": optimizer, **learns,

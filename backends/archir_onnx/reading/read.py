@@ -150,7 +150,7 @@ def _inputs(
         if not dims:
             problems.append(Diagnostic("A3202", f"input `{one.name}` has no axis of samples first"))
             continue
-        given = shapes.get(one.name, shapes.get("", ()) if len(graph.input) - len(tensors) == 1 or shapes else ())
+        given = shapes.get(one.name, shapes.get("", ()))
         sizes = [given[i] if i < len(given) and dim is None else dim for i, dim in enumerate(dims[1:])]
         unknown = [i + 1 for i, size in enumerate(sizes) if size is None]
         if unknown:

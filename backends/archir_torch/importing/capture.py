@@ -17,6 +17,7 @@ from archir.base.errors import ArchError, Diagnostic, fail
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 from archir.language.writing.imported import Imported
+from archir.language.writing.spelling import RESERVED
 from archir.passes.prune import prune
 from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
@@ -172,7 +173,7 @@ class _Reader:
         dtype = DTYPES.get(value.dtype)
         if dtype is None or dtype == "bool":
             raise fail("A3202", f"input `{node.name}` has numbers of {value.dtype}")
-        label = re.sub(r"\W", "_", node.name)
+        label = _label(node.name)
         made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
         base = fresh(value.shape[1:])
         found = Value(made, base, ((self.b.batch,), *base), dtype)
@@ -190,12 +191,12 @@ class _Reader:
         except Exception:  # what is given is made by a class of the user's
             shaped = tuple(range(count))
         if isinstance(shaped, Mapping):
-            names = {index: key for key, index in shaped.items() if isinstance(index, int)}
+            names = {index: _label(str(key)) for key, index in shaped.items() if isinstance(index, int)}
         elif isinstance(shaped, int):
-            names = {0: "output"}
+            names = {0: "result"}
         else:
             tops = [index for index in shaped if isinstance(index, int)]
-            names = {index: "output" if len(tops) == 1 else f"output_{i}" for i, index in enumerate(tops)}
+            names = {index: "result" if len(tops) == 1 else f"result_{i}" for i, index in enumerate(tops)}
         given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
         for index, label in names.items():
             if isinstance(given[index], Value):
@@ -272,3 +273,9 @@ class _Reader:
         text = f"`{where}`: {name}: {why}"
         self.problems.setdefault((where, text), Diagnostic("A3202", text))
         return MISSING
+
+
+def _label(name: str) -> str:
+    """A name that an input or output of a program can have."""
+    name = re.sub(r"\W", "_", name)
+    return f"{name}_" if name in RESERVED else name

@@ -117,4 +117,4 @@ def filled(name: str, args: Sequence[Any], shape: Sequence[int], dtype: torch.dt
     number = FILLED[name]
     if number is None:
         number = args[1] if name == "full_like" else args[2]
-    return Constant(torch.full((1,) * len(shape), number, dtype=dtype).expand(*shape), computed="a number")
+    return Constant(torch.full((1,) * len(shape), number, dtype=dtype).expand(tuple(shape)), computed="a number")

@@ -19,7 +19,6 @@ from archir_torch.importing.layout import (
     Unsupported,
     Value,
     coalesced,
-    fresh,
     matched,
     plain,
     renewed,
@@ -174,24 +173,35 @@ def _number(x: Operand) -> float | None:
 
 
 def valued(b: Builder, x: Value | Constant) -> Value:
-    """A constant as a value; where it is the same for all samples, that axis is the batch's."""
+    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's."""
     if isinstance(x, Value):
         return x
-    one = for_one(b, x)
-    copied = [(old, new) == (b.batch.size, 1) for old, new in zip(x.tensor.shape, one.tensor.shape, strict=True)]
-    axes = tuple((b.batch,) if copy else axis for copy, axis in zip(copied, fresh(one.tensor.shape), strict=True))
-    kept = tuple(size for copy, size in zip(copied, one.tensor.shape, strict=True) if not copy)
-    return Value(one.reshaped(kept), plain(axes, b.batch), axes)
+    axes: list[Axis] = []
+    for at, size in enumerate(x.tensor.shape):
+        one = _of_one(b, x, at)
+        copies = () if one is x else (b.batch,)
+        own = size // b.batch.size if copies else size
+        axes.append((*copies, *((Atom(own),) if own > 1 else ())))
+        x = one
+    base = plain(tuple(axes), b.batch)
+    return Value(x.reshaped(sizes(base)), base, tuple(axes))
 
 
 def for_one(b: Builder, x: Constant) -> Constant:
     """A constant that was made for each sample of the batch as that of one."""
-    for axis, size in enumerate(x.tensor.shape):
-        if size == b.batch.size:
-            first = x.tensor.narrow(axis, 0, 1)
-            if x.tensor.stride(axis) == 0 or bool((x.tensor == first).all()):
-                x = x.sliced(axis, 0, 1)
+    for axis in range(x.tensor.dim()):
+        x = _of_one(b, x, axis)
     return x
+
+
+def _of_one(b: Builder, x: Constant, axis: int) -> Constant:
+    """Along an axis that has the batch, the first sample's part, if all others are the same."""
+    size, batch = x.tensor.shape[axis], b.batch.size
+    if not size or size % batch:
+        return x
+    parts = x.tensor.unflatten(axis, (batch, size // batch))
+    same = x.tensor.stride(axis) == 0 or bool((parts == parts.narrow(axis, 0, 1)).all())
+    return x.sliced(axis, 0, size // batch) if same else x
 
 
 def aligned_beside(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:

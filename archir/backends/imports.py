@@ -1,0 +1,142 @@
+"""Imports as files: a program, its weights, and a map of the weights to the source's names, which goes both ways."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from archir.backends.tensors import write_tensors
+from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.base.files import drafts, read_bytes, require_writable
+from archir.ir.graph import state_name
+from archir.ir.typing import infer
+from archir.language.writing.imported import Array, Imported, Move, Source, brought_back
+from archir.language.writing.write import Written, write
+from archir.passes.equivalence.canonical import canonical_hash
+
+VERSION = 1
+MOST_BYTES = 2**28
+"""A map of weights is smaller than this."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What was written: the program, the files, and the weights by their names in the program."""
+
+    text: str
+    files: tuple[Path, ...]
+    weights: Mapping[str, Array]
+
+    @property
+    def lines(self) -> int:
+        """Those of the program that are not empty."""
+        return sum(bool(line.strip()) for line in self.text.splitlines())
+
+
+def map_of(program: Path) -> Path:
+    """Where the map of an import's weights is: `net.arch` has `net.import.json`."""
+    return program.with_suffix(".import.json")
+
+
+def save(imported: Imported, program: Path, origin: str = "") -> Saved:
+    """Write an import: `net.arch`, and beside it `net.safetensors` and `net.import.json`; none of them, if one fails.
+
+    `origin` says what was imported. Raises ArchError (A0809), and what `write` raises.
+    """
+    require_writable(program)
+    written = write(imported)
+    names = _names(imported, written)
+    weights = {name: imported.weights[old] for name, old in names.items()}
+    sources = {name: imported.sources[old] for name, old in names.items()}
+    files = program, program.with_suffix(".safetensors"), map_of(program)
+    known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
+    record = known | {"weights": {name: asdict(source) for name, source in sources.items()}}
+    with drafts(program) as draft:
+        draft.write_text(written.text, "utf-8")
+        write_tensors(draft.with_name(files[1].name), weights)
+        draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    return Saved(written.text, files, weights)
+
+
+def _names(imported: Imported, written: Written) -> dict[str, str]:
+    """The weights' names in the program, and in what was imported."""
+    graph, types = imported.graph, infer(imported.graph)
+    found = {}
+    for number in graph:
+        scope = graph[number].scope
+        for weight in graph[number].op.weights(*(types[operand] for operand in graph.operands(number))):
+            found[state_name(written.scopes[scope], weight)] = state_name(scope, weight)
+    return found
+
+
+def read_map(path: Path) -> dict[str, Source]:
+    """The sources of weights by their names in a program. Raises ArchError (A3204) for what is no map."""
+    try:
+        record = json.loads(read_bytes(path, MOST_BYTES))
+        if record["version"] != VERSION:
+            raise fail("A3204", f"{path} is a map of version {record['version']}, not {VERSION}")
+        return {str(name): _source(one) for name, one in record["weights"].items()}
+    except OSError as error:
+        raise fail("A3204", f"cannot read the map of an import in {path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise fail("A3204", f"{path} is no map of an import: {error}") from None
+
+
+def _source(written: Mapping[str, Any]) -> Source:
+    shape = tuple(int(size) for size in written["shape"])
+    moves = []
+    for kind, numbers in written["moves"]:
+        if kind not in ("permute", "reshape", "slice"):
+            raise ValueError(f"`{kind}` is no move")
+        moves.append(Move(kind, tuple(int(one) for one in numbers)))
+    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]))
+
+
+def to_source(weights: Mapping[str, Array], sources: Mapping[str, Source]) -> dict[str, Array]:
+    """Weights by the names, and in the shapes, of the source they were imported from.
+
+    Those that were computed at import are left out. Raises ArchError (A3204) with everything that does not fit: the
+    architecture must be the one that was imported.
+    """
+    problems = []
+    missing, more = sources.keys() - weights.keys(), weights.keys() - sources.keys()
+    for names, where in ((missing, "the map, and not in the weights"), (more, "the weights, and not in the map")):
+        if names:
+            text = f"in {where}: {listed(sorted(names), 4)}"
+            problems.append(Diagnostic("A3204", text, None, "the map is that of another import"))
+    for name in sources.keys() & weights.keys():
+        source = sources[name]
+        try:
+            wanted = source.shape if source.computed else _shape(source)
+        except ValueError as error:
+            raise fail("A3204", f"the map of `{name}` is broken: {error}") from None
+        if weights[name].shape != wanted:
+            shapes = f"{[*weights[name].shape]}, not {[*wanted]}"
+            problems.append(Diagnostic("A3204", f"`{name}` has shape {shapes}: the architecture is another one"))
+    if problems:
+        raise ArchError(*problems)
+    return brought_back(weights, sources)
+
+
+def _shape(source: Source) -> tuple[int, ...]:
+    """The shape that a source's tensor comes in."""
+    shape = source.shape
+    for kind, numbers in source.moves:
+        if kind == "permute":
+            if sorted(numbers) != list(range(len(shape))):
+                raise ValueError(f"{[*numbers]} is no order of {len(shape)} axes")
+            shape = tuple(shape[axis] for axis in numbers)
+        elif kind == "reshape":
+            if prod(numbers) != prod(shape) or min(numbers, default=1) < 0:
+                raise ValueError(f"{[*shape]} does not reshape to {[*numbers]}")
+            shape = numbers
+        else:
+            axis, start, stop = numbers
+            if not (0 <= axis < len(shape) and 0 <= start <= stop <= shape[axis]):
+                raise ValueError(f"{start}:{stop} is no part of axis {axis} of {[*shape]}")
+            shape = (*shape[:axis], stop - start, *shape[axis + 1 :])
+    return shape

@@ -1,0 +1,40 @@
+"""Arrays as a safetensors file, written piece by piece: what is written is in memory once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.base.files import write_atomic
+
+CODES = {
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+    "int16": "I16", "int8": "I8", "uint8": "U8", "bool": "BOOL",
+}  # fmt: skip
+ALIGNED = 8
+"""The header ends at a multiple of so many bytes."""
+
+
+def write_tensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:
+    """Write arrays by name, and text metadata."""
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    end = 0
+    for name, array in arrays.items():
+        start, end = end, end + array.nbytes
+        code = CODES[array.dtype.name]
+        header[name] = {"dtype": code, "shape": [*array.shape], "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % ALIGNED)
+
+    def pieces() -> Iterator[bytes | memoryview]:
+        yield len(text).to_bytes(8, "little") + text
+        for array in arrays.values():
+            if array.nbytes:
+                yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+    write_atomic(path, pieces())

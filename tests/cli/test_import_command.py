@@ -1,0 +1,167 @@
+"""`archir import`, and the way back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+
+import archir
+from archir.backends.imports import read_map, to_source
+from archir.base.errors import ArchError
+from archir.language.writing.imported import brought_back
+from archir_torch.importing.entry import called, example
+from tests.cli.test_cli import run
+
+MINE = """
+import torch
+from torch import nn
+
+def model(width=8):
+    block = [nn.Sequential(nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width)) for _ in range(2)]
+    head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 4))
+    return nn.Sequential(nn.Conv2d(3, width, 1), *block, head)
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.out = nn.Embedding(7, 4), nn.Linear(4, 3)
+    def forward(self, ids):
+        return self.out(self.table(ids))
+
+number = 3
+def broken():
+    raise ValueError("no such luck")
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "imported_by_tests.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def test_a_module_becomes_files_and_goes_back(home: Path) -> None:
+    module = called("imported_by_tests:model", {"width": 6})
+    torch.save({"state_dict": module.state_dict()}, "model.pt")
+    arguments = ["import", "--torch", "imported_by_tests:model", "-p", "width=6", "--input", "3x8x8"]
+    said = json.loads(run(*arguments, "--weights", "model.pt", "-o", "net.arch", "--json").stdout)
+    assert said["difference"] <= 1e-5
+    assert said["params"] == sum(one.numel() for one in module.parameters())
+    assert archir.check("net.arch") == []
+    run("export", "net.safetensors", "--to", "source", "-o", "back.safetensors")
+    back, state = load_file("back.safetensors"), module.state_dict()
+    assert {*back} == {name for name in state if not name.endswith("num_batches_tracked")}
+    for name, array in back.items():
+        np.testing.assert_array_equal(array, state[name].numpy())
+
+
+def test_inputs_have_types_and_names(home: Path) -> None:
+    run("import", "--torch", "imported_by_tests:Words", "--input", "ids=i64:5", "-o", "net.arch")
+    assert "input ids: i64[5]" in Path("net.arch").read_text()
+
+
+WRONG = {
+    "imported_by_tests": "names no callable",
+    "imported_by_tests:modle": "did you mean",
+    "imported_by_tests:number": "raises TypeError",
+    "imported_by_tests:broken": "no such luck",
+    "imported_by_tests:torch.tensor": "raises TypeError",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_gives_no_module_is_said(name: str, home: Path) -> None:
+    with pytest.raises(ArchError) as error:
+        called(name, {})
+    assert error.value.diagnostics[0].code == "A3205"
+    assert WRONG[name] in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "3x", "3xx3", "f64:3", "0x3", "3x99999999999", "i64", "1.5"])
+def test_wrong_inputs_are_said(text: str) -> None:
+    with pytest.raises(ArchError) as error:
+        example([text])
+    assert error.value.diagnostics[0].code == "A3205"
+
+
+def test_weights_that_do_not_fit_are_all_named(home: Path) -> None:
+    torch.save({"0.weight": torch.zeros(2), "more": torch.zeros(1)}, "model.pt")
+    with pytest.raises(ArchError) as error:
+        called("imported_by_tests:model", {}, Path("model.pt"))
+    text = str(error.value)
+    assert "lacks `0.bias`" in text or "lacks 0.bias" in text
+    assert "more" in text
+    assert "0.weight" in text
+
+
+class Runs:
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return open, ("ran", "w")
+
+
+def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
+    torch.save({"weight": Runs()}, "model.pt")
+    with pytest.raises(ArchError) as error:
+        called("imported_by_tests:model", {}, Path("model.pt"))
+    assert error.value.diagnostics[0].code == "A3205"
+    assert not Path("ran").exists()
+
+
+def test_weights_of_another_architecture_do_not_go_back(home: Path) -> None:
+    imported = archir.from_torch(called("imported_by_tests:model", {}), torch.zeros(1, 3, 8, 8))
+    saved = archir.save_import(imported, "net.arch")
+    sources = read_map(saved.files[2])
+    for name, array in to_source(saved.weights, sources).items():
+        np.testing.assert_array_equal(array, brought_back(imported.weights, imported.sources)[name])
+    first, *others = saved.weights
+    smaller = {name: saved.weights[name] for name in others} | {first: saved.weights[first][:1]}
+    with pytest.raises(ArchError, match="the architecture is another one"):
+        to_source(smaller, sources)
+    with pytest.raises(ArchError, match="in the map, and not in the weights"):
+        to_source({name: saved.weights[name] for name in others}, sources)
+
+
+BROKEN = {
+    "nothing": "",
+    "a list": "[]",
+    "no weights": '{"version": 1}',
+    "another version": '{"version": 9, "weights": {}}',
+    "a move that is none": '{"version": 1, "weights": {"w": {"name": "w", "shape": [2], "moves": [["turn", [0]]]}}}',
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_maps_are_refused(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "net.import.json").write_text(BROKEN[kind])
+    with pytest.raises(ArchError) as error:
+        read_map(tmp_path / "net.import.json")
+    assert error.value.diagnostics[0].code == "A3204"
+
+
+def test_moves_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    moves = [["reshape", [3]]]
+    written = {"version": 1, "weights": {"w": {"name": "w", "shape": [2], "moves": moves, "computed": ""}}}
+    (tmp_path / "net.import.json").write_text(json.dumps(written))
+    with pytest.raises(ArchError, match="does not reshape"):
+        to_source({"w": np.zeros(3, np.float32)}, read_map(tmp_path / "net.import.json"))
+
+
+def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
+    text = "net n {\n    input image: f32[3, 16, 16]\n    output y = image |> conv(8) |> relu |> global_avg_pool\n}\n"
+    graph = archir.loads(text).graph
+    archir.export(graph, tmp_path / "model.onnx", archir.compile(graph))
+    output = tmp_path / "net.arch"
+    result = CliRunner().invoke(main, ["import", str(tmp_path / "model.onnx"), "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    assert "compared with onnxruntime" in result.output
+    assert archir.canonical_hash(archir.load(output).graph) == archir.canonical_hash(graph)
+    neither = CliRunner().invoke(main, ["import", "-o", str(output)])
+    assert neither.exit_code == 2
+    assert "MODEL.onnx" in neither.output

@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 import archir
 from archir.backends.imports import read_map, to_source
 from archir.base.errors import ArchError
+from archir.cli import main
 from archir.language.writing.imported import brought_back
 from archir_torch.importing.entry import called, example
 from tests.cli.test_cli import run

@@ -50,20 +50,23 @@ def import_command(
     """
     if output.suffix != ".arch":
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
-    if (model is None) == (torch_name is None):
+    if model is None and torch_name is None:
         raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
-    if model is not None:
+    if torch_name is None:
+        assert model is not None
         if arguments or weights is not None:
             raise click.UsageError("-p and --weights are for torch modules")
         saved = save(api.from_onnx(model, shapes=_shapes(inputs), seed=seed), output, model.name)
         _report(saved, output, None, as_json)
         return
+    if model is not None:
+        raise click.UsageError("name a file or a torch module, not both")
     if not inputs:
         raise click.UsageError("say what the module takes: --input 3x224x224")
     torch = backends.get("torch")
     module, example = torch.called(torch_name, arguments, inputs, weights)
     imported = torch.imported(module, example, seed=seed)
-    saved = save(imported, output, torch_name or "")
+    saved = save(imported, output, torch_name)
     graph = api.loads(saved.text, name=str(output)).graph
     _report(saved, output, torch.compare(module, graph, saved.weights, example, seed=seed), as_json)
 

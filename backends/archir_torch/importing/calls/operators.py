@@ -156,8 +156,8 @@ def summed(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
 @operator("Max", "Min")
 def extremes(*xs: Any, named: str = "Max", **_: Any) -> Tensor:
     """The largest or the smallest of each."""
-    found, *others = xs
-    for other in others:
+    found: Tensor = xs[0]
+    for other in xs[1:]:
         found = (torch.maximum if named == "Max" else torch.minimum)(found, other)
     return found
 

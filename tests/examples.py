@@ -51,6 +51,8 @@ NETS: dict[str, dict[str, Any]] = {
     "tasks/shapes/shapes.arch:shapes": {},
     "tasks/sounds/words.arch:words": {},
     "tasks/table/houses.arch:houses": {},
+    "shrink/cifar.arch:full": {},
+    "shrink/cifar.arch:space": {},
     "trionet/baselines.arch:resnet": {"size": 32},
     "trionet/baselines.arch:local_net": {"size": 32},
     "trionet/baselines.arch:axial_net": {"size": 32},

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from archir import backends
 from archir.base.plugins import installed, loading
 from archir.base.plugins.registry import REGISTRIES
 
@@ -14,6 +15,7 @@ from archir.base.plugins.registry import REGISTRIES
 @contextmanager
 def forgotten(folder: Path) -> Iterator[None]:
     """What plugins of a folder register inside is forgotten at the end, and so are their modules."""
+    backends.get("torch").complete()  # its registries are among those that are looked at
     before = [(one, dict(one), dict(one.origins)) for one in REGISTRIES]
     modules, path, known, problems = set(sys.modules), list(sys.path), dict(loading._LOADED), installed._problems
     loading._LOADED.clear()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
     from archir_torch.training.loop import Watch  # noqa: TID251
 
-__all__ = ["extract", "resume", "run", "score", "scorer", "specialize", "strategy", "supernet", "train"]
+__all__ = ["extract", "resume", "run", "score", "scorer", "specialize", "strategy", "supernet", "train", "trials"]
 
 
 def train(
@@ -135,6 +135,17 @@ def specialize(
         return backends.get("torch").search(
             None if begun else recipe, path, resume=begun, device=device, executor=executor, watch=watch
         )
+
+
+def trials(folder: str | Path, phase: str | None = None) -> dict[str, list[Any]]:
+    """What a search tried, of one phase or of all: columns of one length, such as `scores.accuracy`, `costs.macs` and
+    `choices.PATH`, with a row for each trial; a data frame takes them as they are.
+
+    The search may still be going on. Raises ArchError (A1207) if nothing was tried in a phase of this name.
+    """
+    from archir.search.reuse.columns import columns
+
+    return columns(Path(folder), phase)
 
 
 def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"] = "heads") -> SuperNetwork:

@@ -21,7 +21,9 @@ _LEAST = 1e-12
 class Difference:
     """The largest difference, and the largest one relative to the largest magnitude of the output it is in.
 
-    Both are NaN where a number on either side is not finite: no tolerance allows for that.
+    Both sides agree where both have no number, or the same infinity: a logarithm of what is negative is none in either
+    form. Both differences are NaN, which no tolerance allows for, where one side alone is not finite, and where
+    nothing of an output is: nothing was compared, then.
     """
 
     absolute: float = 0.0
@@ -33,11 +35,12 @@ class Difference:
         one, other = np.asarray(found, np.float64), np.asarray(wanted, np.float64)
         if one.shape != other.shape:
             return Difference(np.inf, np.inf)
-        with np.errstate(invalid="ignore"):  # infinity less infinity
-            absolute = float(np.abs(one - other).max(initial=0))
-            scale = float(np.abs(other).max(initial=0))
-        if not np.isfinite(absolute):
+        finite = np.isfinite(one)
+        alike = np.array_equal(one[~finite], other[~finite], equal_nan=True) and bool(np.isfinite(other[finite]).all())
+        if not alike or (one.size and not finite.any()):
             return Difference(np.nan, np.nan)
+        absolute = float(np.abs(one[finite] - other[finite]).max(initial=0))
+        scale = float(np.abs(other[finite]).max(initial=0))
         return Difference(absolute, absolute / max(scale, _LEAST))
 
     def __or__(self, other: Difference) -> Difference:

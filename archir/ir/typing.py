@@ -171,6 +171,9 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
             if not x.numeric:
                 raise RuleError(f"expected floating-point numbers, got {x}", LOOKED_UP, "A0408")
     result = op.infer(*types)
+    if not all(isinstance(dim, int | Symbol) for dim in result.dims):
+        hint = "`infer` divides with `//`, or refuses what does not divide"
+        raise RuleError(f"the type of the result is {result}, and dimensions are whole numbers", hint)
     if result.elements > MOST_ELEMENTS:
         raise RuleError(f"a tensor of more than {MOST_ELEMENTS} numbers", code="A0402")
     return result

@@ -1,4 +1,4 @@
-"""How networks are compared: no number that is not finite is within any tolerance."""
+"""How networks are compared: what is finite on one side alone is within no tolerance."""
 
 from __future__ import annotations
 
@@ -20,13 +20,21 @@ def test_the_largest_difference_of_all_outputs() -> None:
     assert Difference.of([], []) == Difference.of([0.0], [0.0]) == Difference()
 
 
-@pytest.mark.parametrize(("found", "wanted"), [(nan, 1), (1, nan), (inf, 1), (1, inf), (inf, inf), (nan, nan)])
-def test_what_is_not_finite_is_never_close(found: float, wanted: float) -> None:
+@pytest.mark.parametrize(("found", "wanted"), [(nan, 1), (1, nan), (inf, 1), (1, inf), (inf, -inf), (nan, inf)])
+def test_what_is_finite_on_one_side_alone_is_never_close(found: float, wanted: float) -> None:
     """On either side of an output that is right: `max` keeps whichever comes first."""
     wrong = Difference.of([0.0, found], [0.0, wanted])
     for both in (wrong | Difference(), Difference() | wrong):
         assert isnan(both.relative)
         assert not both.relative <= 1e30
+
+
+def test_what_is_no_number_on_both_sides_agrees() -> None:
+    """As long as there is something to compare: the rest says how far they are apart."""
+    for odd in (nan, inf, -inf):
+        assert Difference.of([2.0, odd], [4.0, odd]) == Difference(2, 0.5)
+        assert isnan(Difference.of([odd, odd], [odd, odd]).relative)
+        assert isnan((Difference.of([odd], [odd]) | Difference.of([1.0], [1.0])).relative)
 
 
 def test_other_shapes_are_not_stretched() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -12,10 +13,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+import archir
 from archir import __main__ as program
+from archir.base.errors import ArchError
 from archir.search.runs import Run
 from tests.cli.test_cli import run
-from tests.torch_backend.tried import recipe
+from tests.torch_backend.tried import elastic, recipe
 
 TRYING = """
 space = "elastic.arch"
@@ -139,3 +142,34 @@ def test_weights_of_other_names(tmp_path: Path) -> None:
     assert "A2220" in said.stderr
     assert not (tmp_path / "third").exists()
     run("train", *common, str(tmp_path / "third"), "--map", str(tmp_path / "map.json"), code=2)
+
+
+def test_trials_as_columns(searched: Path) -> None:
+    """Of one length, with costs: those of the architectures."""
+    found = archir.trials(searched)
+    assert {len(column) for column in found.values()} == {7}
+    assert found["phase"] == ["first"] * 3 + ["second"] * 4
+    assert [*found][:6] == ["phase", "trial", "status", "hash", "budget", "seconds"]
+    run_ = Run.open(searched)
+    for name in ("first", "second"):
+        part = archir.trials(searched, name)
+        trials = run_.phase(name).trials()
+        assert part["scores.naswot"] == [one.scores["naswot"] for one in trials]
+        assert part["choices.width"] == [one.architecture["width"] for one in trials]
+        space = elastic()
+        costs = [archir.cost(space.specialize(space.architecture(one.architecture))) for one in trials]
+        assert part["costs.macs"] == [one.macs for one in costs]
+        assert part["costs.params"] == [one.params for one in costs]
+    assert any(None in column for name, column in found.items() if name.startswith("choices."))
+    with pytest.raises(ArchError, match=r"A1207.*`third`"):
+        archir.trials(searched, "third")
+
+
+def test_seeds_side_by_side(tmp_path: Path) -> None:
+    phase = '[[phase]]\nname = "supernet"\nstrategy = "spos"\ntraining = { epochs = 1, batch = 30 }\n'
+    path = recipe(tmp_path, f'space = "elastic.arch"\nexport = false\ndata = {{ limit = 60 }}\n{phase}')
+    for seed in (0, 1):
+        run("search", str(path), "-o", str(tmp_path / "runs" / f"s{seed}"), "--set", f"seed={seed}", "--device", "cpu")
+    found = run("runs", str(tmp_path / "runs"), "--compare").output
+    assert "mean and deviation" in found
+    assert re.search(r"seed +0 +1", found), found

@@ -192,3 +192,17 @@ def test_a_search_of_which_nothing_came_leaves_no_folder(folder: Path) -> None:
     (folder / "late.toml").write_text(SUPERNET.replace('start = { architecture = "search" }\n', ""))
     assert "A2205" in run("search", "late.toml", "-o", "run", code=1)
     assert (folder / "run" / "manifest.json").exists(), "a supernet was trained by then"
+
+
+def test_dimensions_that_are_no_whole_numbers(folder: Path) -> None:
+    """`check` sees them, where the operation stands."""
+    (folder / "halving.py").write_text(
+        "from dataclasses import dataclass\nfrom archir.ir.op import Free\n\n\n@dataclass(frozen=True)\n"
+        "class Halved(Free):\n    def infer(self, x):\n        return x.with_dims(x.channels / 2, *x.spatial)\n"
+    )
+    (folder / "half.arch").write_text(
+        "net half {\n    input x: f32[3, 8, 8]\n    output y = x |> conv(choose c(4, 6)) |> halved\n}\n"
+    )
+    said = run("check", "half.arch", "--plugin", "halving", code=1)
+    assert "half.arch:3:45" in said
+    assert "dimensions are whole numbers" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import struct
 import zlib
@@ -22,6 +23,7 @@ from archir.pictures.plot import scale
 from archir.search.runs import PhaseRows, Report, Weighing
 from archir.search.runs.report.choice_weights import png, sampled
 from archir.search.runs.report.curves import Chart, curves, epoch_ticks, label
+from archir.search.runs.report.mattered import shares
 from archir.search.runs.report.page import page
 from archir.search.runs.report.trials import Trials, Tried
 from tests.chromium import PROGRAM, Chromium
@@ -259,3 +261,67 @@ class TestInBrowser:
             browser.run(click.format(column))
             assert browser.run(order) == expected
         assert not browser.said
+
+
+def many(count: int, noise: float = 0.0) -> Trials:
+    """Trials whose score is that of `op`, and a little that of `width`; `seed` says nothing."""
+    draw = random.Random(0)
+    rows = []
+    for number in range(count):
+        choices = {"op": draw.choice(["conv", "pool"]), "width": draw.choice([8, 16, 32]), "seed": draw.choice([1, 2])}
+        score = 0.5 + 0.3 * (choices["op"] == "conv") + 0.004 * int(choices["width"]) + noise * draw.random()
+        rows.append(Tried(number, {"accuracy": score}, {"macs": 1000.0 * int(choices["width"])}, choices))
+    return Trials(
+        "evolve", rows, lambda number: f"archir train --trial evolve {number}", "accuracy", True, {1: "<svg/>"}
+    )
+
+
+def test_which_choices_mattered() -> None:
+    """By their shares of the variance; of few trials, or of chance, nothing is claimed."""
+    tried = [(one.choices, score) for one, score in many(200, 0.02).scored]
+    op, width, seed = shares(tried, larger=True)
+    assert (op.choice, op.best, width.choice, width.best) == ("op", "conv", "width", "32")
+    assert 0.75 < op.low <= op.part <= op.high < 1
+    assert 0 < width.part < 0.2
+    assert seed.part < 0.02
+    assert shares(tried[:19], larger=True) == []
+    assert shares([(choices, 0.5) for choices, _ in tried], larger=True) == []
+    assert shares(tried, larger=False)[0].best == "pool"
+
+
+def test_noise_explains_nothing() -> None:
+    """Less what chance would give, a choice of many outcomes has no more than one of few; the interval says so."""
+    draw = random.Random(1)
+    tried = [({"many": draw.randrange(12), "few": draw.randrange(2)}, draw.random()) for _ in range(60)]
+    for one in shares(tried, larger=True):
+        assert one.part < 0.1
+        assert one.low == 0
+
+
+def test_trials_are_points_linked_with_their_rows() -> None:
+    text = page(replace(report(), trials=[many(30)]))
+    rows = re.findall(r'<tr data-trial="(\d+)">', text)
+    assert sorted(rows, key=int) == [str(number) for number in range(30)]
+    assert set(re.findall(r'<circle class="point"[^>]* data-trial="(\d+)"', text)) == set(rows)
+    assert text.count("data-picture=") == 1
+    assert "are too few" in page(replace(report(), trials=[many(5)]))
+    assert "explains by itself" in text
+    assert page(replace(report(), trials=[many(30)])) == text
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e6))
+def test_ticks_differ(low: float, span: float) -> None:
+    low, high, step = scale(low, low + span)
+    if step > 1e-9 * max(abs(low), abs(high)):
+        for percent in (False, True):
+            marks = [label(low + number * step, step, percent) for number in range(round((high - low) / step) + 1)]
+            assert len({*marks}) == len(marks), marks
+
+
+def test_generations_are_called_that() -> None:
+    rows = [{"epoch": n, "validation_accuracy": 0.5 + n / 10, "trials": 4} for n in range(3)]
+    text = page(Report("run", phases=[PhaseRows("evolve", rows, "generation"), PhaseRows("train", rows)]))
+    first, second = text.split('<section id="phase-train">')
+    assert "epoch" not in first.split("<main>")[1].replace("&quot;epochs&quot;", "")
+    assert "<th>generation</th>" in first
+    assert "<th>epoch</th>" in second

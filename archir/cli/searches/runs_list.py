@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import click
@@ -39,9 +41,15 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @click.option(
     "--sort", type=click.Choice(list(SORTS)), default="name", show_default=True, help="The best, or the least, first."
 )
-@click.option("--compare", is_flag=True, help="Show the settings in which runs differ, side by side.")
+@click.option(
+    "--compare", is_flag=True, help="Show the settings in which runs differ, and what they came to; of seeds, the mean."
+)
+@click.option("--serve", is_flag=True, help="Show them in a browser on this machine, as they go on, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --serve; 0: any.")
 @json_option
-def runs_command(folders: tuple[Path, ...], sort: str, compare: bool, as_json: bool) -> None:
+def runs_command(
+    folders: tuple[Path, ...], sort: str, compare: bool, serve: bool, port: int, as_json: bool
+) -> None:  # fmt: skip
     """List the runs in each FOLDER: how far each came, what it came to, and whether it is whole.
 
     Every file of every run is compared with the hash that was written down. FOLDER is `runs` if none is named, and may
@@ -53,6 +61,9 @@ def runs_command(folders: tuple[Path, ...], sort: str, compare: bool, as_json: b
     for folder in folders:
         if not folder.is_dir() and folder != _USUAL:
             raise fail("A1801", f"there is no folder {folder}")
+    if serve:
+        _serve(folders, port)
+        return
     found = sorted((one for folder in folders for one in placed(folder)), key=lambda pair: SORTS[sort](pair[1]))
     if compare:
         _compare([(path, one) for path, one in found if one.state != "damaged"], as_json)
@@ -65,6 +76,20 @@ def runs_command(folders: tuple[Path, ...], sort: str, compare: bool, as_json: b
     for _, one in found:
         if one.problem is not None and not as_json:
             say(f"{one.name}: {one.problem}", err=True)
+
+
+def _serve(folders: Sequence[Path], port: int) -> None:
+    """Answer a browser until somebody stops it."""
+    from archir.cli.searches.serving import Server
+
+    try:
+        server = Server(port, folders)
+    except OSError as error:
+        raise click.UsageError(f"port {port} cannot be used: {error.strerror}; name another --port") from None
+    with server:
+        say(f"runs: {server.address} (Ctrl-C ends this)", err=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 def _list(found: Sequence[Summary]) -> None:
@@ -87,7 +112,20 @@ def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
         "MACs": [_number(one.macs) for _, one in found],
     }
     rows = [[key, *values] for key, values in {**told, **came}.items()]
-    table("", ["", *(one.name for _, one in found)], rows, right=range(1, len(found) + 1))
+    names = [one.name for _, one in found]
+    if told.keys() == {"seed"}:
+        rows = [[*row, _over([one for _, one in found]) if row[0] == "score" else ""] for row in rows]
+        names.append("mean and deviation")
+    table("", ["", *names], rows, right=range(1, len(names) + 1))
+
+
+def _over(runs: Sequence[Summary]) -> str:
+    """The mean of scores that differ by the seed alone, and how far they are from it: of a sample, its deviation."""
+    scores = [one.score for one in runs if one.score is not None]
+    if len(scores) < 2 or len({one.criterion for one in runs}) > 1:
+        return ""
+    name = runs[0].criterion
+    return f"{shown(name, mean(scores))} +- {shown(name, stdev(scores))}"
 
 
 def _score(one: Summary) -> str:

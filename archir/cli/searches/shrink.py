@@ -49,6 +49,12 @@ from archir.search.fronts.figures import shown
     help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
 )  # fmt: skip
 @click.option("--temperature", type=Real(0), default=1.0, show_default=True, help="Of what it teaches.")
+@click.option(
+    "--validation", type=Real(0, 1), default=0.1, show_default=True,
+    help="The part of the training samples that architectures are chosen by.",
+)  # fmt: skip
+@click.option("--shift", type=click.IntRange(0), default=0, show_default=True, help="Shift images by up to N pixels.")
+@click.option("--flip/--no-flip", default=False, show_default=True, help="Mirror half of the images.")
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything that is drawn.")
 @click.option("--device", help="cpu, cuda, cuda:1, ... [a GPU where there is one]")
 @click.option("--threads", type=click.IntRange(1, MOST_THREADS), help="Threads of the CPU [as many as torch takes].")

@@ -12,7 +12,8 @@ from archir.ir.types import INTEGERS, TensorType
 
 def _integers(x: TensorType) -> None:
     require(x.dtype in INTEGERS, f"expected integers, i64[N] or i64[], got {x}", code="A0408")
-    require(x.rank <= 1, f"expected i64[N] or i64[], got {x}", code="A0402")
+    hint = "`reshape([-1])` makes one row of them; what comes of it can be cut again"
+    require(x.rank <= 1, f"expected i64[N] or i64[], got {x}", hint, "A0402")
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ _ENDS = ("generations", "trials")
 class Evolution(Search):
     """One objective. The first generation is drawn; of the others, so many are mutations and crossovers of parents."""
 
+    batch_name = "generation"
+
     def __init__(self, space: Space, options: EvolutionOptions, seed: int = 0) -> None:
         super().__init__(space, [options.objective], seed, options.trials)
         self.options = options

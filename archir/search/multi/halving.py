@@ -43,6 +43,8 @@ class HalvingOptions(Settings):
 class Halving(Search):
     """One objective. What failed does not go on; `best` is among those with the largest budget."""
 
+    batch_name = "rung"
+
     def __init__(self, space: Space, options: HalvingOptions, seed: int = 0) -> None:
         super().__init__(space, [options.objective], seed)
         self.options = options

@@ -40,6 +40,8 @@ class Nsga2(Search):
     """Several objectives. The first generation is drawn; the others are children of those that survive: the first
     fronts, and of the one that does not fit in whole, those that lie apart."""
 
+    batch_name = "generation"
+
     def __init__(self, space: Space, options: Nsga2Options, seed: int = 0) -> None:
         super().__init__(space, options.objectives, seed, options.trials)
         self.options = options

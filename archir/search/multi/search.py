@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from archir.base.errors import fail
 from archir.search.multi.candidate import Candidate, Scores
@@ -24,6 +25,9 @@ class Scored:
 
 class Search(ABC):
     """Asks what `propose` proposes, and keeps what was told."""
+
+    batch_name: ClassVar[str] = "batch"
+    """What a batch is called."""
 
     def __init__(self, space: Space, objectives: Sequence[str], seed: int, most: int | None = None) -> None:
         self.space, self.most = space, most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from archir.ir.text.serial import to_json
@@ -11,6 +12,7 @@ from archir.language.source import to_source
 from archir.passes.cost import cost
 from archir.pictures import picture
 from archir.search.fronts.figures import measures, shown
+from archir.search.multi.registry import strategies
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Phase, Recipe
 from archir.search.recipes.spaces import space_of
@@ -27,6 +29,8 @@ SPLITS = "splits.json"
 NETWORKS = "networks"
 """The folder of all networks, where each is wanted."""
 COSTS = ("params", "macs")
+MOST_PICTURES, MOST_DRAWN = 12, 1_500_000
+"""Of how many candidates the report has pictures, and how many characters these have together."""
 SUMMARY, REPORT = "summary.json", "report.html"
 FRONT, PLANE = "front.json", "front.svg"
 
@@ -126,7 +130,7 @@ def _report(
         facts["Architecture"] = {path: _text(label) for path, label in summary["architecture"]["choices"].items()}
     return Report(
         title=run.title,
-        phases=[PhaseRows(name, run.phase(name).rows()) for name in outcomes if run.phase(name).rows()],
+        phases=[_rows(run, phase) for phase in recipe.phase if run.phase(phase.name).rows()],
         weighings=[one for name, outcome in outcomes.items() for one in _weighings(name, outcome)],
         picture=picture(network, "svg") if network is not None else "",
         planes=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
@@ -140,6 +144,15 @@ def _report(
             if run.phase(phase.name).trials()
         ],
     )
+
+
+def _rows(run: Run, phase: Phase) -> PhaseRows:
+    """A phase's figures. Its epochs are batches if it tries candidates, and generations if it is an evolution."""
+    rows, known = run.phase(phase.name).rows(), strategies()
+    unit = "batch" if any("trials" in row for row in rows) else "epoch"
+    if phase.strategy in known:
+        unit = str(getattr(known[phase.strategy].make, "batch_name", unit))
+    return PhaseRows(phase.name, rows, unit)
 
 
 def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -175,7 +188,19 @@ def _tried(run: Run, phase: Phase, space: Space) -> Trials:
     def command(number: int) -> str:
         return f"archir train --trial {run.folder.name} {phase.name}:{number} -o {phase.name}-{number}"
 
-    return Trials(phase.name, rows, command)
+    facts = _measures(run, phase.name)
+    names = list(dict.fromkeys(name for one in trials for name in one.scores))
+    score = str(facts.get("criterion", "accuracy"))
+    if score not in names:
+        score = names[0] if names else ""
+    found = Trials(phase.name, rows, command, score, bool(facts.get("measures", {}).get(score, True)))
+    best = {one.id: one for one in trials}
+    pictures: dict[int, str] = {}
+    for one, _ in found.scored[:MOST_PICTURES]:
+        drawn = picture(space.specialize(space.architecture(best[one.id].architecture)), "svg")
+        if sum(map(len, pictures.values())) + len(drawn) <= MOST_DRAWN:
+            pictures[one.id] = drawn
+    return replace(found, pictures=pictures)
 
 
 def _weighings(phase: str, outcome: Outcome[Tensor]) -> list[Weighing]:

@@ -120,18 +120,31 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         settings before would not be what it is with these.
         """
         if len(before.phase) != len(after.phase) or before.model_copy(update={"phase": after.phase}) != after:
-            raise _not_extended("settings of the whole recipe stay as they were")
+            raise self._not_extended(before, "settings of the whole recipe stay as they were")
         changed = [number for number, phase in enumerate(after.phase) if before.phase[number] != phase]
         for number in changed:
             old, new = before.phase[number], after.phase[number]
             if not issubclass(self.kind_of(old).options, TrialOptions):
-                raise _not_extended(f"phase `{old.name}` (`{old.strategy}`) does not try candidates")
+                raise self._not_extended(before, f"phase `{old.name}` (`{old.strategy}`) does not try candidates")
             if old.model_copy(update={"options": new.options}) != new:
-                raise _not_extended(f"of phase `{old.name}`, only `options` may change")
+                raise self._not_extended(before, f"of phase `{old.name}`, only `options` may change")
             was, now = (parsed(self.kind_of(old).options, phase.options) for phase in (old, new))
             if was.model_dump()["scorer"] != now.model_dump()["scorer"]:
-                raise _not_extended(f"what candidates of phase `{old.name}` are scored by stays as it was")
+                raise self._not_extended(before, f"what candidates of phase `{old.name}` are scored by stays as it was")
         return min(changed, default=None)
+
+    def _not_extended(self, recipe: Recipe, why: str) -> ArchError:
+        """The refusal of settings, with what could be said of the phases that there are."""
+        trying = [one for one in recipe.phase if issubclass(self.kind_of(one).options, TrialOptions)]
+        hint = "no phase of it tries candidates: begin a new run with `archir search RECIPE --set KEY=VALUE`"
+        if trying:
+            first = trying[0]
+            options = parsed(self.kind_of(first).options, first.options).model_dump()
+            name = next((one for one in _LONGER if options.get(one) is not None), "where")
+            value = '"macs <= 0.5x"' if name == "where" else 2 * options[name]
+            names = " and ".join(f"`{one.name}.options`" for one in trying)
+            hint = f"{names} may change, all but `scorer`: --set {first.name}.options.{name}={value}"
+        return fail("A2216", f"the run cannot go on with these settings: {why}", None, hint)
 
     def check_executor(self, recipe: Recipe, executor: str | None) -> None:
         """Raise ArchError (A2601) for an executor that nothing would use."""
@@ -140,6 +153,5 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
 
 
-def _not_extended(why: str) -> ArchError:
-    hint = "`options` of phases that try candidates may change, all but `scorer`: --set evolve.options.trials=200"
-    return fail("A2216", f"the run cannot go on with these settings: {why}", None, hint)
+_LONGER = ("trials", "generations", "count", "population")
+"""Options of which more means that more is tried."""

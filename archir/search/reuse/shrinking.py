@@ -14,7 +14,7 @@ from pydantic import Field
 
 from archir.base import toml
 from archir.base.errors import fail
-from archir.base.settings import Count, Seed, Settings
+from archir.base.settings import Amount, Count, Seed, Settings
 from archir.language.elaboration.files import split
 from archir.passes.equivalence.canonical import canonical_hash
 from archir.search.recipes.spaces import files_of, load_space
@@ -40,6 +40,12 @@ class Plan(Settings):
     """Samples that each of them is scored on; all for validation by default."""
     lr: float = Field(default=1e-3, gt=0, le=1000)
     batch: Count = 64
+    validation: float = Field(default=0.1, gt=0, lt=1)
+    """The part of the training samples by which architectures are chosen; shared weights do not see it."""
+    shift: Amount = 0
+    """Pixels by which images are shifted at most, up or down and left or right."""
+    flip: bool = False
+    """Whether half of the images are mirrored, left to right."""
     teach: Literal["beside", "alone", "none"] = "beside"
     """Whether the full network teaches: beside the targets of the data, in place of them, or not at all."""
     temperature: float = Field(default=1.0, gt=0, le=1e3)
@@ -97,9 +103,13 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
         {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": ELASTIC}, **learns,
          "weights": optimizer, "training": {"epochs": plan.epochs, "batch": plan.batch}},
     ]  # fmt: skip
+    augment = {"shift": plan.shift, "flip": plan.flip}
+    data = {"source": plan.data, "weights": 1 - plan.validation} | (
+        {"augment": augment} if any(augment.values()) else {}
+    )
     found = {"title": "a smaller network", "space": names["space"], "seed": plan.seed, "export": "each"}
     found |= {"threads": plan.threads} if plan.threads is not None else {}
-    return {**found, "data": {"source": plan.data}, "objective": plan.objective, "phase": phases}
+    return {**found, "data": data, "objective": plan.objective, "phase": phases}
 
 
 def _form(objective: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeVar
 
 import torch
@@ -86,18 +85,14 @@ class Ratio(Measure):
 # of classes
 
 
-@dataclass(frozen=True)
 class TopAccuracy(Measure):
-    """The part of samples whose label is among so many of the largest logits."""
+    """The part of samples whose label is among so many of the largest logits: `top5_accuracy`."""
 
-    count: int
     larger = True
     compares = "classes"
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """`top5_accuracy`."""
-        return f"top{self.count}_accuracy"
+    def __init__(self, count: int) -> None:
+        self.count, self.name = count, f"top{count}_accuracy"
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """How many."""

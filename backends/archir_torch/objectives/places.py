@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import torch
@@ -82,7 +83,7 @@ class Tagging(Supervised):
         pair = self.compared(outputs, batch)
         return {one.name: one.sums(*pair) for one in (_ENTROPY, *self.measures)}
 
-    def figures(self, sums: dict[str, Tensor], samples: int) -> dict[str, float]:  # type: ignore[override]
+    def figures(self, sums: Mapping[str, Tensor], samples: int) -> dict[str, float]:
         """What the sums come to."""
         known = {one.name: one for one in (_ENTROPY, *self.measures)}
         return {name: known[name].figure(total, samples) for name, total in sums.items()}

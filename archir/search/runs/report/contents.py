@@ -11,10 +11,11 @@ from archir.search.runs.report.trials import Trials
 
 @dataclass(frozen=True)
 class PhaseRows:
-    """A phase's figures: a row for each epoch, as `Phase.rows` gives them."""
+    """A phase's figures: a row for each epoch, or what it is called, as `Phase.rows` gives them."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
+    unit: str = "epoch"
 
 
 @dataclass(frozen=True)

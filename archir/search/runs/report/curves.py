@@ -26,6 +26,7 @@ class Chart:
     epochs: Sequence[int]
     series: Mapping[str, Sequence[Value]]
     percent: bool = False
+    unit: str = "epoch"
 
 
 def curves(chart: Chart) -> str:
@@ -52,9 +53,8 @@ def curves(chart: Chart) -> str:
             f'<text class="tick" x="{_n(x(tick))}" y="{HIGH - _BOTTOM + 18}" text-anchor="middle">{tick}</text>'
         )
     lines.append(f'<path class="axis" d="M{_LEFT},{_TOP}V{HIGH - _BOTTOM}H{WIDE - _RIGHT}"/>')
-    lines.append(
-        f'<text class="tick" x="{_n((_LEFT + WIDE - _RIGHT) / 2)}" y="{HIGH - 6}" text-anchor="middle">epoch</text>'
-    )
+    middle, unit = _n((_LEFT + WIDE - _RIGHT) / 2), escape(chart.unit)
+    lines.append(f'<text class="tick" x="{middle}" y="{HIGH - 6}" text-anchor="middle">{unit}</text>')
     for number, one in enumerate(chart.series.values()):
         points = [
             (x(epoch), None if value is None else y(value)) for epoch, value in zip(chart.epochs, one, strict=True)
@@ -71,12 +71,13 @@ def curves(chart: Chart) -> str:
     keys = "".join(f'<li class="c{number % 7}">{escape(name)}</li>' for number, name in enumerate(shown))
     data = {
         "epochs": list(chart.epochs), "x": [round(x(epoch), 1) for epoch in chart.epochs], "percent": chart.percent,
+        "unit": chart.unit,
         "series": {name: list(one) for name, one in chart.series.items()},
     }  # fmt: skip
     return (
         f'<figure class="chart" data-chart="{escape(json.dumps(data, separators=(",", ":")))}">'
         f'<figcaption>{escape(chart.title)}</figcaption><ul class="keys">{keys}</ul>'
-        f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{escape(chart.title)} by epoch">'
+        f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{escape(chart.title)} by {unit}">'
         f"{''.join(lines)}</svg>"
         "</figure>"
     )
@@ -95,7 +96,7 @@ def label(value: float, step: float, percent: bool = False) -> str:
     unit, word = (0.01, "%") if percent else _unit(abs(value) + step)
     value, step = value / unit, step / unit
     digits = max(0, -floor(log10(step) + 1e-9)) + f"{step:e}".startswith("2.5")
-    text = f"{value:.{digits}f}" if digits < 5 else f"{value:.3g}"
+    text = f"{value:.{min(digits, 15)}f}"
     return (text + word) if float(text) else "0" + "%" * percent
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from archir.search.runs.report.choice_weights import extent, heat
 from archir.search.runs.report.contents import PhaseRows, Report, Weighing
 from archir.search.runs.report.curves import Chart, Value, curves
-from archir.search.runs.report.trials import table
+from archir.search.runs.report.trials import view
 
 _TIMES = {"seconds"}
 """Columns that differ from one run to the next, and are shown apart."""
@@ -56,7 +56,7 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
         alt = "trials by two scores, those that none dominates marked"
         yield "Trials by their scores", "".join(_image(plane, alt) for plane in report.planes)
     for trials in report.trials:
-        yield f"Trials of {trials.phase}", table(trials)
+        yield f"Trials of {trials.phase}", view(trials)
     if report.picture:
         yield "Derived network", _image(report.picture, "the derived network, drawn as a graph")
     for name, facts in report.facts.items():
@@ -72,15 +72,15 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
 
 def _phase(phase: PhaseRows) -> str:
     if not phase.rows:
-        return "<p>No epoch was done.</p>"
+        return f"<p>No {escape(phase.unit)} was done.</p>"
     columns = _columns(phase.rows)
     epochs = [int(row["epoch"]) + 1 for row in phase.rows]
     charts = "".join(
-        curves(Chart(title, epochs, {name: columns[name] for name in names}, title == "accuracy"))
+        curves(Chart(title, epochs, {name: columns[name] for name in names}, title == "accuracy", phase.unit))
         for title, names in _grouped(columns)
     )
     names = [name for name in _names(phase.rows) if name not in _TIMES | {"epoch"}]
-    head = "".join(f"<th>{escape(name)}</th>" for name in ["epoch", *names])
+    head = "".join(f"<th>{escape(name)}</th>" for name in [phase.unit, *names])
     rows = "".join(
         f"<tr><td>{epoch}</td>{''.join(f'<td>{_value(row.get(name))}</td>' for name in names)}</tr>"
         for epoch, row in zip(epochs, phase.rows, strict=True)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 from archir.search.fronts.figures import shown
+from archir.search.runs.report.mattered import section, shares
+from archir.search.runs.report.points import points
 
 MOST = 2_000
 """Candidates of a phase that are listed: of more, the first ones."""
@@ -27,11 +30,40 @@ class Tried:
 
 @dataclass(frozen=True)
 class Trials:
-    """What a phase tried, in this order, and the command that trains one of them: `command(id)`."""
+    """What a phase tried, in this order, and the command that trains one of them: `command(id)`. By `score`, of which
+    more or less is better, candidates are compared; `pictures` of some are SVG documents."""
 
     phase: str
     tried: Sequence[Tried]
     command: Callable[[int], str]
+    score: str = ""
+    larger: bool = True
+    pictures: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> list[tuple[Tried, float]]:
+        """Those that have the score, the best first."""
+        found = [(one, value) for one in self.tried if (value := one.scores.get(self.score)) is not None]
+        return sorted(found, key=lambda pair: -pair[1] if self.larger else pair[1])
+
+
+def view(trials: Trials) -> str:
+    """The HTML of points, of the choices that mattered, and of the table."""
+    scored = trials.scored
+    parts = []
+    if scored:
+        cost = next((name for name in ("macs", "params") if name in scored[0][0].costs), None)
+        urls = {number: _url(picture) for number, picture in trials.pictures.items()}
+        at = [(one.id, one.costs[cost] if cost else float(one.id), value) for one, value in scored[:MOST]]
+        parts.append(points(trials.phase, trials.score, cost or "trial", at, urls))
+        found = shares([(one.choices, value) for one, value in scored], trials.larger)
+        parts.append(f"<h3>Which choices mattered</h3>{section(found, len(scored), trials.score, shown)}")
+        parts.append("<h3>All of them</h3>")
+    return "".join([*parts, table(trials)])
+
+
+def _url(picture: str) -> str:
+    return f"data:image/svg+xml;base64,{b64encode(picture.encode()).decode()}"
 
 
 def table(trials: Trials) -> str:
@@ -55,7 +87,7 @@ def _row(one: Tried, scores: Sequence[str], costs: Sequence[str], command: str) 
     choices = ", ".join(f"{path} = {label}" for path, label in labels.items())
     failed = f"<p>{escape(one.error)}</p>" if one.error else ""
     inside = f"<details><summary>show</summary><p>{escape(choices)}</p>{failed}<code>{escape(command)}</code></details>"
-    return f"<tr>{''.join(cells)}<td>{inside}</td></tr>"
+    return f'<tr data-trial="{one.id}">{"".join(cells)}<td>{inside}</td></tr>'
 
 
 def _cell(value: float | None, text: str) -> str:

@@ -1,8 +1,14 @@
 'use strict';
 const tip = document.getElementById('tip');
 
-function show(event, text) {
+function show(event, text, picture) {
   tip.textContent = text;
+  if (picture) {
+    const image = document.createElement('img');
+    image.src = picture;
+    image.alt = '';
+    tip.append(image);
+  }
   tip.hidden = false;
   const { width, height } = tip.getBoundingClientRect();
   const left = event.clientX + 14 + width < innerWidth ? event.clientX + 14 : event.clientX - 14 - width;
@@ -32,7 +38,7 @@ for (const figure of document.querySelectorAll('[data-chart]')) {
     cross.setAttribute('transform', `translate(${chart.x[near]},0)`);
     cross.setAttribute('visibility', 'visible');
     const lines = Object.entries(chart.series).map(([name, values]) => `${name}: ${number(values[near], chart.percent)}`);
-    show(event, [`epoch ${chart.epochs[near]}`, ...lines].join('\n'));
+    show(event, [`${chart.unit} ${chart.epochs[near]}`, ...lines].join('\n'));
   }, () => cross.setAttribute('visibility', 'hidden'));
 }
 
@@ -64,4 +70,32 @@ for (const table of document.querySelectorAll('table.sortable')) {
       body.append(...sorted);
     });
   });
+}
+
+for (const figure of document.querySelectorAll('.points')) {
+  const section = figure.closest('section');
+  const row = point => section.querySelector(`tr[data-trial="${point.dataset.trial}"]`);
+  for (const point of figure.querySelectorAll('.point')) {
+    watch(point, event => {
+      show(event, point.dataset.said, point.dataset.picture);
+      row(point)?.classList.add('pointed');
+    }, () => row(point)?.classList.remove('pointed'));
+    const open = () => {
+      const found = row(point);
+      if (!found) return;
+      found.querySelector('details').open = true;
+      found.scrollIntoView({ block: 'center' });
+      for (const other of section.querySelectorAll('.picked')) other.classList.remove('picked');
+      found.classList.add('picked');
+      point.classList.add('picked');
+    };
+    point.addEventListener('click', open);
+    point.addEventListener('keydown', event => { if (event.key === 'Enter') open(); });
+  }
+  for (const line of section.querySelectorAll('tr[data-trial]')) {
+    const point = figure.querySelector(`.point[data-trial="${line.dataset.trial}"]`);
+    if (!point) continue;
+    line.addEventListener('pointerenter', () => point.classList.add('pointed'));
+    line.addEventListener('pointerleave', () => point.classList.remove('pointed'));
+  }
 }

@@ -8,20 +8,23 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+import archir
 from archir import backends
 from archir.base.errors import ArchError
 from archir.cli import main
 from archir.search.multi.registry import strategies
-from archir.search.runs import Run
+from archir.search.runs import Run, Trial
 from archir.search.runs.lock import locked
 from archir.search.runs.phase import Phase
+from tests.plugins import forgotten
+from tests.portions import portion
 from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
 from tests.torch_backend.tried import SHORT, recipe, trials_of
@@ -84,14 +87,66 @@ def came_to(folder: Path) -> Mapping[str, Any]:
     return {**found, "names": names, **{f"trials of {one.name}": trials_of(run, one.name) for one in run.phases()}}
 
 
-@pytest.mark.parametrize("name", sorted(strategies()))
-def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path) -> None:
-    options, more = EXTENDED[name]
-    path = recipe(tmp_path, text(name, options))
-    search(path, tmp_path / "whole" / "run", settings("try", more))
+PLUGIN = """
+from archir.search.multi.random import Random, RandomOptions
+from archir.search.multi.registry import strategy
+from archir.search.multi.variation import moved
+
+
+@strategy("climb", RandomOptions)
+class Climb(Random):
+    def propose(self):
+        best = self.best()
+        if best is None:
+            return super().propose()
+        return self.proposals.varied(lambda: moved(self.space, best.architecture, self.rng), self.left(self.batch), 20)
+"""
+FIRST = f"""
+[[phase]]
+name = "first"
+strategy = "random"
+training = {{ batch = 16 }}
+options = {{ objectives = ["naswot:max"], trials = 6, {PROXIES} }}
+"""
+"""The trials that finalists are chosen from."""
+OTHERS = {
+    "climb": ('objectives = ["naswot:max"]\nbatch = 2\ntrials = 4', {"trials": "8"}),
+    "finalists": ('objective = "naswot:max"\ncount = 4', {"count": "6"}),
+}
+"""A plugin's strategy, and one of the trials of another phase."""
+ALL = sorted([*strategies(), *OTHERS])
+Write = Callable[[str], tuple[Path, dict[str, str]]]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Iterator[Write]:
+    """The recipe of a strategy, and what extends it."""
+
+    def write(name: str) -> tuple[Path, dict[str, str]]:
+        options, more = (EXTENDED | OTHERS)[name]
+        whole = text(name, options)
+        if name == "climb":
+            (tmp_path / "climbing.py").write_text(PLUGIN)
+            archir.plugin("climbing", folder=tmp_path)
+            whole = whole.replace("threads = 1", 'threads = 1\nplugins = ["climbing"]')
+        if name == "finalists":
+            head, trying = whole.split("[[phase]]", 1)
+            start = 'strategy = "finalists"\nstart = { trials = "first" }'
+            trying = trying.replace('strategy = "finalists"', start)
+            whole = f"{head}{FIRST}\n[[phase]]{trying}"
+        return recipe(tmp_path, whole), settings("try", more)
+
+    with forgotten(tmp_path):
+        yield write
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, written: Write) -> None:
+    path, more = written(name)
+    search(path, tmp_path / "whole" / "run", more)
     search(path, tmp_path / "run")
     before = Run.open(tmp_path / "run").phase("try").trials()
-    search(None, tmp_path / "run", settings("try", more))
+    search(None, tmp_path / "run", more)
     assert came_to(tmp_path / "run") == came_to(tmp_path / "whole" / "run")
     after = Run.open(tmp_path / "run").phase("try").trials()
     assert len(after) > len(before)
@@ -100,7 +155,64 @@ def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path) ->
     assert len(again) >= 4, "what was tried is not tried again"
     assert again.items() <= kept.items()
     (told,) = json.loads(Run.open(tmp_path / "run").content("extensions.json"))
-    assert told == {"settings": settings("try", more), "phases": ["try", "retrain"]}
+    assert told == {"settings": more, "phases": ["try", "retrain"]}
+
+
+@pytest.mark.parametrize("name", portion(ALL, ["climb"]))
+def test_stopped_at_any_trial_of_an_extension(
+    name: str, tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every strategy, plugins' too: what is in the journal is not tried again, and all comes to the same."""
+    path, more = written(name)
+    search(path, tmp_path / "whole" / "run", more)
+    search(path, tmp_path / "run")
+    put, left, stopped = Phase.put_trial, 0, 0
+
+    def dies(self: Phase, trial: Trial) -> None:
+        nonlocal left
+        if left == 0:
+            raise KeyboardInterrupt
+        left -= 1
+        put(self, trial)
+
+    for allowed in (1, 2):
+        left = allowed
+        with monkeypatch.context() as patch:
+            patch.setattr(Phase, "put_trial", dies)
+            try:
+                search(None, tmp_path / "run", None if stopped else more)
+            except KeyboardInterrupt:
+                stopped += 1
+    assert stopped
+    search(None, tmp_path / "run")
+    assert came_to(tmp_path / "run") == came_to(tmp_path / "whole" / "run")
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", ALL)
+def test_killed_in_an_extension_by_every_strategy(
+    name: str, tmp_path: Path, written: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, more = written(name)
+    search(path, tmp_path / "whole" / "run", more)
+    search(path, tmp_path / "run")
+    folder, draw = tmp_path / "run", random.Random(name)
+    plugins = ["--plugin", "climbing"] if name == "climb" else []
+    arguments = ["search", "--resume", folder, *(f"--set={key}={value}" for key, value in more.items()), *plugins]
+    monkeypatch.chdir(tmp_path)
+    for _ in range(4):
+        driver = Command(*arguments)
+        while not locked(folder) and driver.poll() is None:
+            time.sleep(0.001)
+        time.sleep(draw.random() * 0.4)
+        driver.send_signal(signal.SIGKILL)
+        driver.end()
+        Run.open(folder)  # verified
+    code, said = Command(*arguments).end()
+    assert code == 0, said
+    assert came_to(folder) == came_to(tmp_path / "whole" / "run")
 
 
 def test_every_strategy_is_extended() -> None:
@@ -125,7 +237,7 @@ def test_what_cannot_be_extended(ended: Path, key: str, value: str, why: str) ->
         return [(name, run.content(name)) for name in run.files.manifest.files]
 
     before = whole()
-    with pytest.raises(ArchError, match=f"A2216.*{why}"):
+    with pytest.raises(ArchError, match=rf"(?s)A2216.*{why}.*`try.options` may change.*--set try.options.trials=8"):
         search(None, ended, {key: value})
     assert whole() == before
 

@@ -1,0 +1,75 @@
+"""`archir runs --serve`: a page that follows runs, on this machine alone."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from archir.cli import main
+from archir.cli.searches.serving import HOST, Server
+from archir.search.runs import Run, Trial
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """One of a folder with a run that is being written."""
+    with Server(0, [tmp_path]) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+def asked(server: Server, path: str, host: str | None = None, method: str = "GET") -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection(HOST, server.server_port, timeout=20)
+    connection.request(method, path, headers={"Host": host or f"{HOST}:{server.server_port}"})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text, answer.headers.get("Refresh", "")
+
+
+def test_a_run_is_followed(server: Server, tmp_path: Path) -> None:
+    assert "<h1>Runs</h1>" in asked(server, "/")[1]
+    with Run.create(tmp_path / "x", HOSTILE, {"recipe.toml": f'title = "{HOSTILE}"\n'}, {}) as run:
+        phase = run.phase("evolve")
+        phase.begin({"strategy": "evolution"})
+        for number in range(3):
+            phase.record({"epoch": number, "validation_accuracy": number / 4})
+            phase.put_trial(Trial(number, "h", {HOSTILE: HOSTILE}, "done", {"accuracy": number / 4}))
+            status, text, refresh = asked(server, "/0")
+            assert (status, refresh) == (200, "5")
+            assert text.count("<tr data-trial=") == number + 1
+            assert HOSTILE not in text
+            assert "&lt;script&gt;" in text
+        listed = asked(server, "/")[1]
+        assert '<a href="/0">x</a>' in listed
+        assert "running" in listed
+    (tmp_path / "x" / "recipe.toml").write_text("changed")
+    status, text, _ = asked(server, "/0")
+    assert status == 200
+    assert "A1803" in text
+
+
+def test_it_answers_this_machine_alone(server: Server) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1:1"):
+        assert asked(server, "/", host)[0] == 403
+    assert asked(server, "/", f"localhost:{server.server_port}")[0] == 200
+    for path in ("/1", "/../x", "/%2e%2e/etc/passwd", "/-1", "/9999999999", "/x"):
+        assert asked(server, path)[0] == 404
+    assert asked(server, "/", method="POST")[0] == 501
+
+
+def test_a_port_that_is_taken(server: Server, tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["runs", str(tmp_path), "--serve", "--port", str(server.server_port)])
+    assert done.exit_code == 2
+    assert "name another --port" in done.output

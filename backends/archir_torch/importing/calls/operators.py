@@ -192,6 +192,28 @@ def gemm(a: Tensor, b: Tensor, c: Any = None, alpha: float = 1.0, beta: float = 
     return made if c is None else made + beta * c
 
 
+@operator("Attention")
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Any = None, *more: Any, **given: Any) -> Tensor:
+    """Of tokens [samples, N, heads * d], or [samples, heads, N, d]."""
+    if any(one is not None for one in more) or given.get("softcap"):
+        raise RuleError("attention with a cache or a cap")
+    packed = q.dim() == 3
+    if packed:
+        heads, others = given["q_num_heads"], given["kv_num_heads"]
+        q, k, v = (x.unflatten(-1, (n, -1)).transpose(1, 2) for x, n in ((q, heads), (k, others), (v, others)))
+    made = F.scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        mask,
+        0.0,
+        bool(given.get("is_causal", 0)),
+        scale=given.get("scale"),
+        enable_gqa=q.shape[1] != k.shape[1],
+    )
+    return made.transpose(1, 2).flatten(-2) if packed else made
+
+
 # layers
 
 

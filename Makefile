@@ -49,6 +49,7 @@ fmt: $(STAMP) ## Lay out the code, Python and .arch.
 
 docs: $(STAMP) ## The documentation, in docs/_build/html.
 	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/zoo.py
 	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
 
 bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.

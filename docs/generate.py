@@ -206,19 +206,9 @@ def examples() -> str:
             name = "" if position else f"[{_title(folder)}](../examples/{folder}/README.md)"
             rows.append((name, f"`{folder}/{net}`", _size(folder, net)))
     text = "\n## Spaces\n\n" + table(["space", "net", "architectures"], rows) + "\n"
-    zoo = [_of_zoo(path) for path in sorted((ROOT / "examples" / "zoo").glob("*.arch"))]
-    text += "\n## Zoo\n\n" + table(["space", "lines", "architectures"], zoo) + "\n"
     costs = {name: archir.cost(archir.load(ROOT / "examples" / f"{name}.arch").graph) for name in NETS}
     found = [(f"[{NETS[n]}](../examples/{n}.arch)", f"{c.params:,}", f"{c.macs:,}") for n, c in costs.items()]
     return text + "\n## Networks\n\n" + table(["network", "parameters", "multiply-accumulates"], found) + "\n"
-
-
-def _of_zoo(path: Path) -> tuple[str, str, str]:
-    """A space of the zoo: what its first line calls it, its lines of code, how many architectures satisfy it."""
-    lines = path.read_text("utf-8").splitlines()
-    name = lines[0].removeprefix("# ").partition(" (")[0]
-    code = sum(1 for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return f"[{name}](../examples/zoo/{path.name})", str(code), f"{archir.load(path).satisfying:,}"
 
 
 def spaces() -> str:

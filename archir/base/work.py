@@ -15,7 +15,7 @@ from typing import Any
 from archir.base.errors import RuleError
 
 MOST_WORK = 2_000_000
-"""The budget of a command, unless it is raised: half as much again as the largest example takes."""
+"""The budget of a command, unless it is raised: a third more than the largest example takes."""
 TOO_MUCH = "A0602"
 """What a spent budget is called."""
 MOST_HINTS = 100
@@ -52,6 +52,8 @@ class Work:
 
 
 _current: ContextVar[Work | None] = ContextVar("work", default=None)
+at_hand = _current.get
+"""The budget at hand, if there is one: for what draws so often that calling `spend` would take longer than it does."""
 
 
 def current() -> Work:

@@ -78,6 +78,7 @@ class _Needing:
         self.graph, self.patiently = graph, patiently
         self.found = Needs()
         self.sizes: dict[Value, int] = {}
+        self._hulls: dict[Value, Value] = {}
         self.told = 0
         self.until = current().left * (1 - SHARE)
 
@@ -134,7 +135,9 @@ class _Needing:
         """
         if current().left < self.until / 2:
             return condition is not False
-        return hull(condition, self._telling)
+        if condition not in self._hulls:
+            self._hulls[condition] = hull(condition, self._telling)
+        return self._hulls[condition]
 
     @cached_property
     def _telling(self) -> frozenset[Choice]:

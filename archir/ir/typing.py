@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from archir.base.errors import RuleError, Span
 from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, keys, leaves, same, support, varies, when
+from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, first, keys, leaves, same, support, varies, when
 from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
 from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
@@ -25,6 +25,8 @@ Types = Mapping[NodeId, TensorType]
 
 MOST_LISTED = 4_096
 """Combinations of choices that are listed, whatever they are."""
+AN_OPERAND = 10
+"""Units of work of a rule, for each operand and the result."""
 LOOKED_UP = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
 MOST_ELEMENTS = 2**63 - 1
 """Numbers of one tensor: what is larger has no size in any backend."""
@@ -62,6 +64,7 @@ def lifted(
         return lift(lambda: rule(op, *types), under=under, given=given)
 
     known: dict[Hashable, Value] = {}
+    usual = op.attributes()
 
     def plain(*values: Value) -> Value:
         name = keys(values)
@@ -70,13 +73,19 @@ def lifted(
         return known[name]
 
     def concretely(values: Sequence[Value]) -> Value:
-        spend(5 * (1 + len(types)))
-        concrete = replace(op, **dict(zip(attributes, values, strict=False))) if attributes else op
+        spend(AN_OPERAND * (1 + len(types)))
+        concrete = type(op)(**{**usual, **dict(zip(attributes, values, strict=False))}) if attributes else op
         plainly = list(parts)
         for i, value in zip(varied, values[len(attributes) :], strict=True):
             plainly[i] = value
         rest = iter(plainly)
-        return rule(concrete, *(replace(x, kind=next(rest), dims=tuple(islice(rest, x.rank))) for x in types))
+        return rule(
+            concrete,
+            *[
+                TensorType(kind=next(rest), dims=tuple(islice(rest, x.rank)), dtype=x.dtype, below=x.below)
+                for x in types
+            ],
+        )
 
     values = [*attributes.values(), *(parts[i] for i in varied)]
     most = MOST_LISTED if most is None else most
@@ -151,10 +160,10 @@ def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequ
     try:
         merge([types[i] for i in leaves(number)])
     except RuleError:  # once more, for the combination; or what is given rules it out
-        first = types[next(leaves(number))]
+        one = types[first(number)]
 
         def merging(i: int) -> int:
-            merge([first, types[i]])
+            merge([one, types[i]])
             return i
 
         number = lift(merging, number, under=under, given=given)
@@ -264,9 +273,16 @@ def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorTyp
     if all(one == first for one in found):
         return first
 
+    known: dict[Hashable, Value] = {}  # height and width are often one
+
     def part(of: Callable[[TensorType], Value]) -> Value:
-        one = of(first)
-        return one if all(same(one, of(other)) for other in found) else lift(lambda leaf: of(typed(leaf)), value)
+        one, parts = of(first), tuple(map(of, found))
+        if all(same(one, other) for other in parts):
+            return one
+        name = keys(parts)
+        if name not in known:
+            known[name] = lift(lambda leaf: of(typed(leaf)), value)
+        return known[name]
 
     dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
     return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from archir.base.errors import require
 from archir.ir.op import Free, Piece, Tied
-from archir.ir.types import TensorType, is_map
+from archir.ir.types import TensorType, has_axes, is_map
 from archir.ops.windows import Sizes, each
 
 FINEST = 1000
@@ -17,12 +17,13 @@ FINEST = 1000
 
 @dataclass(frozen=True)
 class Resize(Free):
-    """A map of another size: `resize([y.height, y.width], mode="bilinear")` or `resize(factor=2)`.
+    """A map or a volume of another size: `resize([y.height, y.width], mode="bilinear")` or `resize(factor=2)`.
 
-    `size` is one number, or height and width; a `factor` gives floor(factor * H) and floor(factor * W). "nearest" takes
-    for pixel i of n the pixel floor(i * H / n); "bilinear" and "bicubic" (with -0.75) take centres of pixels for
-    their places, or with `align_corners` the corners of both maps for the same places. Nothing is smoothed before a map
-    is made smaller, but with `antialias` ("bilinear" alone): then each pixel is a mean of all that it covers.
+    `size` is one number, or height and width, of a volume behind its depth; a `factor` gives floor(factor * H) and so
+    on. "nearest" takes for pixel i of n the pixel floor(i * H / n); "bilinear" and "bicubic" (with -0.75) take centres
+    of pixels for their places, or with `align_corners` the corners of both maps for the same places. Nothing is
+    smoothed before a map is made smaller, but with `antialias` ("bilinear" alone): then each pixel is a mean of all
+    that it covers. Of volumes, "bilinear" interpolates along all three axes; "bicubic" and `antialias` are for maps.
     """
 
     linear: ClassVar[bool] = True
@@ -33,10 +34,9 @@ class Resize(Free):
     align_corners: bool = False
     antialias: bool = False
 
-    @property
-    def sizes(self) -> tuple[int, ...] | None:
-        """Height and width, unless a factor says them."""
-        return None if self.size is None else each(self.size, 2, "size")
+    def sizes(self, axes: int) -> tuple[int, ...] | None:
+        """How long so many axes become, unless a factor says it."""
+        return None if self.size is None else each(self.size, axes, "size")
 
     @property
     def ratio(self) -> tuple[int, int]:
@@ -45,21 +45,23 @@ class Resize(Free):
         return exact.numerator, exact.denominator
 
     def infer(self, x: TensorType) -> TensorType:
-        """f32[C, H', W']."""
-        channels, height, width = is_map(x)
+        """As many channels."""
+        has_axes(x, 2, 3)
         require((self.size is None) != (self.factor is None), "either `size` or `factor` is needed")
         require(not (self.align_corners and self.mode == "nearest"), '`align_corners` is of no use to "nearest"')
         smooth = self.mode == "bilinear" and not self.align_corners
         require(smooth or not self.antialias, '`antialias` is for "bilinear" without `align_corners`')
+        flat = self.mode != "bicubic" and not self.antialias
+        require(x.rank == 3 or flat, f'"bicubic" and `antialias` are for maps, got {x}')
         require(self.factor is None or self.factor > 0, f"`factor` must be above 0, got {self.factor}")
         times, over = self.ratio
-        rows, columns = self.sizes or (height * times // over, width * times // over)
-        require(rows >= 1 and columns >= 1, f"nothing is left of {x} at a size of {rows} x {columns}")
-        return x.with_dims(channels, rows, columns)
+        sizes = self.sizes(x.rank - 1) or tuple(size * times // over for size in x.spatial)
+        require(min(sizes) >= 1, f"nothing is left of {x} at a size of {' x '.join(map(str, sizes))}")
+        return x.with_spatial(x.channels, *sizes)
 
     def kernels(self, x: TensorType) -> int:
-        """One; for "nearest" 3 for the places along each axis, and one that takes what is there."""
-        return 7 if self.mode == "nearest" else 1
+        """One; for "nearest" 4 for each axis: the places, and one that takes what is there."""
+        return 4 * (x.rank - 1) if self.mode == "nearest" else 1
 
 
 @dataclass(frozen=True)

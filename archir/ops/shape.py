@@ -115,22 +115,26 @@ class FirstTokens(View):
 
 @dataclass(frozen=True)
 class Pad(Free):
-    """Zeros around a map: `amount` on every side, or (left, right, top, bottom)."""
+    """Zeros around a map or a volume: `amount` on every side, or (left, right, top, bottom), of a volume six."""
 
     linear: ClassVar[bool] = True
     amount: int | tuple[int, ...]
 
-    @property
-    def pads(self) -> tuple[int, ...]:
-        """Zeros at the left, right, top and bottom."""
-        return (self.amount,) * 4 if isinstance(self.amount, int) else self.amount
+    def pads(self, axes: int) -> tuple[int, ...]:
+        """Zeros before and after so many axes, the last one first: at the left, right, top and bottom."""
+        return (self.amount,) * (2 * axes) if isinstance(self.amount, int) else self.amount
 
     def infer(self, x: TensorType) -> TensorType:
-        """The larger map."""
-        channels, height, width = is_map(x)
-        require(len(self.pads) == 4 and min(self.pads) >= 0, "`amount` is one number or four, none negative")
-        left, right, top, bottom = self.pads
-        return x.with_dims(channels, height + top + bottom, width + left + right)
+        """The larger map or volume."""
+        has_axes(x, 2, 3)
+        axes = x.rank - 1
+        pads, wanted = self.pads(axes), {2: "four", 3: "six"}[axes]
+        fits = len(pads) == 2 * axes and min(pads) >= 0
+        require(fits, f"`amount` is one number or {wanted}, none negative")
+        more = [before + after for before, after in zip(pads[::2], pads[1::2], strict=True)]
+        return x.with_spatial(
+            x.channels, *(size + zeros for size, zeros in zip(x.spatial, reversed(more), strict=True))
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from archir.base.errors import require
@@ -11,6 +12,8 @@ Sizes = int | tuple[int, ...]
 """One number for all axes, or one for each."""
 Padding = int | str | tuple[int, ...]
 
+MOST_KNOWN = 1_024
+"""Windows that are remembered: networks have few that differ."""
 AXES = ("depth", "height", "width")
 """What the last axes of a tensor are called."""
 
@@ -47,6 +50,7 @@ Windows = tuple[Window, ...]
 """One for each axis, in their order."""
 
 
+@lru_cache(MOST_KNOWN)
 def windows(axes: int, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes = 1) -> Windows:
     """The windows along so many axes. `"same"` gives ceil(size / stride) outputs; with an even span the extra zero goes
     after."""

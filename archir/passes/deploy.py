@@ -61,7 +61,7 @@ def fold_pad(graph: Graph) -> Graph:
 
     def step(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
         if isinstance(node.op, Conv) and isinstance(pad := out[operands[0]].op, Pad):
-            left, right, top, bottom = (sum(pair) for pair in zip(pad.pads, node.op.pads, strict=True))
+            left, right, top, bottom = (sum(pair) for pair in zip(pad.pads(2), node.op.pads, strict=True))
             if left == right and top == bottom:
                 inner = out.operands(operands[0])
                 return out.add(replace(node, op=replace(node.op, padding=alike((top, left)))), *inner)

@@ -16,6 +16,7 @@ from archir.ir.choices.conditions import (
     either,
     hull,
     if_else,
+    met,
     narrowed,
     restrict,
     switch,
@@ -129,3 +130,11 @@ IF_EVEN_THEN_ODD = if_else(EVEN, ODD, True)
 def test_narrowed_leaves_out_what_is_too_much() -> None:
     both.cache_clear()
     assert narrowed(EVEN, [IF_EVEN_THEN_ODD]) is EVEN
+
+
+def test_whether_conditions_are_met_is_told_within_some_steps() -> None:
+    other = if_else(EVEN, False, True)
+    assert met([EVEN, True], 0) is True
+    assert met([EVEN, other], 1_000_000) is False
+    assert met([EVEN, other], 0) is None
+    assert compatible(EVEN, other) is (met([EVEN, other], 20_000) is not False)

@@ -73,7 +73,7 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
     "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
-    with bounded(0.7 * MOST_WORK):
+    with bounded(MOST_WORK / 1.3):
         api.graphs(path)
 
 
@@ -151,7 +151,6 @@ def test_bombs_with_little_memory(name: str) -> None:
 CHILD = """
 import gc, resource, sys
 import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, archir.costs.account
-from archir.cli import main
 from archir.cli.analysis import check
 from archir.cli.analysis import cost
 from archir.cli.analysis import fmt

@@ -26,9 +26,11 @@ PROGRAMS = sorted(LINT.glob("*.arch"))
 NAMES = [str(path.relative_to(EXAMPLES).with_suffix("")) for path in sorted(EXAMPLES.rglob("*.arch"))]
 LONG = {
     "autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos",
-    "zoo/auto_deeplab", "zoo/enas_macro", "zoo/fbnet", "zoo/pnas", "zoo/spos", "zoo/transnas_micro",
+    "zoo/amoebanet", "zoo/attentive_nas", "zoo/auto_deeplab", "zoo/bossnas", "zoo/einspace", "zoo/enas_macro",
+    "zoo/enas_micro", "zoo/fbnet", "zoo/hnas", "zoo/hr_nas", "zoo/mnasnet", "zoo/nas_unet", "zoo/nasnet", "zoo/pnas",
+    "zoo/spos", "zoo/transnas_micro", "zoo/vitas",
 }  # fmt: skip
-"""The examples that take more than a second."""
+"""The examples that take about a second, or more."""
 CODES = [code for code in codes() if code.startswith("A14")]
 
 

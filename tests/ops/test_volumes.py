@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 import archir
 from archir.base.errors import ArchError
@@ -52,6 +53,7 @@ def test_sizes_of_transposed_convolutions(call: str, shape: tuple[int, ...]) -> 
         ("conv_transpose(8, 3, padding=[0, 1, 0, 0])", "`padding` is the same on both sides of what is transposed"),
         ("conv_transpose(8, 3, padding=4)", "a padding of 4 leaves nothing of 5 positions"),
         ("conv_transpose(8, groups=3)", "4 input channels do not split into 3 groups"),
+        ("pad([1, 2])", "`amount` is one number or four, none negative"),
         ("conv3d(8)", r"expected a volume \[C, D, H, W\], got f32\[4, 5, 6\]"),
     ],
 )
@@ -139,3 +141,18 @@ def test_volumes(tmp_path: Path) -> None:
         assert archir.export(graph, tmp_path / "net.onnx", module, opset=opset).relative < 1e-5
     flat = net("output y = x |> conv3d(6, [1, 3, 3])", "f32[2, 4, 5, 6]").graph
     assert archir.cost(flat).macs == 2 * 6 * 9 * 4 * 5 * 6
+
+
+def test_volumes_are_padded_and_resized() -> None:
+    x = torch.randn(2, 4, 3, 5, 6)
+    for call, wanted in (
+        ("pad([1, 0, 2, 3, 0, 4])", F.pad(x, (1, 0, 2, 3, 0, 4))),
+        ("pad(1)", F.pad(x, (1,) * 6)),
+        ('resize([6, 4, 9], mode="bilinear")', F.interpolate(x, (6, 4, 9), mode="trilinear")),
+        ("resize(factor=2)", F.interpolate(x, scale_factor=2.0)),
+    ):
+        made = lower(net(f"output y = x |> {call}", "f32[4, 3, 5, 6]").graph)
+        torch.testing.assert_close(made(x), wanted)
+    for call in ('resize(4, mode="bicubic")', 'resize(4, mode="bilinear", antialias=true)'):
+        with pytest.raises(ArchError, match="are for maps, got f32"):
+            net(f"output y = x |> {call}", "f32[4, 3, 5, 6]")

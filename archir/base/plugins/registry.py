@@ -74,14 +74,15 @@ class Registry(MutableMapping[K, V]):
             function(key, thing)
 
     def __getitem__(self, key: K) -> V:
-        if key not in self:
+        if key not in self._things and key not in self:
             raise KeyError(key)
         return self._things[key]
 
     def __contains__(self, key: object) -> bool:
-        if not self.here(key):
-            installed.load()
-        return self.here(key)
+        if key in self._things:
+            return True
+        installed.load()
+        return key in self._things
 
     def here(self, key: object) -> bool:
         """Whether somebody registered it until now: plugins that are installed are not asked."""

@@ -14,10 +14,10 @@ from functools import cached_property
 from itertools import combinations, islice, repeat
 from math import copysign
 from typing import Any, TypeGuard
-from weakref import KeyedRef
+from weakref import ref
 
 from archir.base.errors import NOWHERE, RuleError, Span
-from archir.base.work import spend
+from archir.base.work import WorkError, at_hand, spend
 
 Value = Any
 """A plain value or a `Case` of plain values."""
@@ -112,13 +112,18 @@ class Case:
     __repr__ = __str__
 
 
-_interned: dict[Hashable, KeyedRef[Hashable, Case]] = {}
+class _Reference(ref[Case]):
+    __slots__ = ("name",)
+    name: Hashable
+
+
+_interned: dict[Hashable, _Reference] = {}
 """All Cases that are in use, by what they are. A dictionary of weak values would do, in twice the time."""
 
 
-def _forget(reference: KeyedRef[Hashable, Case]) -> None:
-    if _interned.get(reference.key) is reference:
-        del _interned[reference.key]
+def _forget(reference: _Reference) -> None:
+    if _interned.get(reference.name) is reference:
+        del _interned[reference.name]
 
 
 def varies(value: Value) -> TypeGuard[Case]:
@@ -150,8 +155,10 @@ def key(value: Value) -> Hashable:
 
 def keys(values: tuple[Value, ...]) -> Hashable:
     """A key that tells sequences of values apart, as `key` does values."""
-    kinds = tuple(map(type, values))
-    return (values, kinds) if _SIMPLE.issuperset(kinds) else tuple(map(key, values))
+    kinds = set(map(type, values))
+    if kinds <= _SIMPLE:
+        return values, bool in kinds and (int not in kinds or tuple(map(type, values)))
+    return tuple(map(key, values))
 
 
 def same(one: Value, other: Value) -> bool:
@@ -167,23 +174,33 @@ def case(choice: Choice, branches: Iterable[Value]) -> Value:
     """The value with these branches; no Case at all if they agree. Branches test later choices only."""
     branches = tuple(branches)
     first = branches[0]
+    kind = type(first)
     for branch in branches:
-        if branch is not first and (type(branch) is not type(first) or not same(first, branch)):
+        if branch is not first and (kind is Case or type(branch) is not kind or not same(first, branch)):
             break
     else:
         return first
-    spend(len(branches))
-    kinds = tuple(map(type, branches))
-    plain = _SIMPLE.issuperset(kinds)
-    name = (choice, branches, *kinds) if plain else (choice, *map(key, branches))
+    work = at_hand()
+    if work is not None:
+        work.left -= len(branches)
+        if work.left < 0:
+            raise WorkError
+    kinds = set(map(type, branches))
+    name: Hashable
+    if kinds <= _SIMPLE:  # of these, only integers and booleans are equal to each other
+        told = bool in kinds and (int not in kinds or tuple(map(type, branches)))
+        name = choice, branches, told
+    else:
+        name = (choice, *map(key, branches))
     reference = _interned.get(name)
     found = None if reference is None else reference()
     if found is None:
-        depth = 1 + max([branch.depth if type(branch) is Case else 0 for branch in branches])
+        depth = 1 + (max([branch.depth for branch in branches if type(branch) is Case]) if Case in kinds else 0)
         if depth > MOST_CHOICES:
             raise EntangledError(f"more than {MOST_CHOICES}")
         found = Case(choice, branches, depth)
-        _interned[name] = KeyedRef(found, _forget, name)
+        reference = _interned[name] = _Reference(found, _forget)
+        reference.name = name
     return found
 
 
@@ -204,6 +221,8 @@ NEVER = _Never()
 
 def reachable(choice: Choice, branches: list[Value], filler: Value = NEVER) -> Value:
     """The value with these branches, of which those that are NEVER may be anything, such as `filler`."""
+    if NEVER not in branches:
+        return case(choice, branches)
     if filler is NEVER:
         filler = next((branch for branch in branches if branch is not NEVER), NEVER)
     return filler if filler is NEVER else case(choice, [filler if branch is NEVER else branch for branch in branches])
@@ -252,19 +271,30 @@ def smallest(value: Value, wanted: Callable[[Value], bool]) -> dict[Choice, int]
 
 def leaves(value: Value) -> Iterator[Value]:
     """The distinct plain values a value may take."""
+    if type(value) is not Case:
+        yield value
+        return
     seen: set[Hashable] = set()
     stack = [value]
     while stack:
         one = stack.pop()
-        name = one if type(one) in THEMSELVES else key(one)
+        kind = type(one)
+        name = one if kind in THEMSELVES else key(one)
         if name in seen:
             continue
         seen.add(name)
-        if type(one) is Case:
+        if kind is Case:
             spend(len(one.branches) / 2)
-            stack.extend(reversed(one.branches))
+            stack.extend(one.branches[::-1])
         else:
             yield one
+
+
+def first(value: Value) -> Value:
+    """The first of the plain values a value may take."""
+    while type(value) is Case:
+        value = value.branches[0]
+    return value
 
 
 def parted(value: Value) -> list[tuple[Value, Value]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache, reduce
-from itertools import repeat, starmap
+from itertools import starmap
 
 from archir.base.errors import RuleError
 from archir.base.work import spend
@@ -88,15 +88,22 @@ class Restriction:
         if value is care:
             return True
         name = value, care
-        if name not in self._known:
-            if len(self._known) > self._most:
-                raise EntangledError
-            spend(2)
-            choice = value.choice if value.choice.order < care.choice.order else care.choice
-            values = value.branches if value.choice is choice else repeat(value)
-            cares = care.branches if care.choice is choice else repeat(care)
-            self._known[name] = reachable(choice, list(map(self._walk, values, cares)))
-        return self._known[name]
+        known = self._known
+        if name in known:
+            return known[name]
+        if len(known) > self._most:
+            raise EntangledError
+        spend(2)
+        walk, choice, other = self._walk, value.choice, care.choice
+        if choice is other:
+            branches = [walk(one, under) for one, under in zip(value.branches, care.branches, strict=True)]
+        elif choice.order < other.order:
+            branches = [walk(one, care) for one in value.branches]
+        else:
+            choice = other
+            branches = [NEVER if under is False else walk(value, under) for under in care.branches]
+        found = known[name] = reachable(choice, branches)
+        return found
 
 
 def outcomes(choice: Choice, under: Value) -> set[int]:
@@ -222,24 +229,35 @@ def switch(choice: Choice, values: Sequence[Value]) -> Value:
 
 def compatible(*conditions: Value) -> bool:
     """Whether conditions hold together for some combination, or telling takes too long."""
+    return met(conditions, MOST_STEPS) is not False
+
+
+def met(conditions: Iterable[Value], most: int) -> bool | None:
+    """Whether conditions hold together for some combination; None if that takes more than so many steps to tell."""
     refuted: set[tuple[Value, ...]] = set()
 
-    def walk(left: tuple[Value, ...]) -> bool:
-        if not left or len(refuted) > MOST_STEPS:
+    def walk(left: tuple[Value, ...]) -> bool | None:
+        if not left:
             return True
+        if len(refuted) > most:
+            return None
         if left in refuted:
             return False
         spend(len(left))
         top = min([condition.choice for condition in left], key=order_of)
         for outcome in range(top.outcomes):
-            below = dict.fromkeys(branch_of(condition, top, outcome) for condition in left)
-            if False not in below and walk(tuple(condition for condition in below if condition is not True)):
-                return True
+            below = dict.fromkeys([branch_of(condition, top, outcome) for condition in left])
+            if False not in below:
+                found = walk(tuple([condition for condition in below if condition is not True]))
+                if found is not False:
+                    return found
         refuted.add(left)
         return False
 
     given = dict.fromkeys(conditions)
-    return False not in given and walk(tuple(condition for condition in given if condition is not True))
+    if False in given:
+        return False
+    return walk(tuple([condition for condition in given if condition is not True]))
 
 
 def hull(condition: Value, kept: Container[Choice]) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from archir.base.errors import FAULTS, Note, RuleError, unforeseen
-from archir.base.work import WorkError, spend
+from archir.base.work import WorkError, at_hand, spend
 from archir.ir.choices.cases import (
     MOST_STEPS,
     NEVER,
@@ -134,7 +134,7 @@ class _Mapped:
             if len(self.known) > MOST_STEPS:
                 raise EntangledError
             spend(2)
-            found = self.known[id(value)] = case(value.choice, map(self.of, value.branches))
+            found = self.known[id(value)] = case(value.choice, [self.of(branch) for branch in value.branches])
         return found
 
 
@@ -142,6 +142,7 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
     failed = False
     held: dict[int, _Held] = {}
     memo: dict[Hashable, Value] = {}
+    work = at_hand()
 
     def walk(state: tuple[Value, ...]) -> Value:
         """The result for what is left of `under`, which comes first, and of the values."""
@@ -154,7 +155,8 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             if type(value) is Case and (top is None or value.choice.order < top.order):
                 top = value.choice
         if top is None:
-            spend(1)
+            if work is not None:
+                work.left -= 1
             try:
                 result = rule(*values)
             except WorkError:
@@ -173,8 +175,11 @@ def _lifted(rule: Callable[..., Value], values: tuple[Value, ...], under: Value,
             raise EntangledError
         if type(care) is Case and care.choice.order < top.order:
             top = care.choice
-        spend(1.5 + top.outcomes / 4)
-        branches = list(map(walk, branches_of(state, top)))
+        if work is not None:
+            work.left -= 1.5 + top.outcomes / 4
+            if work.left < 0:
+                raise WorkError
+        branches = [walk(below) for below in branches_of(state, top)]
         result = memo[name] = case(top, branches) if care is True else _join(top, branches)
         return result
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 from archir.ir.choices.cases import Case, Value, case, key, leaves, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Node, NodeId
+from archir.language.elaboration.context import A_COPY
 from archir.language.elaboration.expressions.values import Block, Items, Tensor
 from archir.language.elaboration.network import Network
 
@@ -113,7 +114,7 @@ def replay(network: Network, recording: Recording, scope: str, arguments: tuple[
         if stood is None:  # select nodes are named by their choice
             node = Node(node.op, node.span, scope + node.scope[before:])
         operands = tuple([moved.nodes[operand] for operand in graph.operands(number)])
-        made = moved.nodes[number] = network.append(node, operands, graph.made[number])
+        made = moved.nodes[number] = network.append(node, operands, graph.made[number], A_COPY)
         network.types.like(made, network.types, number)
         if number in network.excused:
             network.excused.add(made)

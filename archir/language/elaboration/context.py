@@ -21,8 +21,8 @@ MOST_CALLS = 64
 MOST_DIAGNOSTICS = 50
 WEIGHTS = "weights"
 """The argument that names weights which calls share, of all that has no parameter of that name itself."""
-A_STEP, A_NODE = 2, 15
-"""Units of work."""
+A_STEP, A_NODE, A_COPY, A_CALL = 2, 15, 8, 40
+"""Units of work: of an expression or a statement, of a node, of one that is copied, of a call of a block."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from archir.base.errors import RuleError, Span, require
-from archir.ir.choices.cases import Case, Choice, Value, leaves, support, varies
+from archir.ir.choices.cases import Case, Choice, Value, first, leaves, support, varies
 from archir.ir.choices.conditions import both, if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Node, NodeId
@@ -113,11 +113,11 @@ class Network(Context):
             "A0601", f"the graph has more than {self.limits.nodes} nodes", span, "raise the limit with --limit NODES"
         )
 
-    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value) -> NodeId:
+    def append(self, node: Node, operands: tuple[NodeId, ...], path: Value, work: int = A_NODE) -> NodeId:
         """A new node, made under a condition."""
         number = self.graph.add(node, *operands)
         self.graph.made[number] = path
-        self.budget.left -= A_NODE  # the next step tells
+        self.budget.left -= work  # the next step tells
         return number
 
     def node(self, value: Value, span: Span, what: str = "this") -> NodeId | None:
@@ -191,7 +191,7 @@ class Network(Context):
     def _check_alike(self, value: Case, nodes: list[NodeId]) -> None:
         """RuleError unless the alternatives agree in rank and element type."""
         try:
-            merge([self.types[next(leaves(branch)).node] for branch in value.branches])
+            merge([self.types[first(branch).node] for branch in value.branches])
             return
         except RuleError:
             pass

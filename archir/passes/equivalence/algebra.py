@@ -331,7 +331,7 @@ def _explicit(op: Op, types: tuple[TensorType, ...], result: TensorType) -> Mapp
         case Resize():
             return {"size": result.spatial, "factor": None}
         case Pad():
-            return {"amount": op.pads}
+            return {"amount": op.pads(types[0].rank - 1)}
         case Slice():
             axis, start, stop = op.bounds(types[0])
             return {"axis": axis, "start": start, "stop": stop}

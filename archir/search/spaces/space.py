@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.costs.account import Account
-from archir.ir.choices.cases import Value, at, support
+from archir.ir.choices.cases import MOST_CHOICES, Value, at, support, when
+from archir.ir.choices.conditions import either, met
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
 from archir.language.elaboration.elaborate import elaborate_bounds
@@ -27,6 +28,8 @@ from archir.search.spaces.counting import Program, choices_of, compile_program, 
 from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import Codes, Policy, Rows
 
+FEW_STEPS = 200
+"""Combinations that are ruled out before architectures are counted, where one is enough."""
 MOST_TRIES = 10_000
 """Draws that may be refused in a row, because they break cost bounds or were there before."""
 MOST_REFUSED = 1_000_000
@@ -89,7 +92,12 @@ class Space:
             if decision.choice in about:
                 needed.append(decision)
                 about.update(support(decision.active))
-        return compile_program(needed[::-1], [one.condition for one in constraints]).size == 0
+        conditions = [one.condition for one in constraints]
+        still = [either(one.active, when(one.choice, [0])) for one in needed if one.active is not True]
+        # choices that are not made have their first outcome
+        if len(about) <= MOST_CHOICES and met([*conditions, *still], FEW_STEPS):
+            return False
+        return compile_program(needed[::-1], conditions).size == 0
 
     @property
     def satisfying(self) -> int:

@@ -67,9 +67,12 @@ class Applier(Sharer):
     def call_op(self, op: type[Op], given: list[Given], span: Span, here: bool) -> Value:
         """A node of the operation; one for each of the lists of operands that there may be."""
         variadic = op.operands[:1] and op.operands[0].startswith("*")
-        lists = [i for i, argument in enumerate(given) if argument.name is None and _is_list_somewhere(argument.value)]
-        if variadic and lists:
-            first = given[lists[0]]
+        first = (
+            next((one for one in given if one.name is None and _is_list_somewhere(one.value)), None)
+            if variadic
+            else None
+        )
+        if first is not None:
 
             def one(leaf: Value) -> Value:
                 known = [replace(first, value=leaf) if argument is first else argument for argument in given]

@@ -13,7 +13,7 @@ from archir.ir.choices.lifting import Excluded
 from archir.ir.op import attribute_names
 from archir.language.elaboration.bounds import Bounds
 from archir.language.elaboration.cell_cache import Recorder, Recording, likeness, replay, tensors
-from archir.language.elaboration.context import A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
+from archir.language.elaboration.context import A_CALL, A_STEP, MOST_CALLS, WEIGHTS, Frame, Limits, Scope
 from archir.language.elaboration.expressions import static
 from archir.language.elaboration.expressions.apply import Applier
 from archir.language.elaboration.expressions.shared import Given
@@ -171,6 +171,7 @@ class Caller(Applier):
 
     def call_block(self, block: Block, given: list[Given], span: Span, here: bool) -> Value:
         """A block expanded in place, in a scope of its own; a cell's choices are made once."""
+        self.spend(A_CALL, span)
         frame = self._entered(block, span)
         least = self.bounds.block(block)
         if len(self.graph) + least > self.limits.nodes:

@@ -23,6 +23,9 @@ MOST_RANGE = 2**62
 """Items of a range, which is not written out."""
 
 
+_SHORT = 2**256
+
+
 def is_number(value: Value) -> bool:
     """Whether a plain value is a number (booleans are not)."""
     return isinstance(value, (int, Fraction, float)) and not isinstance(value, bool)
@@ -30,6 +33,8 @@ def is_number(value: Value) -> bool:
 
 def settle(value: Number) -> Number:
     """A result in its simplest exact form, within bounds."""
+    if type(value) is int and -_SHORT < value < _SHORT:
+        return value
     if isinstance(value, Fraction) and value.denominator == 1:
         value = value.numerator
     if isinstance(value, float):
@@ -48,6 +53,8 @@ def settle(value: Number) -> Number:
 
 def binary(op: str, a: Value, b: Value) -> Value:
     """`a op b` for plain values."""
+    if type(a) is int and type(b) is int and op in _EXACT:
+        return settle(_EXACT[op](a, b))
     if op == "+" and isinstance(a, Items) and isinstance(b, Items):
         return Items((*a, *b))
     if op == "+" and isinstance(a, str) and isinstance(b, str):
@@ -81,6 +88,10 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "//": lambda a, b: a // b,
     "%": lambda a, b: a % b,
 }
+
+
+_EXACT = {op: _ARITHMETIC[op] for op in ("+", "-", "*")}
+"""What makes integers of integers."""
 
 
 def _power(a: Any, b: Any) -> Value:

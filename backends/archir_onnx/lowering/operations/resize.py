@@ -22,8 +22,8 @@ def resize(g: Builder, op: ops.Resize, x: str) -> str:
         return _smoothed(g, op, x)
     if not g.form.resizable:
         sizes = g.shape(g.type.shape, batch=True)
-    elif op.sizes is not None:
-        sizes = g.node("Concat", g.node("Shape", x, end=2), g.constant([*op.sizes]), axis=0)
+    elif (told := op.sizes(g.type.rank - 1)) is not None:
+        sizes = g.node("Concat", g.node("Shape", x, end=2), g.constant([*told]), axis=0)
     else:
         sizes = g.node("Concat", g.node("Shape", x, end=2), _times(g, g.sizes(x), op.ratio), axis=0)
     corners = "align_corners" if op.align_corners else "half_pixel"
@@ -40,10 +40,10 @@ def _nearest(g: Builder, op: ops.Resize, x: str) -> str:
     """The pixels that are taken, exactly: `Resize` divides by factors, and is exact for whole ones alone."""
     times, over = op.ratio
     if op.factor is not None and over == 1:
-        scales = g.constant([1, 1, times, times], np.float32)
+        scales = g.constant([1, 1, *[times] * (g.type.rank - 1)], np.float32)
         how: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         return g.node("Resize", x, None, scales, mode="nearest", **how)
-    for axis in (2, 3):
+    for axis in range(2, g.type.rank + 1):
         x = g.node("Gather", x, _places(g, op, x, axis), axis=axis)
     return x
 
@@ -59,7 +59,8 @@ def _places(g: Builder, op: ops.Resize, x: str, axis: int) -> str:
 def _lengths(g: Builder, op: ops.Resize, x: str, axis: int) -> tuple[str, str]:
     """How long an axis is, and how long it becomes."""
     size = g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
-    return size, _times(g, size, op.ratio) if op.sizes is None else g.constant(op.sizes[axis - 2])
+    told = op.sizes(g.type.rank - 1)
+    return size, _times(g, size, op.ratio) if told is None else g.constant(told[axis - 2])
 
 
 def _smoothed(g: Builder, op: ops.Resize, x: str) -> str:

@@ -35,8 +35,8 @@ def first_tokens(g: Builder, op: ops.FirstTokens, x: str, like: str) -> str:
 
 @lowers(ops.Pad)
 def pad(g: Builder, op: ops.Pad, x: str) -> str:
-    left, right, top, bottom = op.pads
-    return g.node("Pad", x, g.constant([0, 0, top, left, 0, 0, bottom, right]), g.number(0))
+    pads = op.pads(g.types[0].rank - 1)
+    return g.node("Pad", x, g.constant([0, 0, *pads[-2::-2], 0, 0, *pads[:0:-2]]), g.number(0))
 
 
 @lowers(ops.ToTokens)

@@ -12,14 +12,23 @@ from archir_torch.lowering.rules import lowers
 
 @lowers(ops.Resize)
 def resize(
-    x: Tensor, *, sizes: tuple[int, ...] | None, ratio: tuple[int, int], mode: str, align_corners: bool, antialias: bool
+    x: Tensor,
+    *,
+    size: int | tuple[int, ...] | None,
+    ratio: tuple[int, int],
+    mode: str,
+    align_corners: bool,
+    antialias: bool = False,
 ) -> Tensor:
-    if sizes is None:
-        sizes = (x.shape[2] * ratio[0] // ratio[1], x.shape[3] * ratio[0] // ratio[1])
+    axes = range(2, x.dim())
+    if size is None:
+        size = tuple(x.shape[axis] * ratio[0] // ratio[1] for axis in axes)
+    sizes = (size,) * len(axes) if isinstance(size, int) else size
     if mode == "nearest":
-        rows = torch.arange(sizes[0], device=x.device) * x.shape[2] // sizes[0]
-        columns = torch.arange(sizes[1], device=x.device) * x.shape[3] // sizes[1]
-        return x[:, :, rows[:, None], columns]
+        for axis, after in zip(axes, sizes, strict=True):
+            x = x.index_select(axis, torch.arange(after, device=x.device) * x.shape[axis] // after)
+        return x
+    mode = "trilinear" if x.dim() == 5 else mode
     return F.interpolate(x, sizes, mode=mode, align_corners=align_corners, antialias=antialias)
 
 

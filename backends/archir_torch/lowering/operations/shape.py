@@ -34,8 +34,8 @@ def first_tokens(x: Tensor, like: Tensor) -> Tensor:
 
 
 @lowers(ops.Pad)
-def pad(x: Tensor, *, pads: tuple[int, ...]) -> Tensor:
-    return F.pad(x, pads)
+def pad(x: Tensor, *, amount: int | tuple[int, ...]) -> Tensor:
+    return F.pad(x, amount if isinstance(amount, tuple) else (amount,) * (2 * (x.dim() - 2)))
 
 
 @lowers(ops.ToTokens)

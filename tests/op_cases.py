@@ -147,7 +147,7 @@ CASES: list[Case] = [
     (LocalAttention(3, 8, shared=True), (MAP, MAP, MAP)),
     *((AxialAttention(axis, heads), (MAP, MAP, (12, 6, 5))) for axis in ("height", "width") for heads in (1, 4)),
     *((AxialAttention(axis, 2, False, 0.5), (MAP, MAP, MAP)) for axis in ("height", "width")),
-    *((op, (TOKENS,)) for op in (Rotary(), Rotary(2), Rotary(4, 100.0))),
+    *((op, (TOKENS,)) for op in (Rotary(), Rotary(2), Rotary(4, 100.0), Rotary(2, width=2))),
     *((op, (MAP,)) for op in CONVOLUTIONS),
     *((op, (VOLUME,)) for op in (Conv3d(4), Conv3d(16, (1, 3, 2), (1, 2, 1), groups=4, bias=True))),
     (Conv3d(8, 3, 2, (1, 0, 0, 2, 1, 1), groups=8), (VOLUME,)),

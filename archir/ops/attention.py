@@ -230,20 +230,28 @@ class Rotary(Free):
     """Queries or keys f32[N, D] turned by their position n (Su et al. 2021, eq. 34, but in halves).
 
     In each head of width c, features i and i + c / 2 are a point in the plane, turned by the angle n / base^(2 i / c):
-    a rotary position embedding.
+    a rotary position embedding. With a `width`, so many features of each head are turned, its first, and c is `width`.
     """
 
     linear: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("width",)
     heads: int = 1
     base: float = 10000.0
+    width: int | None = None
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         is_tokens(x)
         _heads_split(self.heads, x)
-        require(x.channels // self.heads % 2 == 0, f"heads of odd width {x.channels // self.heads} have no halves")
+        head = x.channels // self.heads
+        require(self.turned(x) % 2 == 0, f"heads of odd width {self.turned(x)} have no halves")
+        require(2 <= self.turned(x) <= head, f"`width` is {self.turned(x)}, and heads have {head} features")
         require(self.base > 0, f"`base` must be positive, got {self.base}")
         return x
+
+    def turned(self, x: TensorType) -> int:
+        """Features of each head that are turned."""
+        return x.channels // self.heads if self.width is None else self.width
 
     def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
         """The same channels, in heads."""

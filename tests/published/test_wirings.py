@@ -24,7 +24,7 @@ def modules(depth: int) -> int:
 
 NUMBERS: dict[str, tuple[dict[str, Any], int, int]] = {
     "nas_bench_101": ({"channels": 9, "stacks": 2, "modules": 1, "size": 8}, 512_290_394, 1_293_208),
-    "nas_bert": ({"tokens": 4, "embedding": 128}, 26**24, 26**24),
+    "nas_bert": ({"tokens": 4, "vocabulary": 50, "width": 128}, 26**24, 26**24),
     "nas_fpn": ({"channels": 4, "size": 128}, pairs() * 2**7 * 5**7, pairs() * 2**7 * 5**2 * 120),
     "grammar": ({"channels": 8, "size": 8}, modules(2) ** 3, modules(2) ** 3),
 }

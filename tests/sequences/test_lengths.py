@@ -107,11 +107,11 @@ def test_one_length_is_open(inputs: str, message: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", *(pytest.param(name, marks=pytest.mark.soak) for name in ("gpt", "hat", "nas_bench_asr"))]
+    "name", ["llama", *(pytest.param(name, marks=pytest.mark.soak) for name in ("gpt", "hat", "pythia", "switch"))]
 )
 def test_spaces_of_text(name: str, tmp_path: Path) -> None:
     net = f"zoo/{name}.arch:{name}"
-    space = elaborated(net, **NETS[net] | ({"target": 5} if name == "hat" else {}))
+    space = elaborated(net, **NETS[net] | ({"target": 5} if name in ("hat", "switch") else {}))
     graph = space.specialize(space.sample(0))
     report = archir.export(graph, tmp_path / "net.onnx", TORCH.lower(graph), dynamic=OPEN)
     assert report.relative < 1e-4

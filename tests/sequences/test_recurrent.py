@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import archir
 from archir_torch import BACKEND as TORCH
@@ -54,6 +55,33 @@ def test_a_diagonal_recurrence_decays() -> None:
         h = decay * h + u[:, t]
         wanted.append(h @ state["linear_2.weight"].T + state["linear_2.bias"])
     torch.testing.assert_close(module(x), torch.stack(wanted, 1))
+
+
+def test_a_selective_state_space_is_mambas() -> None:
+    """Gu and Dao 2023, equations 2 and algorithm 2: h = exp(step A) h + step B x, read by C."""
+    inner, state, rank = 2 * D, 3, 1
+    text = f"import std.recurrent\nnet n {{\n input x: f32[{N}, {D}]\n output y = x |> mamba(state={state})\n}}"
+    module = TORCH.lower(archir.loads(text).graph)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(std=0.5)
+    held = {key.removeprefix("mamba."): tensor for key, tensor in module.state_dict().items()}
+    kernels, out, skipped = (
+        held["conv1d.weight"],
+        held["linear_4.weight"],
+        held["selective_state_space.parameter_2.value"],
+    )
+    x = torch.randn(2, N, D)
+    u, gate = (x @ held["linear.weight"].T).chunk(2, -1)
+    u = F.silu(F.conv1d(F.pad(u.transpose(1, 2), (3, 0)), kernels, held["conv1d.bias"], groups=inner)).transpose(1, 2)
+    step, written, read = (u @ held["linear_2.weight"].T).split([rank, state, state], -1)
+    step = F.softplus(step @ held["linear_3.weight"].T + held["linear_3.bias"])
+    decay, h, results = -held["selective_state_space.parameter.value"].T.exp(), torch.zeros(2, inner, state), []
+    for t in range(N):
+        h = (step[:, t, :, None] * decay).exp() * h + (step * u)[:, t, :, None] * written[:, t, None]
+        results.append((h * read[:, t, None]).sum(-1))
+    wanted = (torch.stack(results, 1) + u * skipped[0]) * F.silu(gate) @ out.T
+    torch.testing.assert_close(module(x), wanted)
 
 
 SPACE = """

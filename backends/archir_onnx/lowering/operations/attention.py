@@ -238,20 +238,22 @@ def axial_attention(
 def rotary(g: Builder, op: ops.Rotary, x: str) -> str:
     """Both halves of every head turned by tables of cosines and sines: constants, unless sizes are open."""
     tokens, features = g.type.shape
-    width = features // op.heads
+    width = op.turned(g.type)
     speeds = op.base ** (-2 * np.arange(width // 2) / width)
     if g.form.resizable:
         cosines, sines = _turns(g, x, speeds)
     else:
         angles = np.outer(np.arange(tokens), speeds)[:, None]
         cosines, sines = g.number(np.cos(angles)), g.number(np.sin(angles))
-    split = g.reshape(x, g.tokens(g.type), op.heads, width)
-    first, second = g.split(split, -1, 2, width)
+    whole = features // op.heads
+    split = g.reshape(x, g.tokens(g.type), op.heads, whole)
+    first, second = g.split(split if width == whole else g.slice(split, 3, 0, width), -1, 2, width)
     turned = (
         g.node("Sub", g.node("Mul", first, cosines), g.node("Mul", second, sines)),
         g.node("Add", g.node("Mul", second, cosines), g.node("Mul", first, sines)),
     )
-    return g.reshape(g.node("Concat", *turned, axis=-1), g.tokens(g.type), features)
+    rest = () if width == whole else (g.slice(split, 3, width, whole),)
+    return g.reshape(g.node("Concat", *turned, *rest, axis=-1), g.tokens(g.type), features)
 
 
 def _turns(g: Builder, x: str, speeds: NDArray[Any]) -> tuple[str, str]:

@@ -90,10 +90,13 @@ lowers(ops.LocalAttention)(local_attention)
 
 
 @lowers(ops.Rotary)
-def rotary(x: Tensor, *, heads: int, base: float) -> Tensor:
-    first, second = x.unflatten(2, (heads, -1)).chunk(2, -1)
+def rotary(x: Tensor, *, heads: int, base: float, width: int | None = None) -> Tensor:
+    split = x.unflatten(2, (heads, -1))
+    width = split.shape[-1] if width is None else width
+    first, second = split[..., :width].chunk(2, -1)
     half = first.shape[-1]
     rates = base ** (torch.arange(half, device=x.device) / -half)
     angles = torch.outer(torch.arange(x.shape[1], device=x.device), rates).unsqueeze(1)
     cosines, sines = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1).flatten(2)
+    turned = [first * cosines - second * sines, second * cosines + first * sines]
+    return torch.cat([*turned, split[..., width:]], -1).flatten(2)

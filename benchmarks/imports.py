@@ -30,12 +30,12 @@ from archir.backends.imports import program_of  # noqa: E402
 
 HEAD = """# Models that were imported
 
-`python benchmarks/imports.py -o docs/imported.md` makes this page: models of timm {timm}, torchvision {torchvision} and
-transformers {transformers} with random weights, imported, written as programs, and compared with their sources on random
-inputs. *Parameters* are the source's; *as they are* says how many archir has as they are: the others are not needed for
-what is computed, or are computed with before they meet an input (tables of position biases that are looked up, weights
-that are standardised), and are stored as what comes of that. *Difference* is the largest one, relative to the largest
-output. *Lines* are those of the program.
+`python benchmarks/imports.py -o docs/imported.md` makes this page. Models of timm {timm}, torchvision {torchvision} and
+transformers {transformers} with random weights are imported, written as programs, and compared with their sources on
+random inputs. *Parameters* are the source's; *as they are* says how many archir has as they are: the others are not
+needed for what is computed, or are computed with before they meet an input (tables of position biases that are looked
+up, weights that are standardised), and are stored as what comes of that. *Difference* is the largest one, relative to
+the largest output. *Lines* are those of the program.
 
 {summary}
 
@@ -73,9 +73,8 @@ SMALL = {
     "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
     "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
 }  # fmt: skip
-IMAGES = {key: SMALL[key] for key in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")} | {
-    "image_size": 32, "patch_size": 8,
-}  # fmt: skip
+SHARED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+IMAGES = {key: SMALL[key] for key in SHARED} | {"image_size": 32, "patch_size": 8}
 GPT = {
     "vocab_size": 100,
     "n_embd": 32,
@@ -114,6 +113,12 @@ def importable() -> None:
     importable.kept = library  # type: ignore[attr-defined]  (as long as the process lives)
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def names() -> list[str]:
+    """What they are called, without importing the libraries."""
+    of = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": {**TEXTS, **PICTURES}}
+    return [f"{library} {name}" for library, models in of.items() for name in models]
 
 
 def cases() -> Iterator[Case]:

@@ -37,6 +37,7 @@ needed for what is computed, or are computed with before they meet an input (tab
 up, weights that are standardised), and are stored as what comes of that. *Difference* is the largest one, relative to
 the largest output. *Lines* are those of the program.
 
+<!-- generated -->
 {summary}
 
 | model | parameters | as they are | difference | lines |

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from archir.backends.imports import Saved
     from archir.language.writing.imported import Imported
 
-__all__ = ["from_torch", "save_import"]
+__all__ = ["from_onnx", "from_torch", "save_import"]
 
 
 def from_torch(
@@ -26,6 +26,19 @@ def from_torch(
     with everything that archir has no words for.
     """
     return backends.get("torch").imported(module, example_inputs, name=name, seed=seed)
+
+
+def from_onnx(path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, seed: int = 0) -> Imported:
+    """The graph and the weights of an ONNX file: `from_onnx("model.onnx")`.
+
+    The first axis of every input is that of the samples, whether the file says 1 or leaves it open; `shapes` are the
+    other axes of inputs that it leaves open, by name: `{"image": (3, 224, 224)}`. Weights are compared with the file in
+    onnxruntime on a random sample that the `seed` draws. Raises ArchError: A0916 for what is no model, A3202 for
+    everything that archir has no words for, at once, A3203 for a difference.
+    """
+    file, onnx = Path(path), backends.get("onnx")
+    calls, fixed = onnx.calls(file, {name: tuple(shape) for name, shape in (shapes or {}).items()})
+    return backends.get("torch").followed(calls, lambda inputs: onnx.run(file, inputs), fixed=fixed, seed=seed)
 
 
 def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:

@@ -24,17 +24,24 @@ MOST_BYTES = 2**28
 
 
 @dataclass(frozen=True)
-class Saved:
-    """What was written: the program, the files, and the weights by their names in the program."""
+class Program:
+    """A program, and the weights and their sources by their names in it."""
 
     text: str
-    files: tuple[Path, ...]
     weights: Mapping[str, Array]
+    sources: Mapping[str, Source]
 
     @property
     def lines(self) -> int:
         """Those of the program that are not empty."""
         return sum(bool(line.strip()) for line in self.text.splitlines())
+
+
+@dataclass(frozen=True)
+class Saved(Program):
+    """A program that was written to files."""
+
+    files: tuple[Path, ...]
 
 
 def map_of(program: Path) -> Path:
@@ -48,18 +55,24 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     `origin` says what was imported. Raises ArchError (A0809), and what `write` raises.
     """
     require_writable(program)
+    made = program_of(imported)
+    files = program, program.with_suffix(".safetensors"), map_of(program)
+    known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
+    record = known | {"weights": {name: asdict(source) for name, source in made.sources.items()}}
+    with drafts(program) as draft:
+        draft.write_text(made.text, "utf-8")
+        write_tensors(draft.with_name(files[1].name), made.weights)
+        draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    return Saved(made.text, made.weights, made.sources, files)
+
+
+def program_of(imported: Imported) -> Program:
+    """The program of an import, proved to be the same network. Raises ArchError (A0908)."""
     written = write(imported)
     names = _names(imported, written)
     weights = {name: imported.weights[old] for name, old in names.items()}
     sources = {name: imported.sources[old] for name, old in names.items()}
-    files = program, program.with_suffix(".safetensors"), map_of(program)
-    known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
-    record = known | {"weights": {name: asdict(source) for name, source in sources.items()}}
-    with drafts(program) as draft:
-        draft.write_text(written.text, "utf-8")
-        write_tensors(draft.with_name(files[1].name), weights)
-        draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    return Saved(written.text, files, weights)
+    return Program(written.text, weights, sources)
 
 
 def _names(imported: Imported, written: Written) -> dict[str, str]:

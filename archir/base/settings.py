@@ -87,10 +87,21 @@ def _hint(kind: type[BaseModel], error: ErrorDetails) -> str | None:
     """The name that may have been meant: of a setting, or of what it may be."""
     if error["type"] == "extra_forbidden":
         *parents, name = error["loc"]
-        return suggest(str(name), {known for model in _models(kind, parents) for known in model.model_fields})
+        models = [*_models(kind, parents)]
+        inner = (f"{one}.{name}" for model in models for one in _holders(model, str(name)))
+        if (deeper := next(inner, None)) is not None:
+            return f"did you mean `{deeper}`?"
+        return suggest(str(name), {known for model in models for known in model.model_fields})
     if error["type"] == "literal_error" and isinstance(error["input"], str):
         return suggest(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return None
+
+
+def _holders(kind: type[BaseModel], name: str) -> Iterator[str]:
+    """The settings that hold one of a name."""
+    for field, info in kind.model_fields.items():
+        if any(name in model.model_fields for model in _models(info.annotation, [])):
+            yield field
 
 
 def _models(kind: Any, place: list[int | str]) -> Iterator[type[BaseModel]]:

@@ -145,7 +145,8 @@ class SearchProgress:
         """An epoch was done."""
         number = int(row["epoch"]) + 1
         measured = ""
-        for prefix, words in (("validation_", "validation"), ("", "held out")):
+        unnamed = "score" if "trials" in row else "held out"  # of candidates, by a proxy or a scorer of somebody's own
+        for prefix, words in (("validation_", "validation"), ("", unnamed)):
             if text := _text(measures(row, prefix)):
                 measured = self._accuracy = f"{words} {text}"
         if self._bar is not None:

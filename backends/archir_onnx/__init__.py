@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 from numpy.typing import NDArray
 
+from archir.backends.calls import Calls
 from archir.backends.certificates import PROVIDERS, Verified
 from archir.backends.images import Images
 from archir.backends.ranges import ranged_inputs
@@ -32,6 +33,7 @@ from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
 from archir_onnx.measuring.speed import OnnxRuns
+from archir_onnx.reading.read import read
 from archir_onnx.running.sessions import lacking, present, run, session, trouble
 from archir_onnx.verification.certificate import certify, look
 from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
@@ -142,6 +144,11 @@ class OnnxBackend:
             "outputs": [typed(one) for one in model.graph.output],
             "metadata": {one.key: one.value for one in model.metadata_props},
         }
+
+    def calls(self, path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[Calls, bool]:
+        """What a model file computes, as calls, and whether it is made for one sample at a time. `shapes` are those of
+        inputs that the file leaves open, without samples. Raises ArchError (A0916, A3202)."""
+        return read(path, shapes)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Run a model file on arrays. Raises ArchError (A0914)."""

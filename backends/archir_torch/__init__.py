@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from archir import __version__
+from archir.backends.calls import Calls
 from archir.backends.certificates import Verified
 from archir.backends.images import Images
 from archir.backends.ranges import ranged_inputs
@@ -126,6 +127,15 @@ class TorchBackend:
         found = capture.imported(module, example, name or snake(type(module).__name__))
         self.compare(module, found.graph, found.weights, example, seed=seed)
         return found
+
+    def followed(
+        self, calls: Calls, reference: Callable[[Arrays], Arrays], *, fixed: bool = False, seed: int = 0
+    ) -> Imported:
+        """The graph and weights of a network that another backend read from a file, compared with what the file gives
+        (see `archir_torch.importing.calls`). Raises ArchError (A0916, A3201 to A3203)."""
+        from archir_torch.importing.calls import following
+
+        return following.followed(calls, reference, fixed, seed)
 
     def compare(
         self, module: nn.Module, graph: Graph, weights: Mapping[str, NDArray[Any]], example: Any, *, seed: int = 0

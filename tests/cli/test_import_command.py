@@ -8,11 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from safetensors.numpy import load_file
 
 import archir
 from archir.backends.imports import read_map, to_source
 from archir.base.errors import ArchError
+from archir.cli import main
 from archir.language.writing.imported import brought_back
 from archir_torch.importing.entry import called, example
 from tests.cli.test_cli import run
@@ -151,3 +153,17 @@ def test_moves_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     (tmp_path / "net.import.json").write_text(json.dumps(written))
     with pytest.raises(ArchError, match="does not reshape"):
         to_source({"w": np.zeros(3, np.float32)}, read_map(tmp_path / "net.import.json"))
+
+
+def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
+    text = "net n {\n    input image: f32[3, 16, 16]\n    output y = image |> conv(8) |> relu |> global_avg_pool\n}\n"
+    graph = archir.loads(text).graph
+    archir.export(graph, tmp_path / "model.onnx", archir.compile(graph))
+    output = tmp_path / "net.arch"
+    result = CliRunner().invoke(main, ["import", str(tmp_path / "model.onnx"), "-o", str(output)])
+    assert result.exit_code == 0, result.output
+    assert "compared with onnxruntime" in result.output
+    assert archir.canonical_hash(archir.load(output).graph) == archir.canonical_hash(graph)
+    neither = CliRunner().invoke(main, ["import", "-o", str(output)])
+    assert neither.exit_code == 2
+    assert "MODEL.onnx" in neither.output

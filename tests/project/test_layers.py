@@ -18,7 +18,7 @@ LAYERS = [{name} for name in ROOMS]
 """The rooms of archir, lowest first; a module imports from its own and those below."""
 
 BACKENDS = {
-    "archir_onnx": [{"files"}, {"lowering", "running"}, {"verification", "measuring"}, {"int8"}],
+    "archir_onnx": [{"files"}, {"lowering", "running", "reading"}, {"verification", "measuring"}, {"int8"}],
     "archir_torch": [
         {"lowering"},
         {"importing"},

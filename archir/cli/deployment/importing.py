@@ -2,59 +2,92 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from archir import api, backends
-from archir.backends.imports import save
+from archir.backends.imports import Saved, save
 from archir.cli.kinds import Place
 from archir.cli.options import _parameters, json_option, seed_option
 from archir.cli.output import counted, emit, say
 
 
 @click.command("import")
-@click.option("--torch", "torch_name", metavar="MODULE:CALLABLE", required=True, help="What gives a torch module.")
+@click.argument("model", metavar="[MODEL.onnx]", required=False, type=Place(dir_okay=False, path_type=Path))
+@click.option("--torch", "torch_name", metavar="MODULE:CALLABLE", help="What gives a torch module.")
 @click.option(
     "-p", "--param", "arguments", metavar="NAME=VALUE", multiple=True, callback=_parameters, help="An argument of it."
 )
 @click.option(
-    "--input", "inputs", metavar="[NAME=][TYPE:]SIZES", multiple=True, required=True,
-    help="An input without the axis of samples: 3x224x224, i64:128.",
+    "--input", "inputs", metavar="[NAME=][TYPE:]SIZES", multiple=True,
+    help="An input without the axis of samples: 3x224x224, i64:128. Files say it, unless they leave it open.",
 )  # fmt: skip
 @click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="A state dict for the module.")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The .arch file.")
 @seed_option
 @json_option
 def import_command(
-    torch_name: str, arguments: dict[str, Any], inputs: tuple[str, ...], weights: Path | None, output: Path, seed: int,
-    as_json: bool,
+    model: Path | None, torch_name: str | None, arguments: dict[str, Any], inputs: tuple[str, ...],
+    weights: Path | None, output: Path, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write a torch module as a program, its weights, and a map of their names.
+    """Write an ONNX file or a torch module as a program, its weights, and a map of their names.
 
     MODULE:CALLABLE is called with the arguments of -p, which runs its code; it may lie in the current folder. The
-    program, OUTPUT, is compared with the module on random inputs. Beside it lie its weights (.safetensors) and where
-    each comes from (.import.json), by which `archir export --to source` gives the source's names back.
+    program, OUTPUT, is compared with the module on random inputs, or with onnxruntime on the file. Beside it lie its
+    weights (.safetensors) and where each comes from (.import.json), by which `archir export --to source` gives the
+    source's names back.
 
     \b
+    archir import model.onnx -o net.arch
+    archir import ocr.onnx --input 3x48x320 -o net.arch
     archir import --torch torchvision.models:resnet18 --input 3x224x224 -o net.arch
     archir import --torch mine:model -p width=32 --weights model.pt --input 3x32x32 -o net.arch
     archir import --torch mine:bert --input input_ids=i64:128 -o net.arch
     """
     if output.suffix != ".arch":
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
+    if model is None and torch_name is None:
+        raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
+    if torch_name is None:
+        assert model is not None
+        if arguments or weights is not None:
+            raise click.UsageError("-p and --weights are for torch modules")
+        saved = save(api.from_onnx(model, shapes=_shapes(inputs), seed=seed), output, model.name)
+        _report(saved, output, None, as_json)
+        return
+    if model is not None:
+        raise click.UsageError("name a file or a torch module, not both")
+    if not inputs:
+        raise click.UsageError("say what the module takes: --input 3x224x224")
     torch = backends.get("torch")
     module, example = torch.called(torch_name, arguments, inputs, weights)
     imported = torch.imported(module, example, seed=seed)
     saved = save(imported, output, torch_name)
     graph = api.loads(saved.text, name=str(output)).graph
-    error = torch.compare(module, graph, saved.weights, example, seed=seed)
-    params = api.cost(graph).params
+    _report(saved, output, torch.compare(module, graph, saved.weights, example, seed=seed), as_json)
+
+
+def _shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """`3x48x320`, or `image=3x48x320`, as sizes by the name of an input; without one, of all."""
+    found = {}
+    for text in inputs:
+        name, _, sizes = text.rpartition("=")
+        if not re.fullmatch(r"\d{1,9}(x\d{1,9})*", sizes):
+            raise click.UsageError(f"`{text}` is no input: inputs of files are 3x224x224 or name=3x224x224")
+        found[name] = tuple(map(int, sizes.split("x")))
+    return found
+
+
+def _report(saved: Saved, output: Path, error: float | None, as_json: bool) -> None:
+    params = api.cost(api.loads(saved.text, name=str(output)).graph).params
     if as_json:
-        emit(
-            {"files": [str(file) for file in saved.files], "lines": saved.lines, "params": params, "difference": error}
-        )
+        files = [str(file) for file in saved.files]
+        emit({"files": files, "lines": saved.lines, "params": params, "difference": error})
         return
     names = ", ".join(str(file) for file in saved.files)
-    say(f"wrote {names}: {counted(saved.lines, 'line')}, {counted(params, 'parameter')}; differs by {error:.1e}")
+    compared = "compared with onnxruntime" if error is None else f"differs by {error:.1e}"
+    say(f"wrote {names}: {counted(saved.lines, 'line')}, {counted(params, 'parameter')}; {compared}")

@@ -12,6 +12,10 @@ from archir.ir.structure import Input
 
 CONTAINERS = frozenset({"Sequential", "ModuleList", "ModuleDict", ""})
 """Classes that say nothing of what is in them."""
+LONG = 24
+"""Nodes of a module that is looked into for modules that the source does not tell."""
+FEWEST = 4
+"""Nodes of such a module."""
 
 
 @dataclass
@@ -46,6 +50,8 @@ def tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str])
         if not isinstance(graph[number].op, Input):
             _home(graph[number].scope, classes, known).items.append(number)
     _arrange(root, graph, shared)
+    for region in root.everything():
+        _cut(region, graph)
     _connect(root, graph)
     return root
 
@@ -140,6 +146,36 @@ def _ordered(
                 heappush(ready, (last[user], user))
     stuck = {id(item) for place, item in enumerate(items) if missing[place] and isinstance(item, Region)}
     return ordered, stuck
+
+
+def _cut(region: Region, graph: Graph) -> None:
+    """Make modules of what lies between the values that all of a long list of nodes passes through, if it branches."""
+    places = {item: place for place, item in enumerate(region.items) if not isinstance(item, Region)}
+    if len(places) < len(region.items) or len(places) < LONG:
+        return
+    last = dict(places)
+    for number, place in places.items():
+        last |= {operand: place for operand in graph.operands(number) if operand in last}
+    last |= {number: len(places) for number in graph.outputs.values() if number in last}
+    outside = {n for number in places for n in graph.operands(number) if n not in places}
+    nodes = [*places]
+    items: list[Region | NodeId] = []
+    begin, needed = (
+        0,
+        max(place for number, place in places.items() if outside & {*graph.operands(number)} or not place),
+    )
+    for place in range(len(nodes)):
+        if place:
+            needed = max(needed, last[nodes[place - 1]])
+        if needed > place:
+            continue
+        part = nodes[begin : place + 1]
+        if len(part) >= FEWEST:
+            items.append(Region(f"{region.scope}.part[{begin}]".lstrip("."), "Part", list(part)))
+        else:
+            items += part
+        begin = place + 1
+    region.items = [*items, *nodes[begin:]]
 
 
 def _connect(root: Region, graph: Graph) -> None:

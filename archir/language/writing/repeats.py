@@ -100,7 +100,8 @@ def _loop(
     except UnlikeError:
         return None, 0
     changed = sum(not is_constant(value) and not isinstance(value, Up) for value in merged)
-    if changed > (MOST_CHANGED if taken > 2 else 2) and not (period == 1 and isinstance(first[0], Step)):
+    most = (2 if taken > 2 else 0) if not worth else MOST_CHANGED if taken > 2 else 2
+    if changed > most and not (period == 1 and worth):
         return None, 0
     return Loop(filled(body, iter(merged)), taken, tuple(carries)), taken
 

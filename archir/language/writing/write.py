@@ -42,7 +42,13 @@ def write(imported: Imported) -> Written:
     graph = imported.graph
     wanted = canonical_hash(graph)
     for plain in (False, True):
-        found = _proved(graph, program(graph, imported.classes, plain), wanted)
+        try:
+            text = program(graph, imported.classes, plain)
+        except ArchError as error:
+            if any(one.code == "A0908" for one in error.diagnostics):
+                raise
+            continue  # the text is no program: another one is tried, as if it were of another network
+        found = _proved(graph, text, wanted)
         if found is not None:
             return found
     found = _proved(graph, to_source(graph), wanted)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from archir.base import toml
@@ -51,9 +52,21 @@ def _made(document: Document) -> Recipe:
                 return f"phase `{document.data['phase'][number].get('name', number + 1)}`: ", path[2:]
         return "", path
 
-    recipe = parsed(Recipe, document.data, whose, document.span)
+    try:
+        recipe = parsed(Recipe, document.data, whose, document.span)
+    except ArchError as error:
+        raise ArchError(*(_of_options(one) for one in error.diagnostics)) from None
     _check_order(recipe, document)
     return recipe
+
+
+def _of_options(said: Diagnostic) -> Diagnostic:
+    """What is wrong; what stands in a phase and is none of its settings may be an option of its strategy."""
+    name = re.fullmatch(r"phase `.*`: there is no `(\w+)`", said.message)
+    if name is None:
+        return said
+    hint = f"an option of the strategy is `options.{name[1]}`"
+    return replace(said, hint=hint if said.hint is None else f"{said.hint} {hint[0].upper()}{hint[1:]}")
 
 
 def _check_order(recipe: Recipe, document: Document) -> None:

@@ -51,12 +51,18 @@ def _tokens(path: Path) -> NDArray[Any]:
             if ids.ndim != 1 or ids.dtype.kind not in "iu" or (len(ids) and int(ids.min()) < 0):
                 raise fail("A1102", f"{path} must hold integers from 0 [n], got {ids.dtype} of {list(ids.shape)}")
             return np.asarray(ids)
-        files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.suffix in _TEXTS)
+        files = [path] if path.is_file() else _texts(path)
         if not files:
             raise fail("A1101", f"there is no text in {path}", None, f"texts are files ending in {', '.join(_TEXTS)}")
         return np.frombuffer(b"\n".join(read_bytes(file, MOST_BYTES) for file in files), np.uint8)
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
+
+
+def _texts(folder: Path) -> list[Path]:
+    """The texts of a folder and of folders in it, in the order of their paths, name by name, on every machine."""
+    found = (one for one in folder.rglob("*") if one.suffix in _TEXTS and one.is_file())
+    return sorted(found, key=lambda one: one.relative_to(folder).parts)
 
 
 def series(name: str, inputs: Inputs) -> Source:

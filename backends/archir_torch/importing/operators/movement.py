@@ -18,6 +18,9 @@ from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, f
 from archir_torch.importing.operators.elementwise import aligned_beside, valued
 from archir_torch.importing.rules import understands
 
+MOST_PARTS = 64
+"""Positions that are taken one by one."""
+
 
 @understands("contiguous", "clone", "detach", "alias", "lift_fresh_copy", "feature_dropout", "alpha_dropout")
 def same(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
@@ -159,7 +162,10 @@ def _every(b: Builder, x: Value, at: int, start: int, stop: int, step: int) -> V
     """Every `step`-th position, where steps divide the axis: a position of each of its parts."""
     size = x.shape[at]
     if size % step or start >= step or -(-(stop - start) // step) != size // step:
-        raise Unsupported(f"every {step}th of {size} positions")
+        places = range(start, stop, step)
+        if len(places) > MOST_PARTS:
+            raise Unsupported(f"every {step}th of {size} positions")
+        return cat(b, [b.sliced(x, at, i, i + 1) for i in places], at)
     apart = reshaped(b, x, [*x.shape[:at], size // step, step, *x.shape[at + 1 :]])
     return select(b, apart, at + 1, start)
 
@@ -207,7 +213,7 @@ def index(b: Builder, x: Value, places: Sequence[Constant | None]) -> Value:
     given = [(i, one) for i, one in enumerate(places) if one is not None]
     if len(given) == 1 and isinstance(given[0][1], Constant) and given[0][1].tensor.dim() == 1:
         at, one = given[0]
-        if one.tensor.numel() <= 64 and one.tensor.dtype != torch.bool:
+        if one.tensor.numel() <= MOST_PARTS and one.tensor.dtype != torch.bool:
             return index_select(b, x, at, one)
     raise Unsupported("a lookup by positions")
 
@@ -293,7 +299,7 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
     if not any(pads):
         return x
     if value not in (None, 0, 0.0):
-        raise Unsupported(f"a padding by {value}")
+        return _filled(b, x, pads, float(value))
     amounts = {rank - 1 - i // 2: (pads[i], pads[i + 1]) for i in range(0, len(pads), 2) if pads[i] or pads[i + 1]}
     if len(amounts) > 2 or any(b.batch in x.axes[axis] for axis in amounts):
         raise Unsupported("a padding along more than two axes, or along the batch")
@@ -309,6 +315,19 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
     new = {axis: (Atom(x.shape[axis] + sum(by)),) for axis, by in amounts.items()}
     axes = tuple(new.get(i, axis) for i, axis in enumerate(x.axes))
     return replace(x, node=node, base=(others, axes[rows], axes[columns]), axes=axes)
+
+
+def _filled(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:
+    """With another number than 0 around."""
+    if value in (float("inf"), float("-inf")):
+        raise Unsupported(f"a padding by {value}")
+    for i, count in enumerate(pads):
+        if count:
+            axis = len(x.axes) - 1 - i // 2
+            shape = [count if j == axis else size for j, size in enumerate(x.shape)]
+            one = Constant(torch.full([1] * len(shape), value).expand(shape), computed="a number")
+            x = cat(b, [one, x] if i % 2 == 0 else [x, one], axis)
+    return x
 
 
 def _pads(zeros: Sequence[tuple[int, int]]) -> int | tuple[int, ...]:

@@ -1,0 +1,40 @@
+"""A network of another format as a list of calls: what one backend reads from a file, another one can follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archir.ir.types import TensorType
+
+
+@dataclass(frozen=True)
+class Call:
+    """An operator of a file on tensors by name, empty for one that is left out. `place` is its path: `layer1.0`."""
+
+    operator: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
+    named: str = ""
+    """What messages call it."""
+
+
+@dataclass(frozen=True)
+class Calls:
+    """A network: calls in an order in which what they read comes first, and the tensors that are stored."""
+
+    name: str
+    inputs: Mapping[str, TensorType]
+    """Without the axis of samples, by what the calls name them."""
+    outputs: Mapping[str, str]
+    """What calls name them, by label."""
+    calls: Sequence[Call]
+    tensors: Mapping[str, NDArray[np.generic]]
+    version: int = 0
+    """Of the operators."""

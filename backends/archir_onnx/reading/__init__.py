@@ -1,0 +1,1 @@
+"""Model files of others, as networks of archir's."""

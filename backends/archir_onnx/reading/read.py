@@ -1,0 +1,223 @@
+"""A model file as a list of calls: checked, with everything that is no network of tensors refused at once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import external_data_helper, helper, numpy_helper
+
+from archir.backends.calls import Call, Calls
+from archir.base.errors import ArchError, Diagnostic, fail
+from archir.ir.types import TensorType
+from archir_onnx.files import external
+
+OPSETS = range(7, 27)
+MOST_NODES = 20_000
+MOST_RANK = 8
+MOST_ELEMENTS = 2**28
+"""Numbers of one tensor."""
+LARGEST_INPUT = 2**23
+QUANTISED = (
+    "QuantizeLinear",
+    "DequantizeLinear",
+    "QLinearConv",
+    "QLinearMatMul",
+    "ConvInteger",
+    "MatMulInteger",
+    "DynamicQuantizeLinear",
+)
+DOMAINS = ("", "ai.onnx")
+ELEMENTS = {1: "f32", 10: "f16", 16: "bf16", 6: "i32", 7: "i64"}
+
+
+def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[Calls, bool]:
+    """The calls of a model, and whether it is made for one sample.
+
+    `shapes` are those of inputs that the file leaves open, without samples.
+
+    Raises ArchError: A0916 for what is no model, A3202 for all that archir has no words for.
+    """
+    model = external.read(path)
+    version = _version(model, path)
+    graph = model.graph
+    if len(graph.node) > MOST_NODES:
+        raise fail("A0916", f"{path} has {len(graph.node)} nodes, and {MOST_NODES} are the most that are read")
+    _refused(model)
+    tensors = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
+    inputs = _inputs(graph, tensors, shapes or {})
+    calls = [*_calls(graph, path)]
+    known = {*tensors, *inputs}
+    for call in calls:
+        for name in call.reads:
+            if name and name not in known:
+                raise fail("A0916", f"{path}: {call.named} reads `{name}`, which nothing before it gives")
+        for name in call.writes:
+            if name in known:
+                raise fail("A0916", f"{path}: {call.named} gives `{name}`, which is there already")
+        known |= {*call.writes} - {""}
+    outputs = _labels([one.name for one in graph.output])
+    for label, name in outputs.items():
+        if name not in known:
+            raise fail("A0916", f"{path} gives `{label}`, which nothing makes")
+    first = [one.type.tensor_type.shape.dim[0] for one in graph.input if one.name in inputs]
+    kept = _needed(calls, set(outputs.values()))
+    return Calls(named(path.stem), inputs, outputs, kept, tensors, version), all(dim.dim_value == 1 for dim in first)
+
+
+def named(text: str) -> str:
+    """A text as a name."""
+    name = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")[:60] or "network"
+    return name if name[0].isalpha() else f"net_{name}"
+
+
+def _version(model: onnx.ModelProto, path: Path) -> int:
+    versions = [one.version for one in model.opset_import if one.domain in DOMAINS]
+    if len(versions) != 1 or versions[0] not in OPSETS:
+        found = ", ".join(map(str, versions)) or "none"
+        hint = "onnx.version_converter makes newer ones of old ones"
+        raise fail("A3202", f"{path} has opset {found}; {OPSETS[0]} to {OPSETS[-1]} are read", None, hint)
+    return int(versions[0])
+
+
+def _refused(model: onnx.ModelProto) -> None:
+    """Raise ArchError for operators that are no tensors' functions."""
+    found: list[Diagnostic] = []
+    counts = Counter((node.domain, node.op_type) for node in model.graph.node)
+    for (domain, operator), times in counts.items():
+        often = f" ({times} times)" if times > 1 else ""
+        if operator in QUANTISED:
+            hint = "import the model as it was before it was quantised; `archir quantize` makes int8 of it again"
+            found.append(Diagnostic("A3202", f"{operator}{often}: the model is quantised", None, hint))
+        elif domain not in DOMAINS:
+            found.append(Diagnostic("A3202", f"{domain}.{operator}{often}: an operator of no opset of ONNX"))
+        elif any(_has_graph(node) for node in model.graph.node if node.op_type == operator):
+            text = f"{operator}{often}: control flow, which depends on numbers that the network computes"
+            found.append(Diagnostic("A3202", text))
+    if model.graph.sparse_initializer:
+        found.append(Diagnostic("A3202", "sparse tensors"))
+    if found:
+        raise ArchError(*found)
+
+
+def _has_graph(node: onnx.NodeProto) -> bool:
+    return any(one.HasField("g") or one.graphs for one in node.attribute)
+
+
+def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
+    """A stored tensor; of data beside the model, a view of the file."""
+    dims = tuple(tensor.dims)
+    try:
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+    except KeyError:
+        raise fail("A0916", f"`{tensor.name}` in {path} has elements of an unknown type") from None
+    if len(dims) > MOST_RANK or any(dim < 0 for dim in dims) or prod(dims) > MOST_ELEMENTS:
+        raise fail("A0916", f"`{tensor.name}` in {path} has a size of {list(dims)[:MOST_RANK]}")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        info = external_data_helper.ExternalDataInfo(tensor)
+        array: NDArray[Any] = np.memmap(path.parent / info.location, dtype, "r", info.offset or 0, dims or (1,))
+        return array.reshape(dims)
+    if tensor.raw_data and len(tensor.raw_data) != prod(dims) * dtype.itemsize and dtype.itemsize:
+        raise fail(
+            "A0916", f"`{tensor.name}` in {path} is said to be {list(dims)}, and has {len(tensor.raw_data)} bytes"
+        )
+    try:
+        return numpy_helper.to_array(tensor)
+    except Exception as error:  # whatever onnx finds wrong
+        raise fail("A0916", f"`{tensor.name}` in {path} cannot be read: {error}") from None
+
+
+def _inputs(
+    graph: onnx.GraphProto, tensors: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, TensorType]:
+    found: dict[str, TensorType] = {}
+    problems: list[Diagnostic] = []
+    for one in graph.input:
+        if one.name in tensors:
+            continue
+        kind = one.type.tensor_type
+        dims = [dim.dim_value or None for dim in kind.shape.dim]
+        if kind.elem_type not in ELEMENTS:
+            problems.append(Diagnostic("A3202", f"input `{one.name}` has numbers of a type that networks do not take"))
+            continue
+        if not dims:
+            problems.append(Diagnostic("A3202", f"input `{one.name}` has no axis of samples first"))
+            continue
+        given = shapes.get(one.name, shapes.get("", ()))
+        sizes = [given[i] if i < len(given) and dim is None else dim for i, dim in enumerate(dims[1:])]
+        unknown = [i + 1 for i, size in enumerate(sizes) if size is None]
+        if unknown:
+            text = f"input `{one.name}` has {len(unknown)} axes of open size, of {len(dims)}"
+            hint = f"say it without samples, such as `--input {one.name}={'x'.join(['3', '224', '224'][: len(sizes)])}`"
+            problems.append(Diagnostic("A3202", text, None, hint))
+        elif any(size < 1 for size in sizes if size) or prod(size or 1 for size in sizes) > LARGEST_INPUT:
+            problems.append(Diagnostic("A0916", f"input `{one.name}` has a size of {sizes[:MOST_RANK]}"))
+        found[one.name] = TensorType(tuple(size or 1 for size in sizes), ELEMENTS[kind.elem_type])
+    if problems:
+        raise ArchError(*problems)
+    if not found:
+        raise fail("A0916", "the model has no inputs")
+    return found
+
+
+def _labels(names: list[str]) -> dict[str, str]:
+    """Outputs by labels that are names."""
+    found: dict[str, str] = {}
+    for name in names:
+        label, number = named(name), 1
+        while label in found:
+            number += 1
+            label = f"{named(name)}_{number}"
+        found[label] = name
+    return found
+
+
+def _calls(graph: onnx.GraphProto, path: Path) -> Iterator[Call]:
+    for index, node in enumerate(graph.node):
+        attributes = {one.name: _attribute(one, path) for one in node.attribute}
+        where = node.name or next((name for name in node.output if name), f"{node.op_type}_{index}")
+        told = f"{node.op_type} `{where[:100]}`"
+        yield Call(node.op_type, tuple(node.input), tuple(node.output), attributes, _place(node, index), told)
+
+
+def _attribute(one: onnx.AttributeProto, path: Path) -> Any:
+    if one.type == onnx.AttributeProto.TENSOR:
+        return _array(one.t, path)
+    value = helper.get_attribute_value(one)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, float):
+        return float(f"{value:.7g}")  # numbers of 32 bits, as they were written
+    return list(value) if not isinstance(value, int | str) else value
+
+
+def _place(node: onnx.NodeProto, index: int) -> str:
+    """The path of a node in its source, as exporters write it: `/layer1/layer1.0/conv1/Conv` is `layer1.0.conv1`."""
+    name = node.name or next((one for one in node.output if one), "")
+    parts: list[str] = []
+    above = ""
+    for part in name.strip("/").split("/"):
+        short = part.removeprefix(f"{above}.") if above else part
+        above = part
+        parts += [re.sub(r"\W", "_", piece) for piece in short.split(".") if piece]
+    kind = re.sub(r"_\d+$", "", parts[-1]) if parts else ""
+    parts = parts[:-1] if len(parts) > 1 and kind == node.op_type and "/" in name else parts
+    parts = [part if not part[:1].isdigit() or part.isdigit() else f"_{part}" for part in parts if part][:16]
+    return ".".join(parts) if parts and not parts[0].isdigit() else f"{node.op_type.lower()}_{index}"
+
+
+def _needed(calls: list[Call], wanted: set[str]) -> list[Call]:
+    """The calls that outputs need."""
+    kept = []
+    for call in reversed(calls):
+        if wanted & {*call.writes}:
+            kept.append(call)
+            wanted |= {*call.reads}
+    return kept[::-1]

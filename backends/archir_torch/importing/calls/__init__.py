@@ -1,0 +1,1 @@
+"""Lists of calls, as other backends read them from files, followed by torch."""

@@ -1,0 +1,128 @@
+"""Networks that other backends read from files, as archir's: followed by torch, and compared with what they gave."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from archir.backends.calls import Calls
+from archir.backends.ranges import ranged_inputs
+from archir.base.errors import ArchError, fail
+from archir.ir.graph import Graph
+from archir.ir.typing import infer
+from archir.language.writing.imported import Imported
+from archir_torch.importing import capture, proof
+from archir_torch.importing.calls.fusing import fused
+from archir_torch.importing.calls.module import Followed
+from archir_torch.importing.calls.static import LARGEST
+from archir_torch.lowering.module import Network
+
+Arrays = Mapping[str, NDArray[Any]]
+TOLERANCE = 1e-4
+"""The largest difference from the file's own numbers, of the largest number."""
+SCALES = (1.0, 0.1, 0.01)
+"""Of the random inputs."""
+TYPES = {"i64": torch.int64, "i32": torch.int32}
+
+
+def followed(calls: Calls, reference: Callable[[Arrays], Arrays], fixed: bool, seed: int = 0) -> Imported:
+    """The graph and weights of a network, compared with `reference`, which takes one sample by the file's names.
+
+    `fixed` says that it is made for one sample at a time. Raises ArchError (A0916, A3201 to A3203).
+    """
+    labels = {name: _label(name) for name in calls.inputs}
+    if len(set(labels.values())) < len(labels):
+        raise fail("A3202", f"inputs have the same name but for signs: {', '.join(labels)}")
+    module = Followed(fused(calls), fixed).eval()
+    example = {
+        labels[name]: torch.zeros((1, *type_.shape), dtype=TYPES.get(type_.dtype, torch.float32))
+        for name, type_ in calls.inputs.items()
+    }
+    problems = module.problems({name: x.expand(capture.BATCH, *x.shape[1:]) for name, x in example.items()})
+    if problems:
+        raise ArchError(*problems)
+    found = capture.imported(module, example, calls.name)
+    if any(type_.elements > LARGEST for type_ in infer(found.graph).values()):
+        raise fail("A3202", f"{calls.name} has tensors of more than {LARGEST} numbers")
+    _prove(found, {label: name for name, label in labels.items()}, reference, seed)
+    sources = {
+        weight: replace(source, name=module.sources.get(source.name, source.name))
+        for weight, source in found.sources.items()
+    }
+    return replace(found, classes=classes(found.graph), sources=sources)
+
+
+def _label(name: str) -> str:
+    made = re.sub(r"\W", "_", name).strip("_") or "input_0"
+    return f"input_{made}" if made[0].isdigit() or made in ("input", "net", "in", "output", "block") else made
+
+
+def _prove(found: Imported, names: Mapping[str, str], reference: Callable[[Arrays], Arrays], seed: int) -> None:
+    """Raise ArchError (A3203) unless the network gives what the reference does for a random sample.
+
+    Smaller numbers are tried where rounding alone makes a difference, which the same network in 64 bits shows.
+    """
+    network = proof.network(found.graph, found.weights)
+    worst = float("inf")
+    for scale in SCALES:
+        given = _random(found.graph, scale, seed)
+        wanted = reference({names[label]: array for label, array in given.items()})
+        made = _outputs(network, given)
+        worst = max(_difference(one, other) for one, other in zip(made, wanted.values(), strict=True))
+        if worst <= TOLERANCE:
+            return
+        with torch.no_grad():
+            exact = _outputs(copy.deepcopy(network).double(), given)
+        if max(_difference(one, other) for one, other in zip(made, exact, strict=True)) < TOLERANCE / 10:
+            break
+    raise fail("A3203", f"{found.graph.name} differs from its file by {worst:.1e}, relative to its output")
+
+
+def _random(graph: Graph, scale: float, seed: int) -> dict[str, NDArray[Any]]:
+    generator = np.random.default_rng(seed)
+    given: dict[str, NDArray[Any]] = {}
+    for label, type_ in ranged_inputs(graph).items():
+        shape = (1, *type_.shape)
+        if type_.numeric:
+            given[label] = generator.standard_normal(shape, np.float32) * np.float32(scale)
+        else:
+            given[label] = generator.integers(0, type_.below or 2, shape).astype(f"int{type_.dtype[1:]}")
+    return given
+
+
+def _outputs(network: Network, given: Arrays) -> list[NDArray[Any]]:
+    """What a network makes, in numbers as wide as its own."""
+    wide = next((one.dtype for one in network.parameters()), torch.float32)
+    tensors = [torch.from_numpy(array) for array in given.values()]
+    with torch.no_grad():
+        made = network(*(one.to(wide) if one.is_floating_point() else one for one in tensors))
+    return [one.numpy() for one in (made.values() if isinstance(made, dict) else [made])]
+
+
+def _difference(one: NDArray[Any], other: NDArray[Any]) -> float:
+    if one.size != other.size:
+        return float("inf")
+    largest = float(np.abs(other).max(initial=0)) or 1.0
+    return float(np.abs(one.reshape(-1) - other.reshape(-1)).max(initial=0)) / largest
+
+
+def classes(graph: Graph) -> dict[str, str]:
+    """What paths of nodes say of the modules they were made by: paths that several nodes are in, by their last part."""
+    counts: Counter[str] = Counter()
+    for number in graph:
+        scope = graph[number].scope
+        counts.update({scope[: part.end()] for part in re.finditer(r"[^.\[\]]+\]?", scope)} - {scope})
+    found = {}
+    for scope, times in counts.items():
+        parts = [part for part in re.findall(r"[A-Za-z_]+", scope.rpartition(".")[2]) if part]
+        if times > 1 and parts and len(parts[0]) > 1:
+            found[scope] = parts[0]
+    return found

@@ -1,0 +1,248 @@
+"""A list of calls as a torch module, which torch.export follows: a module for each call, where its path says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from archir.backends.calls import Call, Calls
+from archir.base.errors import ArchError, Diagnostic, RuleError
+from archir_torch.importing.calls.operators import OPERATORS
+from archir_torch.importing.calls.static import FUNCTIONS, TooLargeError, known
+
+Array = NDArray[Any]
+
+ROLES: dict[str, tuple[str, ...]] = {
+    "Conv": ("", "weight", "bias"),
+    "ConvTranspose": ("", "weight", "bias"),
+    "Gemm": ("", "weight", "bias"),
+    "MatMul": ("", "weight"),
+    "Linear": ("", "weight", "bias"),
+    "BatchNormalization": ("", "weight", "bias", "running_mean", "running_var"),
+    "InstanceNormalization": ("", "weight", "bias"),
+    "LayerNormalization": ("", "weight", "bias"),
+    "GroupNormalization": ("", "weight", "bias"),
+    "RMSNormalization": ("", "weight"),
+    "PRelu": ("", "weight"),
+}
+"""What the stored tensors are that operators read."""
+STATISTICS = ("running_mean", "running_var")
+ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
+"""Attributes that later versions made inputs: functions take them under a name of their own."""
+
+
+class Step(nn.Module):
+    """One call."""
+
+    def __init__(self, call: Call, version: int, fixed: bool) -> None:
+        super().__init__()
+        self.call = call
+        given = dict(call.attributes)
+        for name in ATTRIBUTES:
+            if (name in given and call.operator in ("Slice", "Squeeze", "Unsqueeze", "Reshape", "Split", "Pad")) or (
+                name == "axes" and name in given
+            ):
+                given[f"given_{name}"] = given.pop(name)
+        self.given: dict[str, Any] = {**given, "version": version, "fixed": fixed, "outputs": len(call.writes)}
+
+    def forward(self, operands: list[Any], batch: int) -> Any:
+        """What the call gives."""
+        return OPERATORS[self.call.operator](*operands, named=self.call.operator, batch=batch, **self.given)
+
+
+class Followed(nn.Module):
+    """A network that calls are followed in. Stored tensors are parameters where they are learned."""
+
+    def __init__(self, calls: Calls, fixed: bool) -> None:
+        super().__init__()
+        self.calls, self.fixed = calls, fixed
+        self.constants: dict[str, Array] = {}
+        self.held: dict[str, str] = {}
+        """Where stored tensors are, by their names."""
+        self.sources: dict[str, str] = {}
+        self._steps: dict[int, str] = {}
+        self._settle()
+
+    def _settle(self) -> None:
+        """Compute what is constant, hold what is learned, and make a module for every other call."""
+        arrays: dict[str, Array] = dict(self.calls.tensors)
+        problems: dict[str, list[Call]] = {}
+        for index, call in enumerate(self.calls.calls):
+            if all(not name or name in arrays for name in call.reads) and call.operator in FUNCTIONS:
+                try:
+                    made = known(call.operator, [arrays.get(name) for name in call.reads], call.attributes)
+                except TooLargeError as error:
+                    raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
+                except Exception as error:
+                    text = f"{call.named}: what it computes of constants cannot be: {error}"
+                    raise ArchError(Diagnostic("A0916", text)) from None
+                if made is not None:
+                    arrays[call.writes[0]] = made
+                    continue
+            if call.operator not in OPERATORS and call.operator != "Shape" and call.operator not in FUNCTIONS:
+                problems.setdefault(call.operator, []).append(call)
+                continue
+            self._steps[index] = self._placed(call)
+            for position, name in enumerate(call.reads):
+                if name in arrays:
+                    self._hold(call, index, position, name, arrays[name])
+        if problems:
+            raise ArchError(
+                *(
+                    Diagnostic(
+                        "A3202", f"{name} ({len(some)} times, first {some[0].named}): archir has no such operation"
+                    )
+                    for name, some in problems.items()
+                )
+            )
+        self.constants = {name: array for name, array in arrays.items() if name not in self.held}
+
+    def _placed(self, call: Call) -> str:
+        place = _free(self, call.place)
+        _put(self, place, Step(call, self.calls.version, self.fixed))
+        return place
+
+    def _hold(self, call: Call, index: int, position: int, name: str, array: Array) -> None:
+        """Make a stored tensor of floating-point numbers a parameter or a buffer."""
+        roles = ROLES.get(call.operator, ())
+        role = roles[position] if position < len(roles) else ""
+        learned = bool(role) or (call.operator == "Gather" and position == 0) or array.size > 1
+        sized = call.operator in ("Reshape", "Resize", "Upsample", "Pad", "Clip", "Pow", "Expand", "Slice", "Tile")
+        if name in self.held or not learned or (sized and position) or not np.issubdtype(array.dtype, np.floating):
+            return
+        place = self._steps[index]
+        dotted = re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", name)
+        role = role or "value"
+        if dotted and name.rpartition(".")[2] in ("weight", "bias", *STATISTICS):
+            place, _, role = name.rpartition(".")
+        owner = _owner(self, place)
+        while hasattr(owner, role):
+            role += "_"
+        with np.errstate(all="ignore"):
+            plain = np.array(array, np.float32) if not array.flags.writeable or array.dtype != np.float32 else array
+        tensor = torch.from_numpy(plain)
+        if role.rstrip("_") in STATISTICS:
+            owner.register_buffer(role, tensor)
+        else:
+            owner.register_parameter(role, nn.Parameter(tensor, requires_grad=True))
+        self.held[name] = f"{place}.{role}"
+        self.sources[f"{place}.{role}"] = name
+
+    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        """All outputs by label, of samples."""
+        env = self._run(inputs, None)
+        return {label: _tensor(env[name]) for label, name in self.calls.outputs.items()}
+
+    def problems(self, inputs: Mapping[str, Tensor]) -> list[Diagnostic]:
+        """What archir has no words for, and what does not fit: found without computing anything."""
+        found: dict[str, Diagnostic] = {}
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+            self._run({name: torch.empty(x.shape, dtype=x.dtype) for name, x in inputs.items()}, found)
+        return [*found.values()]
+
+    def _run(self, inputs: Mapping[str, Tensor], problems: dict[str, Diagnostic] | None) -> dict[str, Any]:
+        """All values by name. What cannot be is told in `problems`, and what needs it is left out."""
+        batch = next(iter(inputs.values())).shape[0]
+        state: dict[str, Any] = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        env: dict[str, Any] = {**self.constants, **{name: state[path] for name, path in self.held.items()}}
+        env |= dict(zip(self.calls.inputs, inputs.values(), strict=True))
+        for index, call in enumerate(self.calls.calls):
+            if (call.writes[0] in env and index not in self._steps) or any(n and n not in env for n in call.reads):
+                continue
+            try:
+                made = self._called(index, call, [env[name] if name else None for name in call.reads], batch)
+            except RuleError as error:
+                if problems is None:
+                    raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
+                told = Diagnostic("A3202", f"{call.named}: {error.message}")
+                problems.setdefault(f"{call.operator} {error.message}", told)
+                continue
+            results = made if isinstance(made, tuple | list) else (made,)
+            env |= {name: value for name, value in zip(call.writes, results, strict=False) if name}
+        return env
+
+    def _called(self, index: int, call: Call, operands: list[Any], batch: int) -> Any:
+        """What a call gives. RuleError if it cannot be."""
+        if call.operator == "Shape":
+            shape = np.array(operands[0].shape if isinstance(operands[0], Tensor) else np.shape(operands[0]))
+            return shape[call.attributes.get("start", 0) : call.attributes.get("end")]
+        try:
+            if not any(isinstance(one, Tensor) for one in operands):
+                found = known(call.operator, operands, call.attributes)
+                if found is not None:
+                    return found
+            if call.operator not in OPERATORS:
+                raise RuleError("archir has no such operation")
+            return self.get_submodule(self._steps[index])(self._given(call, operands), batch)
+        except (RuleError, TooLargeError):
+            raise
+        except Exception as error:  # shapes and attributes that do not fit, which torch and numpy tell in many ways
+            if torch.compiler.is_exporting():
+                raise
+            raise RuleError(" ".join(str(error).split())[:200]) from None
+
+    def _given(self, call: Call, operands: list[Any]) -> list[Any]:
+        """Operands, with small constants as tensors where numbers are computed with."""
+        if call.operator in (
+            "Add",
+            "Sub",
+            "Mul",
+            "Div",
+            "Max",
+            "Min",
+            "Where",
+            "Equal",
+            "Greater",
+            "Less",
+            "Concat",
+            "Sum",
+        ):
+            return [
+                _number(one, call.operator) if isinstance(one, np.ndarray | np.generic) else one for one in operands
+            ]
+        return operands
+
+
+def _number(array: Any, operator: str) -> Any:
+    """A constant: a number, if it is one and that is all the same."""
+    if np.size(array) == 1 and operator in ("Add", "Sub", "Mul", "Div"):
+        return np.asarray(array).reshape(-1)[0].item()
+    return torch.from_numpy(np.array(array))
+
+
+def _tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+
+
+def _owner(root: nn.Module, path: str) -> nn.Module:
+    """The module at a path, made if it is new."""
+    for part in path.split("."):
+        if part not in root._modules:
+            root.add_module(part, nn.Module())
+        found = root._modules[part]
+        assert found is not None
+        root = found
+    return root
+
+
+def _free(root: nn.Module, path: str) -> str:
+    """A path that nothing is at."""
+    taken: Mapping[str, nn.Module] = dict(root.named_modules())
+    made, number = path, 1
+    while made in taken or hasattr(nn.Module, made.split(".")[-1]):
+        number += 1
+        made = f"{path}_{number}"
+    return made
+
+
+def _put(root: nn.Module, path: str, step: Step) -> None:
+    above, _, last = path.rpartition(".")
+    home = _owner(root, above) if above else root
+    home.add_module(last, step)

@@ -1,0 +1,231 @@
+"""Imports models of timm, torchvision and transformers with random weights, and says how each came out.
+
+    python benchmarks/imports.py [NAME ...] [-o docs/imported.md]
+
+A row is a model: its parameters, how many of them archir has as they are (the others were computed with at import), the
+largest difference from the source, relative to its output, and the lines of the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
+
+import archir  # noqa: E402
+from archir import backends  # noqa: E402
+from archir.backends.imports import program_of  # noqa: E402
+
+HEAD = """# Models that were imported
+
+`python benchmarks/imports.py -o docs/imported.md` makes this page. Models of timm {timm}, torchvision {torchvision} and
+transformers {transformers} with random weights are imported, written as programs, and compared with their sources on
+random inputs. *Parameters* are the source's; *as they are* says how many archir has as they are: the others are not
+needed for what is computed, or are computed with before they meet an input (tables of position biases that are looked
+up, weights that are standardised), and are stored as what comes of that. *Difference* is the largest one, relative to
+the largest output. *Lines* are those of the program.
+
+<!-- generated -->
+{summary}
+
+| model | parameters | as they are | difference | lines |
+|---|---:|---:|---:|---:|
+"""
+TIMM: dict[str, tuple[int, dict[str, Any]]] = {
+    "resnet18": (64, {}), "resnet50": (64, {}), "resnext50_32x4d": (64, {}), "seresnet50": (64, {}),
+    "resnetv2_50": (64, {}), "resnest14d": (64, {}), "skresnet18": (64, {}), "ecaresnet26t": (64, {}),
+    "res2net50_26w_4s": (64, {}), "regnetx_002": (64, {}), "regnety_002": (64, {}), "mobilenetv1_100": (64, {}),
+    "mobilenetv2_050": (64, {}), "mobilenetv3_small_050": (64, {}), "mobilenetv3_large_100": (64, {}),
+    "mobilenetv4_conv_small": (64, {}), "mobilenetv4_hybrid_medium": (64, {}), "efficientnet_b0": (64, {}),
+    "tf_efficientnet_b0": (64, {}), "efficientnetv2_rw_t": (64, {}), "mnasnet_050": (64, {}), "fbnetc_100": (64, {}),
+    "spnasnet_100": (64, {}), "hardcorenas_a": (64, {}), "lcnet_050": (64, {}), "tinynet_e": (64, {}),
+    "mixnet_s": (64, {}), "ghostnet_050": (64, {}), "ghostnetv2_100": (64, {}), "convnext_atto": (64, {}),
+    "convnextv2_atto": (64, {}), "densenet121": (64, {}), "inception_v4": (128, {}), "xception41": (64, {}),
+    "dpn48b": (64, {}), "ese_vovnet19b_slim": (64, {}), "cspresnet50": (64, {}), "dla34": (64, {}),
+    "hrnet_w18_small": (64, {}), "selecsls42": (64, {}), "rexnet_100": (64, {}), "hgnetv2_b0": (64, {}),
+    "repvgg_a0": (64, {}), "repvit_m1": (64, {}), "starnet_s1": (64, {}), "fastvit_t8": (64, {}),
+    "nf_regnet_b0": (64, {}), "mobilevit_xxs": (64, {}), "mobilevitv2_050": (64, {}), "edgenext_xx_small": (64, {}),
+    "vit_tiny_patch16_224": (32, {"img_size": 32}), "deit_tiny_distilled_patch16_224": (32, {"img_size": 32}),
+    "deit3_small_patch16_224": (32, {"img_size": 32, "depth": 2}), "cait_xxs24_224": (64, {"img_size": 64, "depth": 2}),
+    "beit_base_patch16_224": (64, {"img_size": 64, "depth": 2}), "pit_ti_224": (224, {}), "levit_128s": (224, {}),
+    "swin_tiny_patch4_window7_224": (224, {"depths": (2, 2, 2, 2)}), "mixer_s32_224": (64, {"img_size": 64}),
+    "resmlp_12_224": (64, {"img_size": 64}), "gmlp_ti16_224": (64, {"img_size": 64}), "poolformer_s12": (64, {}),
+    "pvt_v2_b0": (64, {}), "focalnet_tiny_srf": (64, {}), "davit_tiny": (64, {}), "efficientvit_b0": (64, {}),
+    "volo_d1_224": (224, {}), "visformer_tiny": (224, {}),
+}  # fmt: skip
+TORCHVISION: dict[str, int] = {
+    "alexnet": 224, "resnet18": 64, "googlenet": 128, "inception_v3": 128, "mobilenet_v2": 64, "mobilenet_v3_small": 64,
+    "mnasnet0_5": 64, "shufflenet_v2_x0_5": 64, "squeezenet1_1": 64, "efficientnet_b0": 64, "regnet_y_400mf": 64,
+    "convnext_tiny": 64, "vgg11": 224,
+}  # fmt: skip
+SMALL = {
+    "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64,
+    "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2,
+}  # fmt: skip
+SHARED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size")
+IMAGES = {key: SMALL[key] for key in SHARED} | {"image_size": 32, "patch_size": 8}
+GPT = {
+    "vocab_size": 100,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 64,
+    "bos_token_id": 0,
+    "eos_token_id": 1,
+}
+TEXTS: dict[str, dict[str, Any]] = {
+    "GPT2LMHeadModel": GPT, "BertModel": SMALL, "BertForMaskedLM": SMALL, "AlbertModel": SMALL | {"embedding_size": 16},
+    "DistilBertModel": {"vocab_size": 100, "dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 64},
+    "ElectraModel": SMALL, "DebertaV2Model": SMALL, "RobertaModel": SMALL, "GPTNeoXForCausalLM": SMALL,
+    "LlamaForCausalLM": SMALL | {"num_key_value_heads": 2}, "MistralForCausalLM": SMALL | {"num_key_value_heads": 2},
+    "Qwen2ForCausalLM": SMALL | {"num_key_value_heads": 2}, "PhiForCausalLM": SMALL,
+    "GemmaForCausalLM": SMALL | {"num_key_value_heads": 2, "head_dim": 8},
+}  # fmt: skip
+PICTURES: dict[str, tuple[int, dict[str, Any]]] = {
+    "ViTForImageClassification": (32, IMAGES), "DeiTForImageClassification": (32, IMAGES), "Dinov2Model": (32, IMAGES),
+    "CLIPVisionModel": (32, IMAGES), "ResNetForImageClassification": (64, {}),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and its inputs."""
+
+    name: str
+    make: Callable[[], nn.Module]
+    example: Any
+
+
+def importable() -> None:
+    """Declare what torchvision and timm look for when they are imported beside a torch they were not compiled for."""
+    library = torch.library.Library("torchvision", "DEF")
+    importable.kept = library  # type: ignore[attr-defined]  (as long as the process lives)
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+
+def names() -> list[str]:
+    """What they are called, without importing the libraries."""
+    of = {"timm": TIMM, "torchvision": TORCHVISION, "transformers": {**TEXTS, **PICTURES}}
+    return [f"{library} {name}" for library, models in of.items() for name in models]
+
+
+def cases() -> Iterator[Case]:
+    """All of them."""
+    importable()
+    import timm
+    import torchvision
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    for name, (size, options) in TIMM.items():
+        yield Case(f"timm {name}", lambda n=name, o=options: timm.create_model(n, **o), picture(size))
+    for name, size in TORCHVISION.items():
+        more = {"init_weights": False, "aux_logits": False} if name in ("googlenet", "inception_v3") else {}
+        yield Case(f"torchvision {name}", lambda n=name, o=more: getattr(torchvision.models, n)(**o), picture(size))
+    ids = torch.zeros(1, 12, dtype=torch.int64)
+    for name, options in TEXTS.items():
+        yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"input_ids": ids})
+    for name, (size, options) in PICTURES.items():
+        yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"pixel_values": picture(size)})
+
+
+def picture(size: int) -> Tensor:
+    return torch.zeros(1, 3, size, size)
+
+
+def hugging(name: str, options: dict[str, Any]) -> nn.Module:
+    import transformers
+
+    kind = getattr(transformers, name)
+    config = kind.config_class(**options)
+    config.use_cache = False
+    return kind(config)
+
+
+def used(module: nn.Module) -> None:
+    """Statistics and biases as they are after training, so that nothing is 0 or 1 by chance."""
+    generator = torch.Generator().manual_seed(0)
+    for name, tensor in module.state_dict().items():
+        if name.endswith("running_var"):
+            tensor.uniform_(0.5, 1.5, generator=generator)
+        elif name.endswith(("running_mean", "bias")):
+            tensor.normal_(0, 0.1, generator=generator)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a model; `why` says why nothing did."""
+
+    name: str
+    params: int
+    kept: int = 0
+    error: float = 0.0
+    lines: int = 0
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.why:
+            return f"| {self.name} | {self.params:,} | not imported: {self.why} | | |"
+        kept = "all" if self.kept == self.params else f"{self.kept:,}"
+        return f"| {self.name} | {self.params:,} | {kept} | {self.error:.0e} | {self.lines} |"
+
+
+def attempt(case: Case) -> Row:
+    torch.manual_seed(0)
+    module = case.make().eval()
+    used(module)
+    params = sum(one.numel() for one in module.parameters())
+    try:
+        imported = archir.from_torch(module, case.example)
+        program = program_of(imported)
+        graph = archir.loads(program.text).graph
+        error = backends.get("torch").compare(module, graph, program.weights, case.example)
+    except archir.ArchError as failure:
+        first = failure.diagnostics[0].message.replace("|", "/")
+        return Row(case.name, params, why=f"{first[:120]}")
+    trained = {name for name, _ in module.named_parameters()}
+    kept = {source.name: prod(source.shape) for source in imported.sources.values() if source.name in trained}
+    return Row(case.name, params, sum(kept.values()), error, program.lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="parts of names [all models]")
+    parser.add_argument("-o", "--output", type=Path, help="the page to write")
+    options = parser.parse_args()
+    rows = []
+    for case in cases():
+        if not options.names or any(name in case.name for name in options.names):
+            start = time.perf_counter()
+            rows.append(attempt(case))
+            print(rows[-1], f"{time.perf_counter() - start:.1f} s", flush=True)
+            gc.collect()
+    done = [row for row in rows if not row.why]
+    whole = sum(row.kept == row.params for row in done)
+    summary = f"{len(done)} of {len(rows)} were imported, {whole} with all parameters as they are."
+    print(summary)
+    if options.output:
+        import timm
+        import torchvision
+        import transformers
+
+        versions = {one.__name__: one.__version__ for one in (timm, torchvision, transformers)}
+        text = HEAD.format(summary=summary, **versions) + "\n".join(map(str, rows)) + "\n"
+        options.output.write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()

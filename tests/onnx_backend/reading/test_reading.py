@@ -1,0 +1,201 @@
+"""ONNX files as networks of archir's: the same numbers, one operation for each idiom, and refusals that say where."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import archir
+from archir.base.errors import ArchError
+from archir.language.writing.imported import Imported
+from archir.language.writing.write import write
+from tests.conftest import EXAMPLES
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+HERE = {"squeezenet": 30, "shufflenet": 40, "resnet50": 30, "densenet121": 40, "inception_v1": 80, "inception_v2": 150,
+        "zfnet512": 50, "bvlc_alexnet": 60, "vgg19": 60}  # fmt: skip
+"""The light models, and the most lines that they may become."""
+
+
+def file(
+    path: Path, nodes: Sequence[Any], weights: Mapping[str, Any] | None = None, shape: Sequence[Any] = ("N", 4, 8, 8)
+) -> Path:
+    """A model of one input `x` and one output `y`."""
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (weights or {}).items()]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    made = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(list(nodes), "g", [given], [made], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def node(operator: str, reads: str, writes: str, **attributes: Any) -> Any:
+    """A node, its operands parted by blanks."""
+    return helper.make_node(operator, reads.split(), writes.split(), **attributes)
+
+
+def operations(imported: Imported) -> list[str]:
+    """The operations of a network but for inputs."""
+    graph = imported.graph
+    return [graph[number].op.name for number in graph if graph[number].op.name != "input"]
+
+
+def numbers(*shape: int) -> Any:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def test_what_archir_exports_comes_back(tmp_path: Path) -> None:
+    text = """net small {
+    input image: f32[3, 16, 16]
+    x = image |> conv(8, kernel=3, stride=2, bias=true) |> relu
+    y = x |> conv(8, kernel=3, groups=8, bias=true) |> hard_swish
+    output logits = x + y |> global_avg_pool |> linear(10)
+}
+"""
+    graph = archir.loads(text).graph
+    archir.export(graph, tmp_path / "small.onnx", archir.compile(graph))
+    imported = archir.from_onnx(tmp_path / "small.onnx")
+    assert archir.canonical_hash(imported.graph) == archir.canonical_hash(graph)
+    assert archir.cost(imported.graph) == archir.cost(graph)
+    assert archir.canonical_hash(archir.loads(write(imported).text).graph) == archir.canonical_hash(graph)
+
+
+def test_a_layer_norm_and_a_gelu_written_out_are_one_operation_each(tmp_path: Path) -> None:
+    nodes = [
+        node("ReduceMean", "x", "mean", axes=[-1]),
+        node("Sub", "x mean", "centred"),
+        node("Pow", "centred two", "squares"),
+        node("ReduceMean", "squares", "variance", axes=[-1]),
+        node("Add", "variance eps", "positive"),
+        node("Sqrt", "positive", "deviation"),
+        node("Div", "centred deviation", "normed"),
+        node("Mul", "normed scale", "scaled"),
+        node("Add", "scaled shift", "n"),
+        node("MatMul", "n w", "product"),
+        node("Add", "product b", "h"),
+        node("Div", "h root", "inner"),
+        node("Erf", "inner", "e"),
+        node("Add", "e one", "f"),
+        node("Mul", "h f", "g"),
+        node("Mul", "g half", "y"),
+    ]
+    constants = {"two": 2.0, "eps": 1e-6, "root": sqrt(2), "one": 1.0, "half": 0.5}
+    weights = {name: np.float32(value) for name, value in constants.items()}
+    weights |= {"scale": numbers(8), "shift": numbers(8), "w": numbers(8, 16), "b": numbers(16)}
+    imported = archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights, (1, 5, 8)))
+    assert operations(imported) == ["layer_norm", "linear", "gelu"]
+    assert {source.name for source in imported.sources.values()} == {"scale", "shift", "w", "b"}
+
+
+def test_shapes_that_are_computed_are_known(tmp_path: Path) -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Gather", "shape zero", "samples", axis=0),
+        node("Unsqueeze", "samples axis", "first"),
+        node("Concat", "first rest", "wanted", axis=0),
+        node("Reshape", "x wanted", "flat"),
+        node("Gemm", "flat w b", "y", transB=1),
+    ]
+    weights = {
+        "zero": np.int64(0),
+        "axis": np.array([0]),
+        "rest": np.array([-1]),
+        "w": numbers(3, 256),
+        "b": numbers(3),
+    }
+    assert operations(archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))) == ["flatten", "linear"]
+
+
+def test_names_of_nodes_are_modules(tmp_path: Path) -> None:
+    nodes, weights, last = [], {}, "x"
+    for i in range(3):
+        weights |= {f"w{i}": numbers(4, 4, 3, 3), f"b{i}": numbers(4)}
+        home = f"/layers/layers.{i}"
+        nodes += [
+            node("Conv", f"{last} w{i} b{i}", f"c{i}", pads=[1, 1, 1, 1], name=f"{home}/conv/Conv"),
+            node("Relu", f"c{i}", f"r{i}", name=f"{home}/act/Relu"),
+            node("Add", f"r{i} {last}", f"a{i}", name=f"{home}/Add"),
+            node("Sigmoid", f"a{i}", f"s{i}" if i < 2 else "y", name=f"{home}/out/Sigmoid"),
+        ]
+        last = f"s{i}"
+    imported = archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
+    assert "layers[1].conv" in {imported.graph[number].scope for number in imported.graph}
+    text = write(imported).text
+    assert "repeat 3 {" in text
+    assert text.count("conv(") == 1
+
+
+REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
+    "unknown operators": ([node("Unique", "x", "u"), node("Det", "u", "y")], {}, "A3202", "Unique|Det"),
+    "quantised": (
+        [node("QuantizeLinear", "x s", "q"), node("Relu", "q", "y")], {"s": np.float32(1)}, "A3202", "quantised"
+    ),
+    "a cycle": (
+        [node("Relu", "b", "a"), node("Relu", "a", "b"), node("Relu", "a", "y")], {}, "A0916", "nothing before"
+    ),
+    "a missing weight": ([node("Conv", "x w", "y")], {}, "A0916", "reads `w`"),
+    "a weight that does not fit": ([node("Conv", "x w", "y")], {"w": numbers(4, 3, 3, 3)}, "A3202", "Conv `y`"),
+    "10^9 numbers": (
+        [node("ConstantOfShape", "n", "c"), node("Mul", "x c", "y")], {"n": np.array([10**9, 4])}, "A3202", "4000000000"
+    ),
+    "no output": ([node("Relu", "x", "z")], {}, "A0916", "nothing makes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_network_is_refused(what: str, tmp_path: Path) -> None:
+    nodes, weights, code, text = REFUSED[what]
+    with pytest.raises(ArchError, match=text) as refused:
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {code}
+
+
+def test_all_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
+    nodes = [node("Unique", "x", "u"), node("Relu", "x", "r"), node("Det", "r", "d"), node("Add", "u d", "y")]
+    with pytest.raises(ArchError) as refused:
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes))
+    assert len(refused.value.diagnostics) == 2
+
+
+def test_a_size_that_is_open_has_to_be_said(tmp_path: Path) -> None:
+    path = file(tmp_path / "m.onnx", [node("Relu", "x", "y")], shape=("N", 4, "H", "W"))
+    with pytest.raises(ArchError, match="2 axes of open size"):
+        archir.from_onnx(path)
+    assert archir.from_onnx(path, shapes={"x": (4, 6, 6)}).graph.inputs
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.soak) for name in HERE])
+def test_light_models(name: str, tmp_path: Path) -> None:
+    """Their weights are all the same number; here they are random, so that what is compared depends on them."""
+    model = onnx.load(LIGHT / f"light_{name}.onnx")
+    generator = np.random.default_rng(0)
+    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    for one in [one for one in model.graph.node if one.op_type == "ConstantOfShape"]:
+        shape = stored[one.input[0]].tolist()
+        fan_in = max(1, int(np.prod(shape[1:])))
+        array = (generator.standard_normal(shape) / fan_in**0.5).astype(np.float32)
+        array = np.abs(array) + 0.5 if len(shape) == 1 else array
+        model.graph.initializer.append(numpy_helper.from_array(array, one.output[0]))
+        model.graph.node.remove(one)
+    onnx.save(model, tmp_path / "m.onnx")
+    imported = archir.from_onnx(tmp_path / "m.onnx")
+    assert len(write(imported).text.splitlines()) <= HERE[name]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["mobilenet_v2", "deit_tiny", "resnet50"])
+def test_examples_come_back(name: str, tmp_path: Path) -> None:
+    rates = {"dropout_rate": 0} if name == "mobilenet_v2" else {}  # models have none
+    space = archir.load(EXAMPLES / f"{name}.arch", size=64, **rates)
+    graph = space.specialize(space.sample(random.Random(0)))
+    archir.export(graph, tmp_path / "m.onnx", archir.compile(graph), deployed=False)
+    assert archir.canonical_hash(archir.from_onnx(tmp_path / "m.onnx").graph) == archir.canonical_hash(graph)

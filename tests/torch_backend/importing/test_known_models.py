@@ -1,0 +1,63 @@
+"""Models of the libraries that people take theirs from: imported, written, equal, and back by their own names.
+
+They are tested where these libraries are installed; `benchmarks/imports.py` has a hundred, the soak those of it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import archir
+from archir import backends
+from archir.backends.imports import program_of, to_source
+from archir.passes.equivalence.canonical import canonical_hash
+from benchmarks.imports import Case, cases, names, used
+
+MISSING = [name for name in ("timm", "torchvision", "transformers") if find_spec(name) is None]
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+FEW = (
+    "timm resnet18", "timm mobilenetv3_small_050", "timm vit_tiny_patch16_224", "torchvision squeezenet1_1",
+    "transformers GPT2LMHeadModel", "transformers LlamaForCausalLM",
+)  # fmt: skip
+REFUSED = {
+    "timm efficientvit_b0": "wrap_with_autocast",
+    "timm volo_d1_224": "im2col",
+    "timm visformer_tiny": "differs",
+    "transformers RobertaModel": "ne: archir has no such operation",
+}
+TRIED = [name for name in names() if name not in REFUSED]
+
+
+@cache
+def known() -> dict[str, Case]:
+    return {case.name: case for case in cases()}
+
+
+@pytest.mark.parametrize("name", [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in TRIED])
+def test_imports_are_the_same_networks(name: str) -> None:
+    case = known()[name]
+    module = case.make().eval()
+    used(module)
+    imported = archir.from_torch(module, case.example)  # which compares them
+    program = program_of(imported)
+    graph = archir.loads(program.text).graph
+    assert canonical_hash(graph) == canonical_hash(imported.graph)
+    assert backends.get("torch").compare(module, graph, program.weights, case.example, seed=1) <= 1e-5
+    state = module.state_dict()
+    for source, array in to_source(program.weights, program.sources).items():
+        np.testing.assert_array_equal(array, state[source].numpy())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_why(name: str) -> None:
+    case = known()[name]
+    module = case.make().eval()
+    used(module)
+    with pytest.raises(archir.ArchError, match=REFUSED[name]):
+        archir.from_torch(module, case.example)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Set
-from functools import cached_property
+from functools import cached_property, reduce
 from weakref import WeakKeyDictionary
 
 from archir.base.work import current
@@ -16,6 +16,8 @@ MOST_TOLD, A_NODE = 50_000, 50
 """Cases of the conditions that are told exactly, all together: so many, and as many for each node."""
 MOST_FOLLOWED = 20
 """Outcomes on the ways to nodes that are followed for each node, where it is only to be told that it is needed."""
+MOST_SEEN_THROUGH = 20_000
+"""Nodes of a graph in which what every architecture needs is followed through choices."""
 SHARE = 1 / 2
 """Of the work that is left, what telling them may take."""
 
@@ -73,6 +75,26 @@ def surely_needed(graph: Graph) -> Set[NodeId] | None:
     return ways.keys()
 
 
+def always_needed(graph: Graph) -> set[NodeId]:
+    """Nodes that outputs read whatever is chosen; of a large graph, only those that are not behind any choice."""
+    if len(graph) > MOST_SEEN_THROUGH:
+        always = set(graph.outputs.values())
+        for number in reversed(list(graph)):
+            if number in always and not isinstance(graph[number].op, Select):
+                always.update(graph.operands(number))
+        return always
+    reads: dict[NodeId, int] = {}  # what is read in any case, a bit for each node
+    for number in graph:
+        below = [reads[operand] for operand in graph.operands(number)]
+        if isinstance(graph[number].op, Select):
+            together = reduce(lambda one, other: one & other, below)
+        else:
+            together = reduce(lambda one, other: one | other, below, 0)
+        reads[number] = together | 1 << number
+    read = reduce(lambda one, other: one | other, (reads[number] for number in graph.outputs.values()), 0)
+    return {number for number in graph if read >> number & 1}
+
+
 class _Needing:
     def __init__(self, graph: Graph, patiently: bool) -> None:
         self.graph, self.patiently = graph, patiently
@@ -91,6 +113,10 @@ class _Needing:
                 for position, operand in enumerate(self.graph.operands(number)):
                     outcomes = [o for o, p in enumerate(op.cases) if p == position] if isinstance(op, Select) else None
                     self._read(number, operand, op.choice if isinstance(op, Select) else "", outcomes)
+        if self.found.loose:
+            always = always_needed(self.graph)
+            self.found |= dict.fromkeys(always, True)
+            self.found.loose -= always
         return self.found
 
     def _read(self, number: NodeId, operand: NodeId, path: str, outcomes: list[int] | None) -> None:
@@ -99,8 +125,9 @@ class _Needing:
         known = self.found.get(operand, False)
         if known is True:
             return
-        if needed is True and outcomes is None:
+        if needed is True and outcomes is None and number not in loose:
             self.found[operand] = True
+            loose.discard(operand)
             return
         reads = True if outcomes is None else when(self.graph.decisions[path].choice, outcomes)
         few = current().left >= self.until and self.told < MOST_TOLD + A_NODE * len(self.graph)

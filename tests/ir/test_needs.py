@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from archir.base.errors import ArchError
@@ -9,7 +11,7 @@ from archir.ir.choices import cases, conditions, lifting
 from archir.ir.choices.cases import at, support
 from archir.ir.choices.conditions import hull
 from archir.ir.graph import Decision, Graph, Node, NodeId
-from archir.ir.needs import needs, surely_needed
+from archir.ir.needs import _Needing, needs, surely_needed
 from archir.ir.structure import Input, Select
 from archir.ir.verify import verify
 from archir.language.elaboration.elaborate import elaborate
@@ -71,6 +73,37 @@ def test_a_chain_in_a_chosen_order_is_followed(n: int, loose: bool) -> None:
         assert used <= {number for number, condition in needed.items() if at(condition, outcomes)}
         exact = needed.keys() - needed.loose
         assert used & exact == {number for number in exact if at(needed[number], outcomes)}
+
+
+@pytest.mark.parametrize("told", [0, 40])
+def test_what_is_told_loosely_is_never_said_to_be_sure(told: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also behind nodes whose condition was given up for one that always holds."""
+    graphs = [elaborate(SKIPS % 6), elaborate(ORDERED % 4)]
+    for seed in range(24):
+        with suppress(ArchError):
+            graphs.append(elaborate(program(seed)))
+    exact = [needs(graph, patiently=True) for graph in graphs]
+    monkeypatch.setattr("archir.ir.needs.MOST_TOLD", told)
+    monkeypatch.setattr("archir.ir.needs.A_NODE", 0)
+    monkeypatch.setattr("archir.ir.needs.hull", lambda condition, choices: condition is not False)
+    loose = 0
+    for graph, known in zip(graphs, exact, strict=True):
+        rough = _Needing(graph, False).result()
+        loose += len(rough.loose)
+        assert known.keys() <= rough.keys()
+        for number in rough.keys() - rough.loose:
+            assert rough[number] == known.get(number, False)
+    assert loose > 20
+
+
+def test_what_follows_a_loose_node_is_loose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.ir.needs.MOST_TOLD", 0)
+    monkeypatch.setattr("archir.ir.needs.A_NODE", 0)
+    text = "net n {\n input x: f32[8]\n y = x |> linear(8) |> relu\n z = choose z(y, x)\n output o = z |> linear(4)\n}"
+    graph = elaborate(text)
+    needed = _Needing(graph, False).result()
+    names = {graph[number].op.name for number in needed.loose}
+    assert names == {"linear", "relu"}, "what is read by the first linear map alone is sure, the map is not"
 
 
 def test_a_layer_that_may_be_skipped_is_one_step_more(monkeypatch: pytest.MonkeyPatch) -> None:

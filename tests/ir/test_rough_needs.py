@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.ir import rough_needs
+from archir.ir import needs
 from archir.ir.rough_needs import made
 
 GRAPH = archir.loads("""
@@ -32,7 +32,7 @@ def test_what_both_alternatives_read_is_always_needed() -> None:
 
 
 def test_of_a_large_graph_only_what_is_before_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rough_needs, "MOST_FOLLOWED", 0)
+    monkeypatch.setattr(needs, "MOST_SEEN_THROUGH", 0)
     assert always() == {"linear", "select"}
     found = made(GRAPH)
     assert len([n for n in found if n not in found.loose and GRAPH[n].op.name == "linear"]) == 1

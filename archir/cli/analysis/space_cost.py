@@ -64,7 +64,7 @@ def _told(one: Extreme, word: str) -> str:
         return f"{one.value:,}"
     if one.codes is None:
         return f"{word} {one.bound:,}"
-    low, high = sorted((one.value, one.bound))
+    low, high = (one.bound, one.value) if word == "at least" else (one.value, one.bound)
     return f"between {low:,} and {high:,}"
 
 

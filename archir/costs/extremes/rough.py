@@ -56,6 +56,7 @@ class Ends:
         if not len(codes):
             return Extreme(sign * proved.proved, None)
         value = int(costs(codes[:1])[0])
+        assert proved.proved <= sign * value, "an architecture is beyond what was proved"
         return Extreme(value, tuple(codes[0].tolist()), sign * proved.proved)
 
     def _proved(self, terms: Sequence[Value]) -> Least | None:

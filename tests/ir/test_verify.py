@@ -91,7 +91,6 @@ CORRUPTIONS: list[tuple[Corrupt, str]] = [
     (lambda graph: graph.add(Node(Input("x", (8,)))), "there are two inputs `x`"),
     (lambda graph: graph.add(Node(Input("z", (0,)))), "dimensions must be at least 1"),
     (lambda graph: graph.add(Node(Input("z", (8,), "f99"))), "there is no element type `f99`"),
-    (varying(((1,), (2,)), lambda dims: Input("z", dims)), "must not depend on choices"),
     (node(Linear("8"), "new"), "`channels` of `linear` must be an integer"),
     (node(Linear(True), "new"), "`channels` of `linear` must be an integer"),
     (node(LeakyRelu("steep")), "`slope` of `leaky_relu` must be a number"),

@@ -214,7 +214,7 @@ CASES: list[Case] = [
     *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),
     *((Resize(factor=factor, mode=mode), (MAP,)) for factor in (2, 0.5, 1 / 3, 1.7) for mode in MODES),
     *((Resize((7, 3), None, mode, True), (MAP,)) for mode in MODES[1:]),
-    *((Resize(size, None, "bilinear", antialias=True), (MAP,)) for size in ((3, 13), 5)),
+    *((Resize(size, None, "bilinear", antialias=True), (MAP,)) for size in ((3, 13), 5, (2, 1), (1, 1))),
     (Resize(factor=0.6, mode="bilinear", antialias=True), (MAP,)),
     *((Resize((3, 9, 7), mode=mode), (VOLUME,)) for mode in MODES[:2]),
     *((Resize(factor=factor, mode=mode), (VOLUME,)) for factor in (2, 0.5) for mode in MODES[:2]),

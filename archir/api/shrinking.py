@@ -13,11 +13,11 @@ from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
 from archir.base.errors import ArchError
-from archir.base.files import write_atomic
 from archir.base.settings import parsed
 from archir.ir.text.serial import from_json
 
 if TYPE_CHECKING:
+    from archir.search.runs.folder import Content
     from archir_torch.training.loop import Watch  # noqa: TID251  (a type, never imported)
 
 __all__ = ["shrink"]
@@ -60,7 +60,7 @@ def shrink(
     with TemporaryDirectory() as draft:
         recipe = shrinking.prepare(Path(net), Path(space), Path(weights), budget, plan, Path(draft))
         torch.load(torch.lower(graph(net)), Path(weights))  # raises where they do not fit
-        begun = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
+        begun = (path / manifest.NAME).exists() and shrinking.begun(Run.open(path), recipe, Path(weights))
         summary = torch.search(None if begun else recipe, path, resume=begun, device=device, executor=None, watch=watch)
     names = {"before": shrinking.FULL, "after": shrinking.TUNED}
     found = {when: {**summary["networks"][name]} for when, name in names.items()}
@@ -70,19 +70,21 @@ def shrink(
     graphs = {when: from_json(json.loads((one / "network.json").read_bytes())) for when, one in networks.items()}
     for speed in measure(graphs, on=ON, seconds=_SECONDS).found:
         found[speed.subject.name][f"milliseconds, {speed.subject.on}"] = speed.latency.percentile(50) / 1e6
-    for when, one in networks.items():
-        model = one / "model.onnx"
-        found[when]["bytes"] = model.stat().st_size
-        if int8:
-            said(f"int8 of the network {when}")
-            found[when] |= _in_int8(model, path / "int8" / f"{when}.onnx", plan.data)
-    write_atomic(path / BEFORE_AND_AFTER, (json.dumps(found, indent=1) + "\n").encode())
+    with TemporaryDirectory() as draft:
+        for when, one in networks.items():
+            model = one / "model.onnx"
+            found[when]["bytes"] = model.stat().st_size
+            if int8:
+                said(f"int8 of the network {when}")
+                found[when] |= _in_int8(model, Path(draft) / f"{when}.onnx", plan.data)
+        files: dict[str, Content] = {f"int8/{file.name}": file for file in Path(draft).iterdir()}
+        with Run.resume(path) as run:
+            run.write(files | {BEFORE_AND_AFTER: json.dumps(found, indent=1) + "\n"})
     return found
 
 
 def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:
     """What a network is in int8; why it is not, where it cannot be."""
-    output.parent.mkdir(exist_ok=True)
     try:
         made = quantize(model, output, data=data, max_loss=100)
     except ArchError as error:

@@ -33,6 +33,7 @@ def test_patterns_name_what_they_are_about() -> None:
     }
     assert names.new("linear.weight")
     assert not names.new("stem")
+    assert "linear.weight" not in names.of([*FILE, "linear.weight"])
 
 
 def test_a_pair_may_give_one_weight_to_two() -> None:
@@ -54,6 +55,7 @@ def test_what_is_captured_fills_the_pattern_again(text: str) -> None:
     ("text", "name", "said"),
     [
         ('"a*" = "b"', "m.toml", r"m.toml:1:1.*A2220.*`a\*` and `b` have 1 and 0 stars"),
+        ('"" = ""', "m.toml", "m.toml:1:1.*A2220.*two empty names"),
         ('"a" = 3', "m.toml", "m.toml:1:1.*A2220.*no two names"),
         ('"a" = "none"\n"b" = "nor.*"', "m.toml", r"(?s)`none`.*`nor\.\*`|stars"),
         ('"a" = "first"\n"b" = "none"\n"c" = "nothing"', "m.toml", r"(?s)m.toml:2:1.*`none`.*m.toml:3:1.*`nothing`"),

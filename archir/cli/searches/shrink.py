@@ -26,7 +26,7 @@ from archir.search.fronts.figures import shown
 @click.option("--space", type=Place(), required=True, help="A space whose largest architecture is the net.")
 @click.option(
     "--budget", multiple=True, required=True, metavar="BOUND",
-    help='What it may cost: "macs <= 0.5x", "latency(\'cpu.json\') <= 0.6x", "params < 1M"; may be repeated.',
+    help='What it may cost: "macs <= 0.5x", "params < 1M"; may be repeated.',
 )  # fmt: skip
 @click.option("--data", default="digits", show_default=True, help=f"What it was trained on: {SOURCES}.")
 @click.option(

@@ -269,7 +269,7 @@ class Writer:
 
     def _option(self, statement: Statement, option: Option, live: set[int], forced: Mapping[int, str]) -> None:
         name = self._held(option.before, live)
-        self.line(f"if {self.expression(option.flag)} {{")
+        self.line(f"if {_whole(self.expression(option.flag))} {{")
         self.depth += 1
         self.body(statement.inside, live | {option.result}, {option.result: name})
         if self.names[option.result] != name:
@@ -302,7 +302,7 @@ class Writer:
                 name = f"{parts_[part]}_{number}"
             found[part] = name
         rounds_ = self.expression(loop.rounds)
-        rounds_ = f"({rounds_})" if " if " in rounds_ else rounds_
+        rounds_ = _whole(rounds_)
         depth = sum(None in names for names in self.columns)
         index = "ijk"[depth] if depth < 3 else f"i{depth}"
         names = {None: index} if firsts else {}
@@ -328,7 +328,7 @@ class Writer:
                 return f"{self.names[value.value]}.{value.word}"
             case Times():
                 text = self.expression(value.of, up)
-                text = f"({text})" if " if " in text else text
+                text = _whole(text)
                 text = f"{value.times} * {text}" if value.times > 1 else text
                 return f"{text} // {value.over}" if value.over > 1 else text
             case Up():
@@ -344,13 +344,12 @@ class Writer:
                 if (value.first, value.rest) == (False, True) and isinstance(value.first, bool):
                     return f"{index} > 0"
                 first, rest = self.expression(value.first, up + 1), self.expression(value.rest, up + 1)
-                first = f"({first})" if " if " in first else first
-                return f"{first} if {index} == 0 else {rest}"
+                return f"{_whole(first)} if {index} == 0 else {rest}"
             case Many():
                 inner = ", ".join(self.expression(item, up) for item in value.items)
                 return f"[{inner}]"
             case Test():
-                return f" {value.sign} ".join(self.expression(side, up) for side in value.sides)
+                return f" {value.sign} ".join(_whole(self.expression(side, up)) for side in value.sides)
         return literal(value)
 
     def text(self, tree: Tree) -> tuple[str, int]:
@@ -358,8 +357,8 @@ class Writer:
         step = tree.step
         if isinstance(step, Option):
             assert tree.inner is not None
-            inner = self.text(tree.inner)[0] if isinstance(tree.inner, Tree) else self.names[tree.inner]
-            return f"{inner} if {self.expression(step.flag)} else {self.names[step.before]}", -1
+            inner = _bracketed(self.text(tree.inner), 0) if isinstance(tree.inner, Tree) else self.names[tree.inner]
+            return f"{inner} if {_whole(self.expression(step.flag))} else {self.names[step.before]}", -1
         operands = [self.text(one) if isinstance(one, Tree) else (self.names[one], 3) for one in tree.operands]
         if step.callee in SIGNS and not step.weights:
             sign, level = SIGNS[step.callee]
@@ -404,6 +403,11 @@ def _same(value: Any, default: Any) -> bool:
 
 def _bracketed(text: tuple[str, int], level: int) -> str:
     return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def _whole(text: str) -> str:
+    """An expression that another one can hold: a conditional one is in brackets."""
+    return f"({text})" if " if " in text else text
 
 
 def literal(value: Any) -> str:

@@ -51,7 +51,8 @@ class Names:
         found: dict[str, str] = {}
         for name in theirs:
             about = [rule for rule in rules if name in used[rule]]
-            for ours in [filled(r.ours, captured(r.theirs, name) or ()) for r in about if r.ours] if about else [name]:
+            same = [] if self.new(name) else [name]
+            for ours in [filled(r.ours, captured(r.theirs, name) or ()) for r in about if r.ours] if about else same:
                 if found.setdefault(ours, name) != name:
                     twice = f"`{found[ours]}` and `{name}` of the file are both named `{ours}`"
                     problems.append(Diagnostic("A2220", twice, about[0].span if about else None))
@@ -120,6 +121,8 @@ def _rules(pairs: Iterable[tuple[Any, Span | None]], name: str) -> Iterator[Rule
         for one in theirs if isinstance(theirs, list) else [theirs]:
             if not isinstance(ours, str) or not isinstance(one, str):
                 problems.append(Diagnostic("A2220", f"{name} pairs what are no two names", span, _HINT))
+            elif not ours and not one:
+                problems.append(Diagnostic("A2220", f"{name} pairs two empty names", span, _HINT))
             elif ours and one and ours.count("*") != one.count("*"):
                 text = f"`{ours}` and `{one}` have {ours.count('*')} and {one.count('*')} stars"
                 problems.append(Diagnostic("A2220", text, span, "each star stands for the same on both sides"))

@@ -13,12 +13,14 @@ from typing import Any, Literal
 from pydantic import Field
 
 from archir.base import toml
-from archir.base.errors import fail
+from archir.base.errors import ArchError, fail
+from archir.base.files import sha256
 from archir.base.settings import Amount, Count, Seed, Settings
 from archir.language.elaboration.files import split
 from archir.passes.equivalence.canonical import canonical_hash
 from archir.search.recipes.spaces import files_of, load_space
 from archir.search.reuse.specializing import RECIPE, evolution
+from archir.search.runs import Run
 from archir.search.spaces.partial import largest
 
 FULL, ELASTIC, SEARCH, CUT, TUNED = "full", "elastic", "search", "cut", "tuned"
@@ -82,6 +84,26 @@ def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, fold
     path = folder / RECIPE
     path.write_text(toml.written(recipe), "utf-8")
     return path
+
+
+def begun(run: Run, recipe: Path, weights: Path) -> bool:
+    """Whether a run is of a recipe that `prepare` wrote. Raises ArchError (A2224) if it is, and of other files."""
+    if run.content(RECIPE) != recipe.read_bytes():
+        return False
+    for role in ("net", "space"):
+        for path in sorted((recipe.parent / role).rglob("*.arch")):
+            name = path.relative_to(recipe.parent)
+            if run.content(f"space/{name.as_posix()}") != path.read_bytes():
+                raise _changed(run, f"`{name.relative_to(role)}`")
+    copies = [one.sha256 for name, one in run.files.manifest.files.items() if name.startswith("start/")]
+    if sha256(weights) not in copies:
+        raise _changed(run, f"`{weights.name}`")
+    return True
+
+
+def _changed(run: Run, what: str) -> ArchError:
+    text = f"{run.folder} was begun with another {what} than there is now"
+    return fail("A2224", text, None, "name a new folder, or remove this one")
 
 
 def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) -> dict[str, Any]:

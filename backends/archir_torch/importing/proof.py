@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
@@ -38,13 +41,16 @@ def compared(module: nn.Module, network: Network, graph: Graph, example: Any, ge
     module.eval()
     try:
         with torch.no_grad():
-            wanted = module(**inputs) if by_name else module(*inputs.values())
+            copies = {name: one.clone() for name, one in inputs.items()}  # it may write into what it is given
+            wanted = module(**copies) if by_name else module(*copies.values())
             found = network(*inputs.values())
     finally:
         for one, mode in training.items():
             one.training = mode
     given = found if isinstance(found, dict) else {network.output_names[0]: found}
-    return max(_difference(one, other) for one, other in zip(given.values(), _named(wanted), strict=False))
+    pairs = zip(given.values(), _named(wanted), strict=False)
+    differences = [Difference.of(one.double().numpy(), other.double().numpy()) for one, other in pairs]
+    return reduce(or_, differences, Difference()).relative
 
 
 def prove(module: nn.Module, network: Network, graph: Graph, example: Any, generator: torch.Generator) -> float:
@@ -75,10 +81,3 @@ def _named(outputs: Any) -> Sequence[Tensor]:
     return [one for one in tops if isinstance(one, Tensor)] or [
         one for one in pytree.tree_leaves(outputs) if isinstance(one, Tensor)
     ]
-
-
-def _difference(one: Tensor, other: Tensor) -> float:
-    if one.shape != other.shape:
-        return float("inf")
-    largest = float(other.abs().max()) or 1.0
-    return float((one - other).abs().max()) / largest

@@ -283,3 +283,42 @@ def test_arguments_by_name_and_several_outputs() -> None:
     imported = archir.from_torch(Two(), {"one": TOKENS, "two": TOKENS})
     assert [*imported.graph.inputs] == ["one", "two"]
     assert [*imported.graph.outputs] == ["total", "product"]
+
+
+class Scaled(nn.Module):
+    """Learned factors that are all alike, as they are before training."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.first = nn.Parameter(torch.zeros(1, 1, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.first.expand(len(x), -1, -1), x * self.scale], 1)
+
+
+@pytest.mark.parametrize("width", [23, 46, 184, 24])
+def test_alike_parameters_are_not_taken_for_the_batch(width: int) -> None:
+    imported = archir.from_torch(Scaled(width), torch.randn(1, 3, width))
+    assert set(imported.sources) == {"scale", "first"} or len(imported.sources) == 2
+
+
+def test_a_module_may_write_into_what_it_is_given() -> None:
+    archir.from_torch(nn.Sequential(nn.LeakyReLU(0.2, inplace=True), nn.Conv2d(3, 4, 3)), IMAGE)
+
+
+class Logarithm(nn.Module):
+    """Numbers where inputs are positive; with `batch`, of the batch as well."""
+
+    def __init__(self, batch: bool) -> None:
+        super().__init__()
+        self.batch = batch
+
+    def forward(self, x: Tensor) -> Any:
+        return (x * 2, (x * x * len(x)).log()) if self.batch else x.log()
+
+
+def test_where_there_are_no_numbers_both_have_none() -> None:
+    archir.from_torch(Logarithm(False), TOKENS)
+    with pytest.raises(ArchError, match="A320"):
+        archir.from_torch(Logarithm(True), TOKENS)

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 import archir
+from archir.backends.speed.figures import Speeds
 from archir.base.errors import ArchError
 from archir.cli import main
 from archir_torch.lowering.module import lower
@@ -84,8 +85,25 @@ def test_before_and_after(trained: Path, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_the_same_command_goes_on(trained: Path, tmp_path: Path) -> None:
-    first = shrunk(trained, tmp_path / "run")
+    first = shrunk(trained, tmp_path / "run", int8=True)
     assert shrunk(trained, tmp_path / "run")["after"]["accuracy"] == first["after"]["accuracy"]
+
+
+def test_a_run_is_of_the_files_that_it_was_begun_with(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))
+    (tmp_path / "nets.arch").write_text(NETS)
+    (tmp_path / "full.safetensors").write_bytes((trained / "full.safetensors").read_bytes())
+    first = shrunk(tmp_path, tmp_path / "run")
+    assert shrunk(tmp_path, tmp_path / "run")["after"] == first["after"]
+    (tmp_path / "nets.arch").write_text(NETS + "# the same\n")
+    with pytest.raises(ArchError, match=r"A2224.*another `nets.arch`"):
+        shrunk(tmp_path, tmp_path / "run")
+    (tmp_path / "nets.arch").write_text(NETS)
+    save_weights(lower(archir.load(f"{trained}/nets.arch:full").graph), tmp_path / "full.safetensors")
+    with pytest.raises(ArchError, match=r"A2224.*another `full.safetensors`"):
+        shrunk(tmp_path, tmp_path / "run")
 
 
 def test_what_cannot_be_shrunk(trained: Path, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ def resize(
         for axis, after in zip(axes, sizes, strict=True):
             x = x.index_select(axis, torch.arange(after, device=x.device) * x.shape[axis] // after)
         return x
+    if antialias and sizes[-1] == 1:  # torch's kernel for both axes at once is wrong there
+        x = F.interpolate(x, (sizes[0], x.shape[-1]), mode=mode, align_corners=align_corners, antialias=True)
     mode = "trilinear" if x.dim() == 5 else mode
     return F.interpolate(x, sizes, mode=mode, align_corners=align_corners, antialias=antialias)
 

@@ -60,8 +60,11 @@ class Resize(Free):
         return x.with_spatial(x.channels, *sizes)
 
     def kernels(self, x: TensorType) -> int:
-        """One; for "nearest" 4 for each axis: the places, and one that takes what is there."""
-        return 4 * (x.rank - 1) if self.mode == "nearest" else 1
+        """One; for "nearest" 4 for each axis: the places, and one that takes what is there. What is smoothed to a width
+        of one is so axis by axis."""
+        if self.mode == "nearest":
+            return 4 * (x.rank - 1)
+        return 2 if self.antialias and self.infer(x).shape[-1] == 1 else 1
 
 
 @dataclass(frozen=True)

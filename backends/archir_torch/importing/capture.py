@@ -17,7 +17,6 @@ from archir.base.errors import ArchError, Diagnostic, fail
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 from archir.language.writing.imported import Imported
-from archir.language.writing.spelling import RESERVED
 from archir.passes.prune import prune
 from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
@@ -26,6 +25,7 @@ from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
 from archir_torch.importing.idioms import name_of, recognised
 from archir_torch.importing.layout import Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import valued
+from archir_torch.importing.outputs import labelled, named
 from archir_torch.importing.rules import OPERATORS
 
 BATCH = 23
@@ -96,6 +96,7 @@ def _writes_into_views(graph: fx.Graph) -> bool:
 
 def imported(module: nn.Module, example: Inputs, name: str = "network") -> Imported:
     """archir's graph and weights of a module. Raises ArchError (A3201, A3202) with all that has no words in archir."""
+    _require(module, example)
     training = {one: one.training for one in module.modules()}
     module.eval()
     try:
@@ -103,6 +104,29 @@ def imported(module: nn.Module, example: Inputs, name: str = "network") -> Impor
     finally:
         for one, mode in training.items():
             one.training = mode
+
+
+def _require(module: Any, example: Any) -> None:
+    """Raise ArchError (A3205) for what is no module, and for inputs that are not tensors of some samples."""
+    if not isinstance(module, nn.Module):
+        raise fail("A3205", f"{type(module).__name__} is no torch module", None, "subclass torch.nn.Module")
+    if isinstance(example, Tensor):
+        given: list[Any] = [example]
+    else:
+        given = list(
+            example.values()
+            if isinstance(example, Mapping)
+            else example
+            if isinstance(example, list | tuple)
+            else [example]
+        )
+    other = next((one for one in given if not isinstance(one, Tensor)), None)
+    if other is not None or not given:
+        what = f"a {type(other).__name__}" if given else "nothing"
+        hint = "example_inputs are a tensor, several, or tensors by argument; the module knows all others itself"
+        raise fail("A3205", f"an example of inputs has {what} where a tensor should be", None, hint)
+    if any(one.dim() and not len(one) for one in given):
+        raise fail("A3205", "an example of inputs has no sample", None, "the first axis is that of the samples")
 
 
 class _Reader:
@@ -144,7 +168,7 @@ class _Reader:
     def _placeholders(self) -> None:
         signature = self.program.graph_signature
         specs = {spec.arg.name: spec for spec in signature.input_specs}
-        known: dict[int, Named] = {}
+        known: dict[object, Named] = {}
         for node in self.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -159,7 +183,7 @@ class _Reader:
                 tensor = tensor.float()
             trained = spec.kind.name == "PARAMETER"
             origin = known.setdefault(
-                tensor.data_ptr() if trained and tensor.numel() else id(node),
+                (tensor.data_ptr(), *tensor.shape, *tensor.stride()) if trained and tensor.numel() else id(node),
                 Named(target, tuple(tensor.shape), trained),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)
@@ -173,7 +197,7 @@ class _Reader:
         dtype = DTYPES.get(value.dtype)
         if dtype is None or dtype == "bool":
             raise fail("A3202", f"input `{node.name}` has numbers of {value.dtype}")
-        label = _label(node.name)
+        label = named(node.name)
         made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
         base = fresh(value.shape[1:])
         found = Value(made, base, ((self.b.batch,), *base), dtype)
@@ -185,20 +209,14 @@ class _Reader:
         assert isinstance(flat, tuple | list)
         spec = self.program.call_spec.out_spec
         count = spec.num_leaves
-        names: dict[int, str] = {}
         try:
             shaped = pytree.tree_unflatten(list(range(count)), spec)
         except Exception:  # what is given is made by a class of the user's
             shaped = tuple(range(count))
-        if isinstance(shaped, Mapping):
-            names = {index: _label(str(key)) for key, index in shaped.items() if isinstance(index, int)}
-        elif isinstance(shaped, int):
-            names = {0: "result"}
-        else:
-            tops = [index for index in shaped if isinstance(index, int)]
-            names = {index: "result" if len(tops) == 1 else f"result_{i}" for i, index in enumerate(tops)}
         given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
-        for index, label in names.items():
+        if not any(isinstance(one, Value | Missing) for one in given):
+            raise fail("A3202", f"{type(self.module).__name__} gives nothing that is computed of its inputs")
+        for label, index in labelled(shaped).items():
             if isinstance(given[index], Value):
                 self.b.module, self.b.leaf = "", False
                 try:
@@ -273,9 +291,3 @@ class _Reader:
         text = f"`{where}`: {name}: {why}"
         self.problems.setdefault((where, text), Diagnostic("A3202", text))
         return MISSING
-
-
-def _label(name: str) -> str:
-    """A name that an input or output of a program can have."""
-    name = re.sub(r"\W", "_", name)
-    return f"{name}_" if name in RESERVED else name

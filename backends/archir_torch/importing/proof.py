@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils import _pytree as pytree
 
 from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
 from archir.language.writing.imported import Array
+from archir_torch.importing.outputs import labelled
 from archir_torch.lowering.module import Network
 
 SAMPLES = 2
@@ -42,13 +42,15 @@ def compared(module: nn.Module, network: Network, graph: Graph, example: Any, ge
     try:
         with torch.no_grad():
             copies = {name: one.clone() for name, one in inputs.items()}  # it may write into what it is given
-            wanted = module(**copies) if by_name else module(*copies.values())
+            values = copies.values()
+            wanted = module(**dict(zip(example, values, strict=True))) if by_name else module(*values)
             found = network(*inputs.values())
     finally:
         for one, mode in training.items():
             one.training = mode
     given = found if isinstance(found, dict) else {network.output_names[0]: found}
-    pairs = zip(given.values(), _named(wanted), strict=False)
+    known = labelled(wanted)
+    pairs = [(one, known[label]) for label, one in given.items()]
     differences = [Difference.of(one.double().numpy(), other.double().numpy()) for one, other in pairs]
     return reduce(or_, differences, Difference()).relative
 
@@ -71,13 +73,3 @@ def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
             dtype = torch.int64 if type_.dtype == "i64" else torch.int32
             made[name] = torch.randint(type_.below or 2, shape, generator=generator, dtype=dtype)
     return made
-
-
-def _named(outputs: Any) -> Sequence[Tensor]:
-    """Tensors that stand at the top of what a module gives."""
-    if isinstance(outputs, Tensor):
-        return [outputs]
-    tops = outputs.values() if isinstance(outputs, Mapping) else outputs
-    return [one for one in tops if isinstance(one, Tensor)] or [
-        one for one in pytree.tree_leaves(outputs) if isinstance(one, Tensor)
-    ]

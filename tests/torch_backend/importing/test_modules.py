@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -322,3 +323,46 @@ def test_where_there_are_no_numbers_both_have_none() -> None:
     archir.from_torch(Logarithm(False), TOKENS)
     with pytest.raises(ArchError, match="A320"):
         archir.from_torch(Logarithm(True), TOKENS)
+
+
+class Gives(nn.Module):
+    """Whatever a function makes of its input."""
+
+    def __init__(self, function: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (lambda x: (torch.zeros(1), x * 2), ["result_1"]),
+        (lambda x: {"a b": x * 2, "a_b": x * 3}, ["a_b", "a_b_2"]),
+        (lambda x: ((x * 2, x * 3),), ["result_0", "result_1"]),
+        (lambda x: {"y": x * 2, "": x * 3}, ["y", "result"]),
+    ],
+    ids=["constant first", "alike names", "nested", "no name"],
+)
+def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], names: list[str]) -> None:
+    assert list(archir.from_torch(Gives(function), TOKENS).graph.outputs) == names
+
+
+@pytest.mark.parametrize(
+    ("module", "example", "said"),
+    [
+        (Gives(lambda x: None), TOKENS, "A3202.*gives nothing"),
+        (Gives(lambda x: torch.ones(3)), TOKENS, "A3202.*gives nothing"),
+        (lambda x: x, TOKENS, "A3205.*no torch module"),
+        (Gives(lambda x: x * 2), 3, "A3205.*has a int where a tensor should be"),
+        (Gives(lambda x: x * 2), (), "A3205.*has nothing"),
+        (Gives(lambda x: x * 2), [[TOKENS]], "A3205.*has a list"),
+        (Gives(lambda x: x * 2), TOKENS[:0], "A3205.*no sample"),
+    ],
+    ids=["none", "constant", "function", "number", "no input", "list", "no sample"],
+)
+def test_what_is_no_module_or_no_input(module: Any, example: Any, said: str) -> None:
+    with pytest.raises(ArchError, match=said):
+        archir.from_torch(module, example)

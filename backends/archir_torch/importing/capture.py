@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +67,7 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
         args = tuple(example)
     args, kwargs = pytree.tree_map_only(Tensor, _for_batch, (args, kwargs))
     said = ""
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), _quiet():
         warnings.simplefilter("ignore")
         for strict in (False, True):
             try:
@@ -75,7 +77,22 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
                 return Captured(program, tuple(kwargs))
             except Exception as error:  # what users' modules raise, and what torch refuses
                 said = said or " ".join(str(error).split())[:400]
-    raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {said}")
+    hint = (
+        "inputs of integers are written i64:128, in Python torch.zeros(1, 128).long()" if "Long, Int" in said else None
+    )
+    raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {said}", None, hint)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Torch says what it refuses in what it raises; what it logs besides are its own tracebacks."""
+    log = logging.getLogger("torch")
+    before = log.level
+    log.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _for_batch(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -366,3 +367,11 @@ def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], nam
 def test_what_is_no_module_or_no_input(module: Any, example: Any, said: str) -> None:
     with pytest.raises(ArchError, match=said):
         archir.from_torch(module, example)
+
+
+def test_torch_says_nothing_beside_the_diagnostic(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ArchError, match=r"A3201.*length"):
+        archir.from_torch(Gives(lambda x: x + torch.ones(5, 16)), TOKENS)
+    with pytest.raises(ArchError, match="i64:128"):
+        archir.from_torch(nn.Embedding(11, 4), TOKENS)
+    assert not [one for one in caplog.records if one.levelno >= logging.ERROR]

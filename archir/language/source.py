@@ -70,21 +70,25 @@ def _call(op: Op, operands: list[str]) -> str:
     for field in fields(op):
         value = getattr(op, field.name)
         if field.default is MISSING or value != field.default or type(value) is not type(field.default):
-            given.append(f"{field.name}={_text(value)}")
+            given.append(f"{field.name}={literal(value)}")
     return f"{op.name}({', '.join([*operands, *given])})"
 
 
-def _text(value: Any) -> str:
+def literal(value: Any) -> str:
+    """A constant as it is written. RuleError for what cannot be."""
     match value:
         case None:
             return "none"
         case bool():
             return "true" if value else "false"
         case str():
-            require(not set('"\\\n') & {*value}, f"{value!r} cannot be written as a string")
+            require(not set('"\\\r\n') & {*value}, f"{value!r} cannot be written as a string")
             return f'"{value}"'
         case tuple():
-            return f"[{', '.join(map(_text, value))}]"
-        case int() | float():
+            return f"[{', '.join(map(literal, value))}]"
+        case float():
+            require(value == value and abs(value) != float("inf"), f"{value} cannot be written as a number")
+            return re.sub(r"e([+-])0+(?=\d)", r"e\1", repr(value))
+        case int():
             return repr(value)
     raise RuleError(f"a value of this kind cannot be written: {value!r}")

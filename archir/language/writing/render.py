@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from itertools import chain, count
 from typing import Any
 
-from archir.base.errors import RuleError, require
 from archir.ir.op import OPS
+from archir.language.source import literal
 from archir.language.writing.idioms import DEFAULTS
 from archir.language.writing.outline import (
     Body,
@@ -408,26 +407,6 @@ def _bracketed(text: tuple[str, int], level: int) -> str:
 def _whole(text: str) -> str:
     """An expression that another one can hold: a conditional one is in brackets."""
     return f"({text})" if " if " in text else text
-
-
-def literal(value: Any) -> str:
-    """A constant as it is written. RuleError for what cannot be."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return "true" if value else "false"
-        case str():
-            require(not set('"\\\r\n') & {*value}, f"{value!r} cannot be written as a string")
-            return f'"{value}"'
-        case tuple():
-            return f"[{', '.join(map(literal, value))}]"
-        case float():
-            require(value == value and abs(value) != float("inf"), f"{value} cannot be written as a number")
-            return re.sub(r"e([+-])0+(?=\d)", r"e\1", repr(value))
-        case int():
-            return repr(value)
-    raise RuleError(f"a value of this kind cannot be written: {value!r}")
 
 
 def bound(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], dict[str, Expr]]:

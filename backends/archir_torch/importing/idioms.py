@@ -110,9 +110,9 @@ def _logits(node: Any) -> _Logits | None:
         found = _logits(args[0])
         by = args[1] if name == "mul" else 1 / args[1]
         return replace(found, scale=found.scale * by) if found and not (found.added or found.hidden) else None
-    if name == "masked_fill" and isinstance(args[2], int | float) and args[2] <= -1e4:
+    if name == "masked_fill" and isinstance(args[1], fx.Node) and isinstance(args[2], int | float) and args[2] <= -1e4:
         found = _logits(args[0])
-        return replace(found, hidden=(*found.hidden, args[1])) if found else None  # type: ignore[arg-type]
+        return replace(found, hidden=(*found.hidden, args[1])) if found else None
     if name == "add" and not node.kwargs:
         for one, other in (args[:2], args[1::-1]):
             found = _logits(one)

@@ -121,7 +121,8 @@ def _product(f: _Fusing, call: Call) -> Found | None:
 
 def _gelu(f: _Fusing, x: str, core: str) -> Found | None:
     erf, tanh = f.made(core, "Erf"), f.made(core, "Tanh")
-    inner = f.makers.get((erf or tanh).reads[0]) if erf or tanh else None  # type: ignore[union-attr]
+    curve = erf or tanh
+    inner = f.makers.get(curve.reads[0]) if curve is not None else None
     if inner is None or inner.operator not in ("Mul", "Div"):
         return None
     number, names = f.scaled(inner)

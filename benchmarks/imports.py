@@ -3,9 +3,9 @@
     python benchmarks/imports.py [NAME ...] [--rows rows.jsonl] [-o docs/imported.md]
 
 A row is a model: its parameters, how many of them archir has as they are (the others were computed with at import), the
-largest difference from the source, relative to its output, the lines of Python that define it and of the program, whether
-`archir check` is clean, and whether archir's own ONNX file of it is imported as the same network. With --rows, rows are
-kept in a file as they come, and those that are there already are not made again.
+largest difference from the source, relative to its output, the lines of Python that define it and of the program,
+whether `archir check` is clean, and whether archir's own ONNX file of it is imported as the same network. With --rows,
+rows are kept in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ up, weights that are standardised), and are stored as what comes of that. *Diffe
 the largest output.
 
 *Python* are the lines that define the model in its library, without comments, docstrings and blank lines: of the files
-that hold a class of its modules, these classes, and the functions that run while the model is made and called. *Lines* are
-those of the program, *share* how many of the Python's that is. *Check* is clean where `archir check --strict` has nothing
-to say of the program. *Back* is yes where archir's own ONNX file of the network, imported, has the same canonical hash.
+that hold a class of its modules, these classes, and the functions that run while the model is made and called. *Lines*
+are those of the program, *share* how many of the Python's that is. *Check* is clean where `archir check --strict` has
+nothing to say of the program. *Back* is yes where archir's own ONNX file of the network, imported, has the same
+canonical hash.
 
 <!-- generated -->
 {summary}
@@ -292,8 +293,8 @@ def main() -> None:
     done = [row for row in rows if not row.why]
     kept, whole = sum(row.kept == row.params for row in done), sum(row.whole for row in rows)
     summary = (
-        f"{len(done)} of {len(rows)} were imported, {kept} with all parameters as they are. Of {whole}, everything holds: "
-        "equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
+        f"{len(done)} of {len(rows)} were imported, {kept} with all parameters as they are. Of {whole}, everything "
+        "holds: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
     )
     print(summary)
     if options.output:

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.errors import ArchError, Diagnostic, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.choices.cases import Choice, Value, leaves, support
 from archir.ir.choices.conditions import both, is_condition

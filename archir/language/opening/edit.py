@@ -142,9 +142,9 @@ def _top(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[i
     leading = [one for one in inputs if one.span.start < first.span.start]
     if leading:
         start = text.rfind("\n", 0, leading[-1].span.start) + 1
-        indent = re.match(r"[ \t]*", text[start:])
+        before = text[start : leading[-1].span.start]
         end = text.find("\n", leading[-1].span.end)
-        return end, end, "".join(f"\n{indent[0] if indent else ''}{line}" for line in lines)
+        return end, end, "".join(f"\n{before}{line}" for line in lines)
     start = text.rfind("\n", 0, first.span.start) + 1
     indent = text[start : first.span.start] if not text[start : first.span.start].strip() else "    "
     return first.span.start, first.span.start, "".join(f"{line}\n{indent}" for line in lines)

@@ -70,9 +70,15 @@ class Flow:
         self.homes: list[Home] = []
         self.uses: list[Use] = []
         self._known: dict[int, Home] = {}
+        self._given: list[tuple[Home, ast.Name, tuple[ast.Expr, tuple[ast.Argument, ...], bool]]] = []
+        self._resolved: set[tuple[int, int]] = set()
         self._enter(net, module)
-        for home in self.homes:  # which grows meanwhile
-            self._collect(home)
+        done = 0
+        while done < len(self.homes):  # each may call others, and those what they are given
+            self._collect(self.homes[done])
+            done += 1
+            if done == len(self.homes):
+                self._follow_blocks()
         self._calls: dict[int, list[Use]] = defaultdict(list)
         for use in self.uses:
             if isinstance(use.callee, Block):
@@ -85,7 +91,9 @@ class Flow:
             self.homes.append(self._known[id(definition)])
 
     def _collect(self, home: Home) -> None:
-        piped = {id(target) for part in walk(home.definition.body) if isinstance(part, ast.Pipe) for target in part.targets}
+        piped = {
+            id(target) for part in walk(home.definition.body) if isinstance(part, ast.Pipe) for target in part.targets
+        }
         callees: set[int] = set()
         for part in walk((home.definition.params, home.definition.body)):
             if isinstance(part, ast.Call):
@@ -94,17 +102,23 @@ class Flow:
             elif isinstance(part, (ast.Name, ast.Attribute)) and id(part) not in callees:
                 self._use(home, part, part, (), id(part) in piped)
 
-    def _use(
-        self, home: Home, call: ast.Expr, callee: ast.Expr, given: tuple[ast.Argument, ...], piped: bool
-    ) -> None:
-        found = self._meaning(home, callee)
-        if found is None:
+    def _use(self, home: Home, call: ast.Expr, callee: ast.Expr, given: tuple[ast.Argument, ...], piped: bool) -> None:
+        if isinstance(callee, ast.Name) and callee.text in self._params(home):
+            self._given.append((home, callee, (call, given, piped)))
             return
+        found = self._meaning(home, callee)
+        if found is not None:
+            self._used(home, found, call, callee, given, piped)
+
+    def _used(
+        self, home: Home, found: type[Op] | Block, call: ast.Expr, callee: ast.Expr, given: tuple[ast.Argument, ...],
+        piped: bool,
+    ) -> None:  # fmt: skip
         if isinstance(found, Block):
             self._enter(found.definition, found.module)
             names = [param.name.text for param in found.definition.params]
         else:
-            names = [*found.operands, *attribute_names(found)]
+            names = [*found.operands[: len(found.operands) - found.optional], *attribute_names(found)]
         if call is callee and not piped:  # the block itself is passed on
             return
         arguments, position = {}, 1 if piped else 0
@@ -115,6 +129,21 @@ class Flow:
                 arguments[names[position]] = argument.value
                 position += 1
         self.uses.append(Use(home, found, arguments, call))
+
+    def _follow_blocks(self) -> None:
+        """Calls of what a block was given: of each that it is given anywhere, or by default."""
+        for home, callee, (call, given, piped) in self._given:
+            default = self._params(home)[callee.text].default
+            values = [(home, default)] if default is not None else []
+            for use in self.uses:
+                if isinstance(use.callee, Block) and use.callee.definition is home.definition:
+                    values += [(use.home, value)] if (value := use.arguments.get(callee.text)) is not None else []
+            for of, value in values:
+                found = self._meaning(of, value)
+                key = id(call), id(found.definition) if isinstance(found, Block) else id(found)
+                if found is not None and key not in self._resolved:
+                    self._resolved.add(key)
+                    self._used(home, found, call, callee, given, piped)
 
     def _meaning(self, home: Home, callee: ast.Expr) -> type[Op] | Block | None:
         if isinstance(callee, ast.Attribute) and isinstance(callee.value, ast.Name):
@@ -156,8 +185,8 @@ class Flow:
                 match part:
                     case ast.Repeat():
                         found += self.follow(home, part.times, "depth")
-                    case ast.ForLoop(items=ast.Range() as items):
-                        found += self.follow(home, items.stop, "depth")
+                    case ast.ForLoop(items=ast.Range() as counted):
+                        found += self.follow(home, counted.stop, "depth")
                     case ast.Slice():
                         for bound in (part.start, part.stop):
                             found += self.follow(home, bound, "follows") if bound is not None else ()
@@ -186,7 +215,7 @@ class Flow:
             case ast.Call(callee=ast.Name(text="round_to"), arguments=(first, *_)):
                 yield from self.follow(home, first.value, role, scaled)
             case ast.Index():
-                yield from self._items(home, expr.value, None, role)
+                yield from self._items(home, expr.value, None, role, scaled)
 
     def _name(self, home: Home, name: str, role: Role, scaled: bool) -> Iterator[Reached]:
         if name in (params := self._params(home)):
@@ -197,7 +226,7 @@ class Flow:
                     yield from self.follow(home, part.value, role, scaled)
                 case ast.ForLoop() | ast.For() if name in (names := [target.text for target in part.targets]):
                     position = names.index(name) if len(names) > 1 else None
-                    yield from self._items(home, part.items, position, role)
+                    yield from self._items(home, part.items, position, role, scaled)
 
     def _parameter(self, home: Home, param: ast.Param, role: Role, scaled: bool) -> Iterator[Reached]:
         default = param.default
@@ -210,25 +239,25 @@ class Flow:
             elif default is not None and home.module.library:
                 yield Reached(default, role, use.home, scaled, (use, param.name.text))
 
-    def _items(self, home: Home, items: ast.Expr, position: int | None, role: Role) -> Iterator[Reached]:
+    def _items(self, home: Home, items: ast.Expr, position: int | None, role: Role, scaled: bool) -> Iterator[Reached]:
         """Items of a list; of each, the one at a position."""
         match items:
             case ast.Sequence():
                 for item in items.items:
                     if position is None:
-                        yield from self.follow(home, item, role)
+                        yield from self.follow(home, item, role, scaled)
                     elif isinstance(item, ast.Sequence) and position < len(item.items):
-                        yield from self.follow(home, item.items[position], role)
+                        yield from self.follow(home, item.items[position], role, scaled)
             case ast.Call(callee=ast.Name(text="zip")) if position is not None and position < len(items.arguments):
-                yield from self._items(home, items.arguments[position].value, None, role)
+                yield from self._items(home, items.arguments[position].value, None, role, scaled)
             case ast.Name():
                 for part in walk(home.definition.body):
                     if isinstance(part, ast.Assign) and [target.text for target in part.targets] == [items.text]:
-                        yield from self._items(home, part.value, position, role)
+                        yield from self._items(home, part.value, position, role, scaled)
                 params = self._params(home)
                 if items.text in params:
                     if (default := params[items.text].default) is not None:
-                        yield from self._items(home, default, position, role)
+                        yield from self._items(home, default, position, role, scaled)
                     for use in self._calls[id(home.definition)]:
                         if items.text in use.arguments:
-                            yield from self._items(use.home, use.arguments[items.text], position, role)
+                            yield from self._items(use.home, use.arguments[items.text], position, role, scaled)

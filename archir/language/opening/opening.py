@@ -9,6 +9,7 @@ from pathlib import Path
 from archir.base.errors import Span, fail
 from archir.base.work import bounded
 from archir.ir.graph import Graph
+from archir.ir.op import Op
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.elaboration.files import Loader
@@ -59,16 +60,18 @@ def open_text(
 
     network = made(text)
     if network.decisions:
-        hint = "a network of a space: archir compile SPACE --arch FILE --emit arch"
-        raise fail("A3213", f"`{network.name}` has choices: what is opened is one network", None, hint)
+        text = f"`{network.name}` has choices: what is opened is one network"
+        raise fail("A3213", text, None, "it is a space already, which can be edited by hand")
     with bounded(limits.work):
         module = Loader(root if root is not None else folder).load(text, path, folder)
     flow = Flow(module, module.nets[network.name])
     search = Search(text, flow, sites(flow, module), network, wanted, made)
     edited, graph = search.run(where)
     full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
-    if canonical_hash(specialize(graph, full)) != canonical_hash(network):
-        raise fail("A3214", f"the largest architecture of what was made of `{network.name}` is another network")
+    most = specialize(graph, full)
+    if canonical_hash(most) != canonical_hash(network) or _named(most) != _named(network):
+        text = f"the largest architecture of what was made of `{network.name}` is another network"
+        raise fail("A3214", text, None, "open less of it: --choose widths, or --where SCOPE")
     found = edited.text
     if canonical(text, path) == text:  # what was laid out canonically, is
         found = canonical(found, path)
@@ -77,10 +80,12 @@ def open_text(
     return Opening(found, graph, network, full, tuple(opened), tuple(left))
 
 
+def _named(graph: Graph) -> set[str]:
+    """The scopes of weights, by which those of the network are found."""
+    return {graph[number].scope for number in graph if type(graph[number].op).weights is not Op.weights}
+
+
 def _row(group: Group, label: str, wanted: Asked) -> Row:
     values = tuple(str(value) for value in group.values(wanted))
     reason = group.reason or ("" if label else "there is nothing smaller")
     return Row(str(group.kind), label, values, tuple(site.span for site in group.sites), reason)
-
-
-

@@ -1,8 +1,8 @@
 """Which choices go together: everything is made a choice of its own, and what the checker refuses is tied or left.
 
-Nothing here knows why widths have to agree. The checker shows the smallest combination that breaks a network: two widths
-in it become one choice, a choice that is made several times is made once, a value that is wrong whatever else is chosen
-is taken away. So the rules of all operations count, and what is left is a space without errors.
+Nothing here knows why widths have to agree. The checker shows the smallest combination that breaks a network: two
+widths in it become one choice, a choice that is made several times is made once, a value that is wrong whatever else is
+chosen is taken away. So the rules of all operations count, and what is left is a space without errors.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from archir.base.errors import ArchError, Diagnostic, Span, fail
 from archir.ir.choices.cases import Value, at, support
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
+from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -83,6 +84,8 @@ class Search:
                 self._learn(error, edited)
                 continue
             unfit = [*self._loose(), *self._outside(graph, edited, where)]
+            if not unfit and self._untrained(graph, edited):
+                continue
             if not unfit and self.open:
                 return edited, graph
             for group, reason in unfit:
@@ -108,10 +111,11 @@ class Search:
                 found.append((group, f"it sets the size of the output `{name}`"))
         for number in graph:
             op = graph[number].op
-            if isinstance(op, Select) and (group := _group(op.choice, edited)) is not None and group.kind == "depths":
+            chosen = _group(op.choice, edited) if isinstance(op, Select) else None
+            if chosen is not None and chosen.kind == "depths":
                 forms = {_form(types[operand], full) for operand in graph.operands(number)}
                 if len(forms) > 1:
-                    found.append((group, f"its blocks are not alike: {' and '.join(sorted(forms))}"))
+                    found.append((chosen, f"its blocks are not alike: {' and '.join(sorted(forms))}"))
         if where is not None:
             needed = needs(graph)
             for number in graph:
@@ -120,6 +124,23 @@ class Search:
                     for group in _of([*node.op.varied.values(), needed[number]], edited):
                         found.append((group, f"`{node.scope}` is not in {where}"))
         return found
+
+    def _untrained(self, graph: Graph, edited: Edited) -> bool:
+        """Whether an architecture needs weights that the network does not; what makes it so is tied or left."""
+        full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
+        for number, condition in needs(graph).items():
+            node = graph[number]
+            if type(node.op).weights is Op.weights or at(condition, full) is True:
+                continue
+            groups = _of([condition], edited)
+            widths = [group for group in groups if group.kind == "widths"]
+            reason = f"other values would need weights that the network does not have, `{node.scope}`"
+            if len(widths) > 1:
+                self._tie(widths, reason, node.span)
+            else:
+                self.close(max(groups, key=lambda one: _rank(one.kind)), reason, node.span)
+            return True
+        return False
 
     # what the checker says
 
@@ -145,8 +166,12 @@ class Search:
                 return {group}
         for kinds in (("widths", None), ("ratios",)):
             tied = [group for group in groups if group.kind in kinds]
+            for group in tied:
+                if group.kind is None and not any(_fits(group, other) for other in tied if other is not group):
+                    self.close(group, self._said(diagnostic), diagnostic.span)
+                    return {group}
             if len(tied) > 1:
-                return self._tie(tied, diagnostic)
+                return self._tie(tied, self._said(diagnostic), diagnostic.span)
         lower = [group for group in groups if min(codes[group]) < len(group.values(self.wanted)) - 1]
         if not lower:
             return set()
@@ -161,13 +186,12 @@ class Search:
     def _said(self, diagnostic: Diagnostic) -> str:
         return diagnostic.message
 
-    def _tie(self, groups: list[Group], diagnostic: Diagnostic) -> set[Group]:
-        """Make one of several groups; those in another definition than the first are left."""
+    def _tie(self, groups: list[Group], reason: str, place: Span | None) -> set[Group]:
+        """Make one of several groups; one in another definition than the first is left."""
         first = min(groups, key=lambda group: (group.home.definition.word != "net", group.sites[0].span.start))
         for group in groups:
             if group.home is not first.home:
-                where = first.home.definition.name
-                self.close(group, f"it goes with a number of `{where}`, which is not said here", diagnostic.span)
+                self.close(group, f"it would have to go with a number of another block: {reason}", place)
                 return {*groups}
         self.groups = [group for group in self.groups if group not in groups]
         self.groups.append(Group(sorted((s for g in groups for s in g.sites), key=lambda s: s.span.start), named=True))
@@ -181,6 +205,12 @@ class Search:
         for group in self.open:
             if group.kind == least:
                 self.close(group, self._said(error.diagnostics[0]), error.diagnostics[0].span)
+
+
+def _fits(follower: Group, group: Group) -> bool:
+    """Whether what follows may go with a width: it is a multiple or a part of it."""
+    scale = follower.base / group.base
+    return scale.denominator == 1 or scale.numerator == 1
 
 
 def _rank(kind: Kind | None) -> int:
@@ -203,4 +233,5 @@ def _form(x: TensorType, full: Mapping[str, int]) -> str:
 
 def _within(scope: str, where: str) -> bool:
     """Whether a scope is one that a pattern names, or lies in it."""
-    return any(fnmatchcase(scope, form) for form in (where, f"{where}.*", f"{where}[[]*"))
+    plain = where.replace("[", "[[]")  # scopes have brackets of their own
+    return any(fnmatchcase(scope, form) for form in (plain, f"{plain}.*", f"{plain}[[]*"))

@@ -23,8 +23,8 @@ _KINDS: dict[Role, Kind] = {"width": "widths", "kernel": "kernels", "heads": "he
 class Site:
     """Something in the text that a choice can stand for.
 
-    `form`: a number as it is written; an argument that is not written, after `span` (`separator` is what comes between); a
-    factor of what is at `span`. `kind` is None for what only goes with a width: a shape, groups, the bound of a slice.
+    `form`: a number as it is written; an argument that is not written, to stand at `span`; a factor of what is at
+    `span`. `kind` is None for what only goes with a width: a shape, groups, the bound of a slice.
     """
 
     kind: Kind | None

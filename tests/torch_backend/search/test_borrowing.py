@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -112,6 +113,35 @@ def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
         search(tmp_path, text)
     with pytest.raises(ArchError, match=r"(?s)A1109.*`map` names the weights of a file"):
         search(tmp_path, text.replace("start.safetensors", "./run"))
+
+
+def test_weights_of_a_later_phase_are_tried_before_the_first_one(tmp_path: Path) -> None:
+    """Shapes that do not fit are said before anything was trained, and no run is left."""
+    given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
+    save_file({**given, "linear.bias": torch.zeros(3)}, tmp_path / "start.safetensors")
+    (tmp_path / "names.toml").write_text('"conv.*" = "conv.*"\n')
+    first = TRAIN.replace("tune", "first").replace('start = { weights = "WEIGHTS" }\n', "")
+    later = TRAIN.replace('"WEIGHTS"', '"start.safetensors", map = "names.toml"')
+    with pytest.raises(ArchError, match=r"(?s)A0902.*`linear.bias`, has shape \[3\], not \[10\]"):
+        search(tmp_path, HEAD + first + later)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_train_is_told_to_hold_is_held(supernet: Path, tmp_path: Path) -> None:
+    """`fixed` says the architecture, over what a phase found; there is nothing to open."""
+    held = """
+[[phase]]
+name = "held"
+strategy = "STRATEGY"
+start = { weights = "SUPERNET" }
+fixed = { "*" = "smallest", "width" = 8 }
+training = { epochs = 1, batch = 95 }
+""".replace("SUPERNET", str(supernet))
+    held = HEAD + held
+    run = search(tmp_path, held.replace("STRATEGY", "inherit"))
+    assert json.loads(run.content("phases/held/architecture.json"))["choices"]["width"] == 8
+    with pytest.raises(ArchError, match=r"(?s)A1109.*`train` searches nothing: there is nothing to `open`"):
+        search(tmp_path / "open", (held + 'open = ["width"]\n').replace("STRATEGY", "train"))
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             raise fail("A1109", text, document.span(("phase", number, "start", "order")))
         if kind.whole and "open" in phase.model_fields_set:
             text = f"{whose}`{phase.strategy}` searches nothing: there is nothing to `open`"
-            hint = '`fixed` and `start.architecture` say which architecture is meant'
+            hint = "`fixed` and `start.architecture` say which architecture is meant"
             raise fail("A1109", text, document.span(("phase", number, "open")), hint)
         options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
         check_objective(phase.objective, whose, document.at("phase", number, "objective"))

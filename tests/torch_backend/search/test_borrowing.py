@@ -13,7 +13,9 @@ from safetensors.torch import save_file
 import archir
 from archir import backends
 from archir.base.errors import ArchError
+from archir.search.reuse.borrowing import SEEN
 from archir.search.runs import Run
+from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights
 from tests.torch_backend.tried import RECIPE, recipe, trials_of
 
@@ -142,6 +144,20 @@ training = { epochs = 1, batch = 95 }
     assert json.loads(run.content("phases/held/architecture.json"))["choices"]["width"] == 8
     with pytest.raises(ArchError, match=r"(?s)A1109.*`train` searches nothing: there is nothing to `open`"):
         search(tmp_path / "open", (held + 'open = ["width"]\n').replace("STRATEGY", "train"))
+
+
+def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
+    """A search does not choose by samples that a file's weights were trained on, directly or before."""
+    module = archir.compile(archir.loads(PLAIN).graph, seed=7)
+    TORCH.save(module, tmp_path / "seen.safetensors", {SEEN: json.dumps(["other.npz", "digits"])})
+    TORCH.save(module, tmp_path / "unknown.safetensors")
+    searched = HEAD + TRAIN.replace('"train"', '"sandwich"').replace("plain.arch", "elastic.arch")
+    with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained on all"):
+        search(tmp_path, searched.replace("WEIGHTS", "seen.safetensors"))
+    for name, said in (("seen", "other.npz, digits"), ("unknown", "not known: the file does not say")):
+        run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", f"{name}.safetensors"))
+        assert f"starts from were trained on</th><td>{said}<" in run.content("report.html").decode()
+        shutil.rmtree(run.folder)
 
 
 @pytest.mark.parametrize(

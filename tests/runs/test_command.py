@@ -74,7 +74,7 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
 
 
 def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
-    """Three seeds: what differs, mean and deviation, a line each in every chart, and the choices in which they differ."""
+    """Three seeds: mean and deviation, a line each in every chart, and the choices in which they differ."""
     for seed, score in enumerate((0.5, 0.75, 0.7)):
         inputs = {"recipe.toml": RECIPE, "overrides.json": json.dumps({"seed": str(seed)})}
         with Run.create(tmp_path / f"s{seed}", "digits", inputs, {}) as run:

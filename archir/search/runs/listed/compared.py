@@ -17,8 +17,8 @@ OVER_SEEDS = "mean and deviation"
 
 @dataclass(frozen=True)
 class Compared:
-    """`told` are the settings that differ, by key, `came` what runs came to: a text for each run. Of runs that differ
-    by the seed alone, `over` is the mean of their scores and the deviation of a sample, or empty; of others it is None."""
+    """`told` are the settings that differ, by key, `came` what runs came to: a text for each run. `over` is the mean of
+    their scores and the deviation of a sample, if the seed alone differs; empty without scores, else None."""
 
     names: Sequence[str]
     told: dict[str, list[str]]

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 
 from archir import backends
 from archir.base.errors import ArchError
-from archir.base.settings import MOST_THREADS
+from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
 from archir.cli.output import emit, say

@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/installed
 # Where an index serves other files than PyPI: make venv LOCK='-c constraints.txt hatchling editables'
-LOCK ?= --require-hashes -r requirements.lock
+LOCK ?= --no-deps --require-hashes -r requirements.lock
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location
 
 # Tests start hundreds of processes, which would compile all modules again each time.

@@ -1,19 +1,23 @@
 """Imports models of timm, torchvision and transformers with random weights, and says how each came out.
 
-    python benchmarks/imports.py [NAME ...] [-o docs/imported.md]
+    python benchmarks/imports.py [NAME ...] [--rows rows.jsonl] [-o docs/imported.md]
 
 A row is a model: its parameters, how many of them archir has as they are (the others were computed with at import), the
-largest difference from the source, relative to its output, and the lines of the program.
+largest difference from the source, relative to its output, the lines of Python that define it and of the program,
+whether `archir check` is clean, and whether archir's own ONNX file of it is imported as the same network. With --rows,
+rows are kept in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -25,8 +29,11 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
-from archir import backends  # noqa: E402
-from archir.backends.imports import program_of  # noqa: E402
+from archir import api, backends  # noqa: E402
+from archir.backends.imports import Program, program_of  # noqa: E402
+from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
+from archir_torch.importing import proof  # noqa: E402
+from benchmarks.python_lines import defined  # noqa: E402
 
 HEAD = """# Models that were imported
 
@@ -35,13 +42,19 @@ transformers {transformers} with random weights are imported, written as program
 random inputs. *Parameters* are the source's; *as they are* says how many archir has as they are: the others are not
 needed for what is computed, or are computed with before they meet an input (tables of position biases that are looked
 up, weights that are standardised), and are stored as what comes of that. *Difference* is the largest one, relative to
-the largest output. *Lines* are those of the program.
+the largest output.
+
+*Python* are the lines that define the model in its library, without comments, docstrings and blank lines: of the files
+that hold a class of its modules, these classes, and the functions that run while the model is made and called. *Lines*
+are those of the program, *share* how many of the Python's that is. *Check* is clean where `archir check --strict` has
+nothing to say of the program. *Back* is yes where archir's own ONNX file of the network, imported, has the same
+canonical hash.
 
 <!-- generated -->
 {summary}
 
-| model | parameters | as they are | difference | lines |
-|---|---:|---:|---:|---:|
+| model | parameters | as they are | difference | Python | lines | share | check | back |
+|---|---:|---:|---:|---:|---:|---:|---|---|
 """
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "resnet18": (64, {}), "resnet50": (64, {}), "resnext50_32x4d": (64, {}), "seresnet50": (64, {}),
@@ -110,6 +123,8 @@ class Case:
 
 def importable() -> None:
     """Declare what torchvision and timm look for when they are imported beside a torch they were not compiled for."""
+    if hasattr(importable, "kept"):
+        return
     library = torch.library.Library("torchvision", "DEF")
     importable.kept = library  # type: ignore[attr-defined]  (as long as the process lives)
     for name in ("nms", "qnms"):
@@ -123,18 +138,12 @@ def names() -> list[str]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
-    importable()
-    import timm
-    import torchvision
-    import transformers
-
-    transformers.logging.set_verbosity_error()
+    """All of them. A library is imported when a model of it is made."""
     for name, (size, options) in TIMM.items():
-        yield Case(f"timm {name}", lambda n=name, o=options: timm.create_model(n, **o), picture(size))
+        yield Case(f"timm {name}", lambda n=name, o=options: of_timm(n, o), picture(size))
     for name, size in TORCHVISION.items():
         more = {"init_weights": False, "aux_logits": False} if name in ("googlenet", "inception_v3") else {}
-        yield Case(f"torchvision {name}", lambda n=name, o=more: getattr(torchvision.models, n)(**o), picture(size))
+        yield Case(f"torchvision {name}", lambda n=name, o=more: of_torchvision(n, o), picture(size))
     ids = torch.zeros(1, 12, dtype=torch.int64)
     for name, options in TEXTS.items():
         yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"input_ids": ids})
@@ -142,13 +151,29 @@ def cases() -> Iterator[Case]:
         yield Case(f"transformers {name}", lambda n=name, o=options: hugging(n, o), {"pixel_values": picture(size)})
 
 
+def of_timm(name: str, options: dict[str, Any]) -> nn.Module:
+    importable()
+    import timm
+
+    return timm.create_model(name, **options)
+
+
+def of_torchvision(name: str, options: dict[str, Any]) -> nn.Module:
+    importable()
+    import torchvision
+
+    return getattr(torchvision.models, name)(**options)
+
+
 def picture(size: int) -> Tensor:
     return torch.zeros(1, 3, size, size)
 
 
 def hugging(name: str, options: dict[str, Any]) -> nn.Module:
+    importable()
     import transformers
 
+    transformers.logging.set_verbosity_error()
     kind = getattr(transformers, name)
     config = kind.config_class(**options)
     config.use_cache = False
@@ -173,19 +198,31 @@ class Row:
     params: int
     kept: int = 0
     error: float = 0.0
+    python: int = 0
     lines: int = 0
+    check: str = ""
+    back: str = ""
     why: str = ""
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything holds."""
+        short = 3 * self.lines <= self.python
+        return not self.why and self.error <= 1e-5 and short and (self.check, self.back) == ("clean", "yes")
 
     def __str__(self) -> str:
         if self.why:
-            return f"| {self.name} | {self.params:,} | not imported: {self.why} | | |"
+            return f"| {self.name} | {self.params:,} | not imported: {self.why} | | {self.python} | | | | |"
         kept = "all" if self.kept == self.params else f"{self.kept:,}"
-        return f"| {self.name} | {self.params:,} | {kept} | {self.error:.0e} | {self.lines} |"
+        share = f"{self.lines / self.python:.0%}"
+        columns = (kept, f"{self.error:.0e}", self.python, self.lines, share, self.check, self.back)
+        return f"| {self.name} | {self.params:,} | {' | '.join(map(str, columns))} |"
 
 
 def attempt(case: Case) -> Row:
     torch.manual_seed(0)
-    module = case.make().eval()
+    with torch.no_grad():
+        module, python = defined(case.make, case.example)
     used(module)
     params = sum(one.numel() for one in module.parameters())
     try:
@@ -194,35 +231,78 @@ def attempt(case: Case) -> Row:
         graph = archir.loads(program.text).graph
         error = backends.get("torch").compare(module, graph, program.weights, case.example)
     except archir.ArchError as failure:
-        first = failure.diagnostics[0].message.replace("|", "/")
-        return Row(case.name, params, why=f"{first[:120]}")
+        return Row(case.name, params, python=python, why=told(failure))
     trained = {name for name, _ in module.named_parameters()}
     kept = {source.name: prod(source.shape) for source in imported.sources.values() if source.name in trained}
-    return Row(case.name, params, sum(kept.values()), error, program.lines)
+    check, back = checked(program), again(program)
+    return Row(case.name, params, sum(kept.values()), error, python, program.lines, check, back)
+
+
+def told(failure: archir.ArchError) -> str:
+    """The first thing that is said, for a cell of a table."""
+    return failure.diagnostics[0].message.replace("|", "/").replace("\n", " ")[:120]
+
+
+def checked(program: Program) -> str:
+    """What `archir check --strict` says of a program."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.arch")
+        path.write_text(program.text, "utf-8")
+        try:
+            _, warnings = api.linted(str(path))
+        except archir.ArchError as failure:
+            return told(failure)
+    return f"{warnings[0].code}: {warnings[0].message[:80]}" if warnings else "clean"
+
+
+def again(program: Program) -> str:
+    """Whether archir's ONNX file of a program, imported, is the same network."""
+    graph = archir.loads(program.text).graph
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "net.onnx")
+        try:
+            archir.export(graph, path, proof.network(graph, program.weights), deployed=False)
+            found = archir.from_onnx(path).graph
+        except archir.ArchError as failure:
+            return told(failure)
+    return "yes" if canonical_hash(found) == canonical_hash(graph) else "another hash"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names [all models]")
+    parser.add_argument("--rows", type=Path, help="rows that are made, and were made before, as JSON lines")
     parser.add_argument("-o", "--output", type=Path, help="the page to write")
     options = parser.parse_args()
+    known: dict[str, Row] = {}
+    if options.rows and options.rows.exists():
+        made = [Row(**json.loads(line)) for line in options.rows.read_text("utf-8").splitlines()]
+        known = {row.name: row for row in made}
     rows = []
     for case in cases():
         if not options.names or any(name in case.name for name in options.names):
-            start = time.perf_counter()
-            rows.append(attempt(case))
-            print(rows[-1], f"{time.perf_counter() - start:.1f} s", flush=True)
-            gc.collect()
+            start = time.process_time()
+            if case.name not in known:
+                row = known[case.name] = attempt(case)
+                if options.rows:
+                    with options.rows.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(asdict(row)) + "\n")
+                gc.collect()
+            rows.append(known[case.name])
+            print(rows[-1], f"{time.process_time() - start:.1f} s", flush=True)
     done = [row for row in rows if not row.why]
-    whole = sum(row.kept == row.params for row in done)
-    summary = f"{len(done)} of {len(rows)} were imported, {whole} with all parameters as they are."
+    kept, whole = sum(row.kept == row.params for row in done), sum(row.whole for row in rows)
+    summary = (
+        f"{len(done)} of {len(rows)} were imported, {kept} with all parameters as they are. Of {whole}, everything "
+        "holds: equal to 1e-5, at most a third of the lines, clean, and the same network from archir's own file."
+    )
     print(summary)
     if options.output:
         import timm
         import torchvision
         import transformers
 
-        versions = {one.__name__: one.__version__ for one in (timm, torchvision, transformers)}
+        versions = {one.__name__: one.__version__.partition("+")[0] for one in (timm, torchvision, transformers)}
         text = HEAD.format(summary=summary, **versions) + "\n".join(map(str, rows)) + "\n"
         options.output.write_text(text, "utf-8")
 

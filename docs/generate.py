@@ -193,6 +193,7 @@ SPACES = {
     "nas_bench_101": ["nas_bench_101.arch"],
     "nas_bert": ["nas_bert.arch"],
     "nas_fpn": ["nas_fpn.arch"],
+    "llama": ["llama3.arch"],
     "grammar": ["grammar.arch"],
 }
 """The published spaces and their nets, the main one first, and one that is a grammar."""

@@ -116,6 +116,7 @@ def _size(size: int) -> str:
 
 
 def _rounded(cost: int) -> str:
+    cost = int(float(f"{cost:.2e}"))  # so that 999.9 M is 1 G
     for unit, name in ((10**12, "T"), (10**9, "G"), (10**6, "M"), (10**3, "K")):
         if cost >= unit:
             return f"{cost / unit:.3g} {name}"

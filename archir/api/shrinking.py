@@ -13,7 +13,6 @@ from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
 from archir.base.errors import ArchError
-from archir.base.settings import parsed
 from archir.ir.text.serial import from_json
 
 if TYPE_CHECKING:
@@ -52,6 +51,7 @@ def shrink(
     Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
     is wrong with files, data or the budget.
     """
+    from archir.base.settings import parsed
     from archir.search.reuse import shrinking
     from archir.search.runs import Run, manifest
 

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from archir.base.errors import ArchError
-from archir.base.settings import MOST_SEED
-from archir.base.work import bounded
+from archir.base.work import MOST_SEED, bounded
 from archir.cli.kinds import Place
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter

@@ -14,7 +14,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from archir.backends.calls import Calls
-from archir.backends.certificates import PROVIDERS, Verified
+from archir.backends.certificates import PROVIDERS, Verified, beside
 from archir.backends.images import Images
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import Diagnostic
@@ -28,6 +28,7 @@ from archir_onnx.files import external
 from archir_onnx.files.models import save
 from archir_onnx.int8 import Mode, Quantised, quantize
 from archir_onnx.int8.feeding import ImageInput
+from archir_onnx.int8.quantize import report_of
 from archir_onnx.lowering.form import Form, form_of
 from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
@@ -90,7 +91,7 @@ class OnnxBackend:
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights, sizes)
         model = build(graph, weights, shape, metadata=metadata)
-        with drafts(path) as draft:
+        with drafts(path, (beside(path), report_of(path))) as draft:
             written = save(model, draft)
             if reference is None:
                 check(draft)

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 
 from archir.cli import main
 from tests.conftest import ROOT
-from tests.hostile.artefacts import TABLE, Artefact
+from tests.hostile import inputs, models  # noqa: F401  (they fill the table)
 from tests.hostile.making import Place, loop, model
+from tests.hostile.table import TABLE, Artefact
 
 MOST_SECONDS = 2.0
 MOST_BYTES = 1 << 30

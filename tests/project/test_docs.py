@@ -23,7 +23,7 @@ from archir.base.work import MOST_WORK
 from archir.cli import main
 from archir.ir.choices.cases import MOST_OUTCOMES
 from archir.language.elaboration.context import MOST_CALLS, Limits
-from archir.language.elaboration.expressions.evaluate import MOST_TIMES
+from archir.language.elaboration.expressions.lists import MOST_TIMES
 from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
 from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
 from archir.language.elaboration.parameters import parse_parameter

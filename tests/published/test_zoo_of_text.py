@@ -20,11 +20,14 @@ TEXT = {
     "darts_rnn": (40_320 * 4**8, 22_950_000),
     "enas_rnn": (4**12 * FACTORIAL, 22_027_104),
     "gpt": (4 * sum(9**depth for depth in (6, 8, 10, 12)), 124_439_808),
+    "gemma": (4**26, 999_885_952),
     "hat": (2 * 6**6 * DECODERS, 112_844_032),
     "llama": (2 * sum(3**depth for depth in (11, 16, 22)), 1_100_048_384),
     "mamba_hybrid": (2**24, 129_135_360),
+    "mixtral": (6**32, 46_702_792_704),
     "primer": (PRIMER**6, 51_094_528),
     "pythia": (4 * sum(12**depth for depth in (6, 8, 10, 12)), 162_322_944),
+    "qwen3": (sum(6**depth for depth in (14, 21, 28)), 596_049_920),
     "switch": (4**12, 7_415_217_408),
 }
 """How many architectures there are, and parameters of the largest: those that are published, but for those of ENAS, HAT

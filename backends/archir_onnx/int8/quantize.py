@@ -201,12 +201,17 @@ def _written(report: Quantised, original: onnx.ModelProto, model: onnx.ModelProt
         check(draft)
         nothing = Report(float("nan"), float("nan"), (), (), len(model.graph.node))
         certificate = certify(draft, nothing, tolerance=TOLERANCE)
-        beside = draft.with_name(f"{draft.name}.int8.json")
+        beside = report_of(draft)
         files = tuple(output.with_name(file.name) for file in (draft, certificate, beside))
         made = replace(report, bytes_after=len(content), files=files)
         facts = {**asdict(made), "ratio": made.ratio, "files": [file.name for file in files]}
         beside.write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     return made
+
+
+def report_of(path: Path) -> Path:
+    """The file of the report on a model."""
+    return path.with_name(f"{path.name}.int8.json")
 
 
 def _dense(text: str) -> str:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
 from archir.base.errors import RuleError
-from archir.ir.graph import Graph, Node
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
-from archir.ir.types import TensorType
 from archir.language.syntax import ast
 from archir.ops.activation import Scale, Shift
 from archir.ops.arithmetic import Add, Div, Mul, Sub
 from archir.ops.shape import Slice
 from tests.language.reference.grow import IMPORTED
-from tests.language.reference.operands import arguments, attribute, inferred
+from tests.language.reference.operands import arguments, attribute
 from tests.language.reference.values import (
     FOLDS,
     FUNCTIONS,
@@ -38,40 +35,9 @@ from tests.language.reference.values import (
     number,
     truth,
 )
+from tests.language.reference.walk import Excluded, Frame, Returned, State, Walk
 
 MOST_CALLS = 64
-
-
-class Excluded(Exception):  # noqa: N818
-    """The choices made so far are no architecture: a `where` says so."""
-
-
-@dataclass
-class Walk:
-    """What came of one run: the choices that were met, and the graph or what was wrong."""
-
-    made: list[tuple[str, str]] = field(default_factory=list)
-    """The choices' names within the innermost call, and what was chosen."""
-    graph: Graph | None = None
-    wrong: str | None = None
-    kept: bool = True
-    """Whether every requirement held."""
-    vague: bool = False
-    """Whether it is not said what exists: something was wrong after a requirement was broken, or a choice is made
-    only after one that is broken whenever it is met."""
-    met: list[tuple[Hashable, bool]] = field(default_factory=list)
-    """The choices, each by its place in the program and the calls around it, and whether every requirement held."""
-
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """Those of the outputs."""
-        assert self.graph is not None
-        return tuple(self.types[number].shape for number in self.graph.outputs.values())
-
-    types: dict[int, TensorType] = field(default_factory=dict)
-
-
-MOST_STEPS = 50_000
 
 
 def files_of(text: str) -> tuple[str, str]:
@@ -108,40 +74,8 @@ def walks(file: ast.File, imported: ast.File, most: int = 200) -> list[Walk]:
     return found
 
 
-class Returned(Exception):  # noqa: N818
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-@dataclass
-class Frame:
-    """A call in progress."""
-
-    env: dict[str, Any]
-    loops: tuple[int, ...] = ()
-    cell: str | None = None
-    chain: tuple[Hashable, ...] = ()
-    """The calls since the innermost cell."""
-    depth: int = 0
-    definition: ast.Definition | None = None
-    outer: Frame | None = None
-    names: Mapping[str, Any] = field(default_factory=dict)
-    """Those of the file of what is called."""
-
-
-class Machine:
+class Machine(State):
     """One run."""
-
-    def __init__(self, imported: ast.File, file: ast.File, prefix: Sequence[int]) -> None:
-        self.imported, self.file, self.prefix = imported, file, prefix
-        self.answers: list[int] = []
-        self.sizes: list[int] = []
-        self.cells: dict[Hashable, int] = {}
-        self.walk = Walk()
-        self.graph = Graph()
-        self.types: dict[int, TensorType] = {}
-        self.frame = Frame({})
-        self.left = MOST_STEPS
 
     # the whole
 
@@ -177,23 +111,6 @@ class Machine:
             elif isinstance(item, ast.Definition):
                 names[item.name.text] = Block(item, names)
         return names
-
-    def decide(self, key: Hashable, name: str, labels: Sequence[str], outcomes: int) -> int:
-        """The outcome of a choice; a cell's are made once."""
-        label = name + "".join(f"[{i}]" for i in self.frame.loops)
-        if self.frame.cell is not None:
-            whole = (self.frame.cell, self.frame.chain, label)
-            if whole in self.cells:
-                return self.cells[whole]
-        position = len(self.answers)
-        outcome = self.prefix[position] if position < len(self.prefix) else 0
-        self.answers.append(outcome)
-        self.sizes.append(outcomes)
-        self.walk.made.append((label, labels[outcome] if labels else ""))
-        self.walk.met.append(((key, self.frame.cell, self.frame.chain, self.frame.loops), self.walk.kept))
-        if self.frame.cell is not None:
-            self.cells[whole] = outcome
-        return outcome
 
     # statements
 
@@ -252,19 +169,6 @@ class Machine:
             raise Wrong("cannot be taken apart")
         for target, item in zip(targets, value, strict=True):
             self.frame.env[target.text] = item
-
-    # graph
-
-    def add(self, op: Op, *operands: Tensor) -> Tensor:
-        type_ = inferred(op, tuple([operand.type for operand in operands]))
-        node = self.graph.add(Node(op, scope=f"w{len(self.graph)}"), *(operand.node for operand in operands))
-        self.types[node] = type_
-        return Tensor(node, type_)
-
-    def tensor(self, value: Any) -> Tensor:
-        if not isinstance(value, Tensor):
-            raise Wrong("a tensor is needed")
-        return value
 
     # expressions
 
@@ -565,11 +469,6 @@ class Machine:
             if not holds:
                 raise Excluded
         return chosen
-
-    def label(self, tree: ast.Choose, label: str | None) -> str:
-        if tree.label is None and label is None:
-            raise Wrong("this choice has no name")
-        return tree.label.text if tree.label is not None else str(label)
 
     def match(self, tree: ast.Match, given: tuple[Any, ...] | None, label: str | None) -> Any:
         subject = self.eval(tree.subject)

@@ -174,11 +174,7 @@ def test_weights_go_back_to_where_they_come_from(both: tuple[nn.Module, Imported
     for name, array in back.items():
         np.testing.assert_array_equal(array, state[name])
     computed = {"table", "index", "mask"} if isinstance(module, Windowed) else set()
-    tied = {"out.weight"} if isinstance(module, Language) else set()
-    assert {name for name in state if not name.endswith("num_batches_tracked")} - computed - tied <= {
-        *back,
-        *computed,
-    } | ({"table.weight"} & {*back})
+    assert {name for name in state if not name.endswith("num_batches_tracked")} - computed <= {*back, *computed}
 
 
 def test_modules_stay_as_they_were() -> None:

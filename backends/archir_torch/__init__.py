@@ -42,10 +42,10 @@ from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of
 from archir_torch.lowering.devices import threads as limited
 from archir_torch.lowering.module import Network
+from archir_torch.measuring.judge import samples
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
 from archir_torch.objectives.task import prepared
-from archir_torch.search.judge import samples
 from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
 from archir_torch.search.single import Progress, Result, Settings, fit, objective_of

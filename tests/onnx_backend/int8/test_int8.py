@@ -37,9 +37,9 @@ from archir_onnx.int8.sensitivity import fewest, relative
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from archir_torch.data import Split, load
+from archir_torch.measuring.judge import Judge as Halved
 from archir_torch.objectives.classification import Classification
 from archir_torch.objectives.task import Task
-from archir_torch.search.judge import Judge as Halved
 from tests.onnx_backend.quantised import assert_quantises, noise
 from tests.published.test_spaces import SPACES, space_of
 

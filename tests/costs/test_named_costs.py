@@ -218,3 +218,11 @@ def test_what_is_not_known_is_said(net: str, name: str, said: str) -> None:
     space: Any = small(net if net in NETS else "zoo/gpt.arch:gpt")
     with pytest.raises(ArchError, match=f"(?s){said}"):
         space.cost([space.sample(0)], [name])
+
+
+def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
+    space = small("nas_fpn/nas_fpn.arch:nas_fpn")
+    several = [space.sample(seed) for seed in range(2)]
+    found = space.cost(several, ["weight_bytes", "flops", "params", "macs"])
+    assert (found["weight_bytes"] == 4 * found["params"]).all()
+    assert (found["flops"] == 2 * found["macs"]).all()

@@ -220,6 +220,7 @@ def test_what_is_not_known_is_said(net: str, name: str, said: str) -> None:
         space.cost([space.sample(0)], [name])
 
 
+@pytest.mark.soak
 def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
     space = small("nas_fpn/nas_fpn.arch:nas_fpn")
     several = [space.sample(seed) for seed in range(2)]

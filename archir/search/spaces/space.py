@@ -23,7 +23,7 @@ from archir.language.elaboration.elaborate import elaborate_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
-from archir.search.spaces.bounds import Bounds, latencies
+from archir.search.spaces.bounds import Bounds, further
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
 from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import Codes, Policy, Rows
@@ -368,7 +368,7 @@ class Space:
             return self._drawn(n, rng, "architectures")
 
         return Account(
-            self.graph, self.order, self._conditions("where", "require"), latencies(self.graph, self._bounds), draw
+            self.graph, self.order, self._conditions("where", "require"), further(self.graph, self._bounds), draw
         )
 
     def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:

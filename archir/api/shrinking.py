@@ -89,5 +89,4 @@ def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:
         made = quantize(model, output, data=data, max_loss=100)
     except ArchError as error:
         return {"int8": error.diagnostics[0].message}
-    figures = {} if made.accuracy_after is None else {"int8_accuracy": made.accuracy_after}
-    return {"int8_bytes": made.bytes_after, **figures}
+    return {"int8_bytes": made.bytes_after, **{f"int8_{name}": value for name, value in made.after.items()}}

@@ -14,7 +14,6 @@ from archir.api.lowering import quantize
 from archir.api.measurement import measure
 from archir.api.opening import open_network
 from archir.base.errors import ArchError
-from archir.base.settings import parsed
 from archir.ir.text.serial import from_json
 from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS
@@ -57,6 +56,7 @@ def shrink(
     Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
     is wrong with files, data or the budget.
     """
+    from archir.base.settings import parsed
     from archir.search.reuse import shrinking
     from archir.search.runs import Run, manifest
 
@@ -111,5 +111,4 @@ def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:
         made = quantize(model, output, data=data, max_loss=100)
     except ArchError as error:
         return {"int8": error.diagnostics[0].message}
-    figures = {} if made.accuracy_after is None else {"int8_accuracy": made.accuracy_after}
-    return {"int8_bytes": made.bytes_after, **figures}
+    return {"int8_bytes": made.bytes_after, **{f"int8_{name}": value for name, value in made.after.items()}}

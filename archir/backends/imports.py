@@ -106,7 +106,8 @@ def _source(written: Mapping[str, Any]) -> Source:
         if kind not in ("permute", "reshape", "slice"):
             raise ValueError(f"`{kind}` is no move")
         moves.append(Move(kind, tuple(int(one) for one in numbers)))
-    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]))
+    also = tuple(str(name) for name in written.get("also", ()))
+    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]), also)
 
 
 def to_source(weights: Mapping[str, Array], sources: Mapping[str, Source]) -> dict[str, Array]:

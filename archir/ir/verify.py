@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-import networkx as nx
-
 from archir.base.errors import ArchError, Diagnostic, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.choices.cases import Choice, Value, leaves, support
@@ -88,8 +86,11 @@ def _edges(graph: Graph) -> Iterator[Diagnostic]:
     for operand, number, position in sorted(edges ^ actual, key=str):
         here = "has" if (operand, number, position) in actual else "lacks"
         yield _broken(f"networkx {here} an edge from %{operand} to %{number} at position {position}")
-    if edges != actual and not nx.is_directed_acyclic_graph(graph.nx):
-        yield _broken("there is a cycle")
+    if edges != actual:
+        from networkx import is_directed_acyclic_graph
+
+        if not is_directed_acyclic_graph(graph.nx):
+            yield _broken("there is a cycle")
 
 
 def _outputs(graph: Graph) -> Iterator[Diagnostic]:

@@ -108,6 +108,25 @@ class Runs:
         return open, ("ran", "w")
 
 
+def test_a_module_that_is_not_there_is_no_plugin(home: Path) -> None:
+    with pytest.raises(ArchError, match="there is no module `nope`"):
+        called("nope:x", {})
+    (home / "breaks_when_imported.py").write_text("1 / 0\n")
+    with pytest.raises(ArchError, match="the module `breaks_when_imported` cannot be imported: ZeroDivisionError"):
+        called("breaks_when_imported:x", {})
+
+
+def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise RuntimeError("Weights only load failed. \x1b[1mdo this\x1b[0m\nand that")
+
+    monkeypatch.setattr(torch, "load", refused)
+    Path("model.pt").write_bytes(b"")
+    with pytest.raises(ArchError) as error:
+        called("imported_by_tests:model", {}, Path("model.pt"))
+    assert str(error.value).endswith("in model.pt: Weights only load failed. do this")
+
+
 def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
     torch.save({"weight": Runs()}, "model.pt")
     with pytest.raises(ArchError) as error:

@@ -17,6 +17,9 @@ from archir.ir.text.reader import parse_graph
 from archir.ir.typing import infer
 from archir.language.elaboration.files import Loader
 from archir.language.writing.imported import Imported
+from archir.language.writing.outline import First, Times
+from archir.language.writing.outline import Test as Condition
+from archir.language.writing.render import Writer
 from archir.language.writing.write import Written, program, write
 from archir.passes.spaces.specialize import specialize
 from archir.search.lint.lint import lint
@@ -157,6 +160,17 @@ def test_weights_that_modules_share_stay_shared() -> None:
     written = write(Imported(graph, {"a": "A", "b": "B"}))
     same(graph, written)
     assert written.text.count('weights="shared_proj"') == 2
+
+
+def test_what_has_a_condition_in_it_is_in_brackets() -> None:
+    """A number of a loop's first round is an expression with `if`, which holds together with nothing around it."""
+    writer = Writer({}, ())
+    writer.columns += [{None: "j"}, {None: "i"}]
+    first = First(2, 1)
+    assert writer.expression(first) == "2 if i == 0 else 1"
+    assert writer.expression(Condition("!=", (first, 1))) == "(2 if i == 0 else 1) != 1"
+    assert writer.expression(Times(first, 2)) == "2 * (2 if i == 0 else 1)"
+    assert writer.expression(First(First(2, 1), 3)) == "(2 if j == 0 else 1) if i == 0 else 3"
 
 
 def test_names_of_hostile_files_are_names() -> None:

@@ -56,8 +56,10 @@ def homes() -> dict[str, Path | None]:
     return {plugin.name: plugin.folder for plugin in _LOADED.values()}
 
 
-def load(name: str, folders: Iterable[Path] = ()) -> Plugin:
+def load(name: str, folders: Iterable[Path] = (), what: str = "plugin") -> Plugin:
     """Import a module, which may lie in one of these folders or in the current one, unless that was done.
+
+    `what` is the word for it where it cannot be.
 
     Raises ArchError: A3101 (there is none), A3102 (it cannot be imported), A3104 (there are several).
     """
@@ -69,15 +71,15 @@ def load(name: str, folders: Iterable[Path] = ()) -> Plugin:
         plain = Path(name).stem
         hint = f"modules are named as `import` does: `{plain}`" if plain.isidentifier() else None
         raise fail("A3101", f"`{name}` is no name of a module", None, hint)
-    folder = _found(top, where)
+    folder = _found(top, where, what)
     if folder is not None and str(folder) not in sys.path:
         sys.path.append(str(folder))  # at the end, so that it hides nothing
         importlib.invalidate_caches()
-    return imported(name, lambda: _module(name, where), name, folder)
+    return imported(name, lambda: _module(name, where, what), name, folder, what)
 
 
 def imported(
-    name: str, do: Callable[[], ModuleType], shown: str, folder: Path | None = None
+    name: str, do: Callable[[], ModuleType], shown: str, folder: Path | None = None, what: str = "plugin"
 ) -> Plugin:  # fmt: skip
     """The plugin of a module that is imported by a function. Raises ArchError (A3102), with a place in its files."""
     homes = _homes(name.partition(".")[0], folder)
@@ -87,29 +89,30 @@ def imported(
         span = failing.place(error, homes)
         raise ArchError(*(replace(one, span=one.span or span) for one in error.diagnostics)) from error
     except (Exception, SystemExit) as error:
-        text = f"the plugin `{shown}` cannot be imported: {failing.said(error)}"
+        text = f"the {what} `{shown}` cannot be imported: {failing.said(error)}"
         raise fail("A3102", text, failing.place(error, homes)) from error
     _LOADED[name] = Plugin(name, tuple(homes), folder, tuple(Path(part) for part in getattr(module, "__path__", ())))
     return _LOADED[name]
 
 
-def _module(name: str, folders: Sequence[Path]) -> ModuleType:
+def _module(name: str, folders: Sequence[Path], what: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # something that it needs is not there
-        raise _missing(name, folders) from error
+        raise _missing(name, folders, what) from error
 
 
-def _missing(name: str, folders: Sequence[Path]) -> ArchError:
+def _missing(name: str, folders: Sequence[Path], what: str) -> ArchError:
     near = suggest(name, {path.stem for folder in folders for path in folder.glob("*.py")})
     places = listed([str(folder) for folder in folders], 3)
     hint = near or f"it is looked for where Python finds modules, and in {places}"
-    return fail("A3101", f"there is no plugin `{name}`: no module has this name", None, hint)
+    why = ": no module has this name" if what != "module" else ""
+    return fail("A3101", f"there is no {what} `{name}`{why}", None, hint)
 
 
-def _found(top: str, folders: Sequence[Path]) -> Path | None:
+def _found(top: str, folders: Sequence[Path], what: str) -> Path | None:
     """The folder that a module is in, None if Python finds it without. Raises ArchError (A3101, A3104)."""
     files: dict[Path | None, Path | None] = {}
     spaces: list[Path | None] = []
@@ -131,7 +134,7 @@ def _found(top: str, folders: Sequence[Path]) -> Path | None:
         return spaces[0]
     if top in sys.modules:  # made by hand
         return None
-    raise _missing(top, folders)
+    raise _missing(top, folders, what)
 
 
 def _spec(top: str, folder: Path | None) -> ModuleSpec | None:

@@ -29,13 +29,15 @@ class Move(NamedTuple):
 class Source:
     """Where a weight comes from: the tensor `name` of that shape in the source, moved in these steps.
 
-    A weight that was computed has no name, and cannot be brought back: `computed` says from what.
+    The source has the same tensor by the names in `also`, too, if modules of it share one. A weight that was computed
+    has no name, and cannot be brought back: `computed` says from what.
     """
 
     name: str
     shape: tuple[int, ...]
     moves: tuple[Move, ...] = ()
     computed: str = ""
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,4 +83,5 @@ def brought_back(weights: Mapping[str, Array], sources: Mapping[str, Source]) ->
         else:
             places = moved(np.arange(whole.size).reshape(whole.shape), source.moves)
             whole.flat[places] = weights[name]
-    return found
+    shared = {other: found[source.name] for source in sources.values() for other in source.also}
+    return {**found, **{name: array.copy() for name, array in shared.items()}}  # files of weights hold no views

@@ -66,7 +66,7 @@ class Builder:
     def _hold(self, name: str, weight: Constant) -> None:
         self.weights[name] = weight.tensor.detach().numpy()
         if weight.origin is not None and not weight.computed:
-            self.sources[name] = Source(weight.origin.name, weight.origin.shape, weight.moves)
+            self.sources[name] = Source(weight.origin.name, weight.origin.shape, weight.moves, "", weight.origin.also)
         else:
             shape = tuple(weight.tensor.shape)
             self.sources[name] = Source("", shape, computed=weight.computed or "a constant")

@@ -146,6 +146,14 @@ def _require(module: Any, example: Any) -> None:
         raise fail("A3205", "an example of inputs has no sample", None, "the first axis is that of the samples")
 
 
+def _names(module: nn.Module) -> dict[str, list[str]]:
+    """All names of the tensor that a name of a module's state dict has; of tensors with one name, nothing."""
+    groups: dict[object, list[str]] = {}
+    for name, tensor in module.state_dict().items():
+        groups.setdefault((tensor.data_ptr() or id(tensor), tensor.shape, tensor.stride()), []).append(name)
+    return {name: names for names in groups.values() if len(names) > 1 for name in names}
+
+
 class _Reader:
     """The nodes of a program, one after the other."""
 
@@ -186,6 +194,7 @@ class _Reader:
         signature = self.program.graph_signature
         specs = {spec.arg.name: spec for spec in signature.input_specs}
         known: dict[object, Named] = {}
+        shared = _names(self.module)
         for node in self.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -199,9 +208,10 @@ class _Reader:
             if tensor.dtype in (torch.float16, torch.bfloat16, torch.float64):
                 tensor = tensor.float()
             trained = spec.kind.name == "PARAMETER"
+            others = tuple(one for one in shared.get(target, ()) if one != target)
             origin = known.setdefault(
                 (tensor.data_ptr(), *tensor.shape, *tensor.stride()) if trained and tensor.numel() else id(node),
-                Named(target, tuple(tensor.shape), trained),
+                Named(target, tuple(tensor.shape), trained, others),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)
 

@@ -16,6 +16,8 @@ class Named(NamedTuple):
     name: str
     shape: tuple[int, ...]
     trained: bool
+    also: tuple[str, ...] = ()
+    """Other names that the module has for it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,8 @@ from archir_torch.lowering.weights import read_weights
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32}
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>f32|i64|i32):)?(?P<sizes>\d+(?:x\d+)*)")
 MOST_NUMBERS = 2**31
+TERMINAL = re.compile(r"\x1b\[[0-9;]*m")
+"""What makes letters bold in terminals."""
 
 
 def called(name: str, arguments: Mapping[str, Any], state: Path | None = None) -> nn.Module:
@@ -28,7 +30,7 @@ def called(name: str, arguments: Mapping[str, Any], state: Path | None = None) -
     home, colon, attribute = name.partition(":")
     if not colon or not attribute:
         raise fail("A3205", f"`{name}` names no callable", None, "it is written package.module:callable")
-    loading.load(home)
+    loading.load(home, what="module")
     found: Any = sys.modules[home]
     for part in attribute.split("."):
         if not hasattr(found, part):
@@ -56,7 +58,7 @@ def _load(module: nn.Module, path: Path) -> None:
         try:
             given = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # torch refuses files in many ways
-            said = str(error).split("\n")[0]
+            said = TERMINAL.sub("", str(error).split("\n")[0])
             raise fail("A3205", f"cannot read a state dict in {path}: {said}") from None
     if isinstance(given, Mapping) and not any(isinstance(one, Tensor) for one in given.values()):
         inner = [one for one in given.values() if isinstance(one, Mapping)]

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import torch
 
 import archir
 from archir import backends
@@ -48,6 +49,17 @@ def test_imports_are_the_same_networks(name: str) -> None:
     state = module.state_dict()
     for source, array in to_source(program.weights, program.sources).items():
         np.testing.assert_array_equal(array, state[source].numpy())
+
+
+def test_tied_weights_come_back_by_all_their_names() -> None:
+    """GPT-2's head is the table of its embedding: what goes in is what comes back, and torch takes it."""
+    case = known()["transformers GPT2LMHeadModel"]
+    module = case.make().eval()
+    program = program_of(archir.from_torch(module, case.example))
+    back = to_source(program.weights, program.sources)
+    assert {"transformer.wte.weight", "lm_head.weight"} <= back.keys()
+    assert back.keys() == module.state_dict().keys()
+    case.make().load_state_dict({name: torch.from_numpy(array) for name, array in back.items()})
 
 
 @pytest.mark.soak

@@ -54,7 +54,11 @@ def followed(calls: Calls, reference: Callable[[Arrays], Arrays], fixed: bool, s
         raise fail("A3202", f"{calls.name} has tensors of more than {LARGEST} numbers")
     _prove(found, {label: name for name, label in labels.items()}, reference, seed)
     sources = {
-        weight: replace(source, name=module.sources.get(source.name, source.name))
+        weight: replace(
+            source,
+            name=module.sources.get(source.name, source.name),
+            also=tuple(module.sources.get(name, name) for name in source.also),
+        )
         for weight, source in found.sources.items()
     }
     return replace(found, classes=classes(found.graph), sources=sources)

@@ -140,7 +140,9 @@ def test_groups_go_with_widths() -> None:
 
 def test_widths_that_are_multiples_stay_multiples() -> None:
     text = of("    a = x |> conv(32)\n    b = x |> conv(16)\n    x = concat(a, b) * (x |> conv(48))").text
-    assert "conv(2 * width)" in text and "conv(width)" in text and "conv(3 * width)" in text
+    assert "conv(2 * width)" in text
+    assert "conv(width)" in text
+    assert "conv(3 * width)" in text
 
 
 def test_parameters_are_opened_at_their_defaults() -> None:
@@ -182,7 +184,8 @@ def test_nothing_changes_outside_of_where() -> None:
     with pytest.raises(ArchError, match=r"`conv\[0\]` is not in conv\[1\]"):
         of(body, "kernels", where="conv[1]")  # the same text is conv[0]
     found = of(body, "kernels", where="conv_2")
-    assert found.text.count("choose") == 1 and "conv(64, kernel=choose" in found.text
+    assert found.text.count("choose") == 1
+    assert "conv(64, kernel=choose" in found.text
 
 
 def test_what_cannot_be_opened_is_an_error() -> None:

@@ -55,12 +55,12 @@ class Scores:
                 total += term.values.get(tuple([outcomes[path] for path in term.choices]), Fraction(0))
         return total
 
-    def write(self, path: Path, space: Space) -> None:
+    def write(self, path: str | Path, space: Space) -> None:
         """Write the file: whole, or not at all."""
         choices = {choice.path: choice for choice in space.choices}
         terms = [{"choices": list(term.choices), "values": _nested(term, choices)} for term in self.terms]
         data = {"kind": KIND, "schema": SCHEMA, "space": self.space, "constant": _number(self.constant)}
-        write_atomic(path, (json.dumps({**data, "made": self.made, "terms": terms}, indent=1) + "\n").encode())
+        write_atomic(Path(path), (json.dumps({**data, "made": self.made, "terms": terms}, indent=1) + "\n").encode())
 
 
 def read(path: Path, space: Space) -> Scores:

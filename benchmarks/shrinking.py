@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where networks are kept")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
-    parser.add_argument("--epochs", type=int, default=6, help="of the full network")
+    parser.add_argument("--epochs", type=int, default=5, help="of the full network")
     parser.add_argument("--elastic", type=int, default=1)
     parser.add_argument("--tune", type=int, default=3)
     parser.add_argument("--trials", type=int, default=100)
@@ -98,7 +98,7 @@ class Comparison:
         """By `archir shrink`."""
         settings = {
             "data": self.given.data, "elastic": self.given.elastic, "epochs": self.given.tune,
-            "trials": self.given.trials, "samples": 2000, "lr": 2e-3, "batch": 128, "shift": 4, "flip": True,
+            "trials": self.given.trials, "samples": 1000, "lr": 2e-3, "batch": 128, "shift": 4, "flip": True,
             "seed": self.seed, "threads": 1,
         }  # fmt: skip
         nets = {"net": f"{NETS}:full", "space": f"{NETS}:space"}

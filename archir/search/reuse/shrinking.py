@@ -78,7 +78,7 @@ def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, fold
     most = opened.specialize(largest(opened))
     if canonical_hash(most) != canonical_hash(full.graph):
         text = f"the largest architecture of `{opened.name}` is not `{full.name}`: its weights would not fit"
-        raise fail("A2224", text, None, f"archir diff {net} {space} --seed 0 says how they differ")
+        raise fail("A2224", text, None, f"archir diff {net} {space} says how they differ")
     opened.where(budget).prove()
     recipe = _recipe(names, weights.resolve(), budget, plan)
     path = folder / RECIPE

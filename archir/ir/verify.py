@@ -44,7 +44,7 @@ def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
         return infer(graph)
     except NodeError as refusal:
         node, error = graph[refusal.number], refusal.error
-        notes = (refusal.note(),) if refusal.combination else ()
+        notes = refusal.notes
         message = f"%{refusal.number} ({node.op.name}): {error.message}"
         diagnostic = Diagnostic(code or error.code, message, node.span, error.hint, notes)
     except RuleError as error:

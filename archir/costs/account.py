@@ -96,10 +96,10 @@ class Account:
 
     @cached_property
     def _usual(self) -> tuple[Numbers, Groups]:
-        self._told()
+        self.told()
         return grouped(self._bounded[False], self._index)
 
-    def _told(self) -> None:
+    def told(self) -> None:
         """Raise ArchError (A1602) if it cannot be told which architectures have which parts."""
         if self._symbolic.loose:
             raise fail("A1602", "which parts an architecture has depends on too many choices at once")
@@ -109,11 +109,11 @@ class Account:
         if name in SUMMED:
             return (*self._usual, SUMMED.index(name))
         if name not in self._further:
-            self._told()
-            self._further[name] = grouped({name: self._terms(name)}, self._index)
+            self.told()
+            self._further[name] = grouped({name: self.terms(name)}, self._index)
         return (*self._further[name], 0)
 
-    def _terms(self, name: str, sure: bool = False) -> Terms:
+    def terms(self, name: str, sure: bool = False) -> Terms:
         """The values that a cost is the sum of: at most, or if `sure`, at least."""
         if name in SUMMED:
             return self._bounded[sure][name]
@@ -164,7 +164,7 @@ class Account:
 
         Raises ArchError (A1602).
         """
-        self._told()
+        self.told()
         found = {number: dict(costs) for number, costs in self._symbolic.contributions()}
         for name in self.rules:
             for number, value in self._contributed(self._rule(name)):
@@ -197,7 +197,7 @@ class Account:
         except ArchError as error:
             _entangled(error)
         if not self._symbolic.loose:
-            return Sums({name: self._terms(name) for name in names}, self._index)
+            return Sums({name: self.terms(name) for name in names}, self._index)
         if tuple(names) == SUMMED:
             return Parts(self.graph, self._symbolic.owns(), self._index)
         (name,) = names
@@ -216,10 +216,17 @@ class Account:
             self._highest[name] = self._tabulated(name)
         return self._highest[name]
 
+    def peak_table(self, name: str) -> Table:
+        """The table of a cost that is a maximum. Raises ArchError (A1602)."""
+        table = self._peaks(name)
+        if not isinstance(table, Table):
+            raise fail("A1602", f"`{name}` depends on too many choices at once")
+        return table
+
     def _tabulated(self, name: str) -> Table | Networks:
         small = PEAKS[name]
         try:
-            self._told()
+            self.told()
             with portion(A_TRY):
                 return maxima(name, self._symbolic.alive(small), self._index)
         except ArchError as error:
@@ -300,7 +307,7 @@ class Account:
             except ArchError as error:
                 _entangled(error)
         loose = bool(self._symbolic.loose)
-        terms = self._terms(name, sure=loose and sign == 1)
+        terms = self.terms(name, sure=loose and sign == 1)
         found = self._ends.extreme(terms, sign, not loose, lambda codes: self.at(codes, [name])[name])
         if chain is not None and (found is None or not found.exact):
             return _there(extreme(chain, 0, sign))
@@ -308,7 +315,7 @@ class Account:
 
     def _tried(self, name: str) -> Chain | None:
         """The chain with a cost; None if choices are too entangled for it."""
-        self._terms(name)  # needed without a chain, too
+        self.terms(name)  # needed without a chain, too
         try:
             with portion(A_TRY):
                 return self.chain(name)

@@ -98,8 +98,10 @@ SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:h
 """What `--data` takes (docs/data.md)."""
 
 
-def objective_settings(_: click.Context, __: click.Parameter, given: str) -> dict[str, Any]:
+def objective_settings(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | None:
     """The callback of an option that takes a kind of objective, or a table: `{kind = "regression", loss = "mae"}`."""
+    if given is None:
+        return None
     if not given.lstrip().startswith("{"):
         return {"kind": given}
     try:

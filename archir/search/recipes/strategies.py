@@ -113,9 +113,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             parsed(scorer.options, options.scorer.options, f"{whose}scorer `{options.scorer.kind}`: ", place)
             with document.blamed("phase", number, "options", "executor"):
                 options.workers(executor)
-            if options.where:
-                with document.blamed("phase", number, "options", "where"):
-                    space.where(options.where).prove()
+        where = getattr(options, "where", "")
+        if where:
+            with document.blamed("phase", number, "options", "where"):
+                space.where(where).prove()
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.

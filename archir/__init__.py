@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from archir.api.lowering import *
     from archir.api.measurement import *
     from archir.api.opening import *
+    from archir.api.optimizing import *
     from archir.api.searching import *
     from archir.api.shrinking import *
 else:
@@ -58,6 +59,7 @@ else:
             "measurement",
             "importing",
             "opening",
+            "optimizing",
             "classes",
         )
         return (import_module(f"archir.api.{name}") for name in names)

@@ -14,5 +14,6 @@ from archir.api.lowering import *
 from archir.api.measurement import *
 from archir.api.measurement import BENCHES as BENCHES
 from archir.api.opening import *
+from archir.api.optimizing import *
 from archir.api.searching import *
 from archir.api.shrinking import *

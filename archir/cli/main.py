@@ -26,6 +26,7 @@ _COMMANDS = {
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
     "diff": ("analysis.diff", "Compare two architectures, or two spaces."),
+    "optimize": ("analysis.optimize", "Find the best architecture within bounds, with a proof."),
     "cost": ("analysis.cost", "Parameters and multiply-accumulates of a network."),
     "import": ("deployment.importing", "Write a torch module as a program, with its weights."),
     "open": ("searches.open_net", "Make a space of a network: numbers of its program become choices."),

@@ -127,11 +127,11 @@ class _Smooth:
             chances.append(heights / sums[layer.sources])
             rest = low - temperature * np.log(sums)
         gradient, curvature = -self.rooms, np.zeros((len(at), len(at)))
-        states = np.ones(1)
+        states: Floats = np.ones(1)
         for layer, costs, chance in zip(self.layers, self.costs, reversed(chances), strict=True):
             steps, mean, spread = _moments(layer, costs[:, 1:], chance, states)
             gradient, curvature = gradient + mean, curvature + spread
-            states = np.bincount(layer.after, steps)
+            states = np.bincount(layer.after, steps).astype(np.float64)
         return float(rest[0] - at @ self.rooms), gradient, curvature
 
 

@@ -1,13 +1,13 @@
 """A chain of choices as arrays: layers of steps between states, whose paths from end to end are the architectures.
 
-What is optimal under bounds is then a shortest path with resources. The first column of costs is the objective, which is
-to be least; each further one is bounded from above.
+What is optimal under bounds is then a shortest path with resources. The first column of costs is the objective, which
+is to be least; each further one is bounded from above.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -55,6 +55,12 @@ class Network:
     def columns(self) -> int:
         """The objective, and what is bounded."""
         return len(self.constant)
+
+    @property
+    def without_objective(self) -> Network:
+        """The same with what is bounded first as its objective."""
+        layers = (replace(layer, costs=np.ascontiguousarray(layer.costs[:, 1:])) for layer in self.layers)
+        return Network(tuple(layers), self.constant[1:])
 
     def least(self, weights: Sequence[int]) -> list[Numbers]:
         """For each layer and state, and at the end, the least weighted sum of costs that is still to come: exact."""

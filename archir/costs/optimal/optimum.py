@@ -22,7 +22,7 @@ BEAM = 300
 PARTS = 100_000
 """The first step is such a part of the objective's range."""
 GROWTH, FASTEST = 3, 4
-"""How many times as many beginnings are followed in the next step, about, and what a step is at most multiplied with."""
+"""How many times as many beginnings a next step follows, about, and what it is at most multiplied with."""
 MOST = 1_000_000
 """Beginnings that are followed at once."""
 

@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.costs.optimal.network import Layer, Network
-from archir.costs.tables import Codes, Numbers
+from archir.costs.tables import MOST_SUM, Codes, Numbers
 
 AT_ONCE = 400_000
 """Steps that are tried at once."""
 FEW = 128
 """Beginnings that are not worth comparing."""
+ALIKE, SELDOM = 0.9, 8
+"""Where more than such a part is kept, only every so many layers' beginnings are compared."""
 
 
 class TooManyPathsError(Exception):
@@ -29,8 +31,8 @@ class TooManyPathsError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """Paths, sorted by their objective, and what they cost: [paths, columns], constants left out. `followed` is how many
-    beginnings there were at once."""
+    """Paths, sorted by their objective, and what they cost: [paths, columns], constants left out. `followed` is how
+    many beginnings there were at once."""
 
     codes: Codes
     totals: Numbers
@@ -39,10 +41,12 @@ class Paths:
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """Beginnings after a layer: the state that each is in, what it costs, and where it comes from."""
+    """Beginnings after a layer: the state that each is in, what it costs, how much its bound may still grow, and where
+    it comes from."""
 
     states: Numbers
     totals: Numbers
+    slack: Numbers
     before: Numbers
     steps: Numbers
 
@@ -78,21 +82,27 @@ class _Follow:
         late: Callable[[], bool],
     ) -> None:
         self.network, self.best, self.most, self.beam, self.late = network, best, most, beam, late
+        self.often = 1
         self.rooms = np.array([cutoff, *rooms], np.int64)
         self.weights = np.array(weights, np.int64)
         self.room = sum(int(weight) * int(room) for weight, room in zip(weights, self.rooms, strict=True))
         self.together = network.least(weights)
-        columns = np.eye(network.columns, dtype=np.int64)
-        self.alone = [np.stack(each, axis=1) for each in zip(*(network.least(c.tolist()) for c in columns), strict=True)]
-        before = network.far(weights)
-        self.layers = [
-            layer.only(before[i][layer.sources] + layer.costs @ self.weights + self.together[i + 1][layer.after] <= self.room)
-            for i, layer in enumerate(network.layers)
-        ]
+        self.slack = self.room - int(self.together[0][0])
+        self.layers, self.growth = [], []
+        sides = zip(network.layers, network.far(weights), self.together, self.together[1:], strict=False)
+        for layer, far, before, after in sides:
+            growth = layer.costs @ self.weights + after[layer.after] - before[layer.sources]
+            fine = growth + far[layer.sources] + before[layer.sources] <= self.room
+            self.layers.append(layer.only(fine))
+            self.growth.append(growth[fine])
+        self.alone = _least(self.layers, network.columns)
 
     def found(self) -> Paths:
         nothing = np.zeros(1, np.int64)
-        rows = [_Row(nothing, np.zeros((1, self.network.columns), np.int64), nothing, nothing)]
+        totals = np.zeros((1, self.network.columns), np.int64)
+        rows = [_Row(nothing, totals, np.full(1, self.slack), nothing, nothing)]
+        if self.slack < 0:
+            return Paths(np.empty((0, len(self.layers)), np.int16), totals[:0])
         for number, layer in enumerate(self.layers):
             rows.append(self._next(number, layer, rows[-1]))
         order = np.argsort(rows[-1].totals[:, 0], kind="stable")
@@ -109,16 +119,16 @@ class _Follow:
         (cuts,) = np.nonzero(np.diff(np.cumsum(tries) // AT_ONCE))
         ends = [0, *(cuts + 1).tolist(), len(tries)]
         parts = [self._part(number, layer, row, slice(*pair)) for pair in pairwise(ends)]
-        found = _Row(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in ("states", "totals", "before", "steps"))
-        )
-        if len(found.states) > FEW:
-            found = self._apart(found)
+        columns = zip(*((one.states, one.totals, one.slack, one.before, one.steps) for one in parts), strict=True)
+        found = _Row(*map(np.concatenate, columns))
+        if len(found.states) > FEW and number % self.often == 0:
+            apart = self._apart(found)
+            self.often = 1 if len(apart.states) < ALIKE * len(found.states) else SELDOM
+            found = apart
         if len(found.states) > self.most:
             if not self.beam:
                 raise TooManyPathsError
-            bounds = found.totals @ self.weights + self.together[number + 1][found.states]
-            found = _taken(found, np.argpartition(bounds, self.most)[: self.most])
+            found = _taken(found, np.argpartition(-found.slack, self.most)[: self.most])
         return found
 
     def _part(self, number: int, layer: Layer, row: _Row, part: slice) -> _Row:
@@ -130,11 +140,13 @@ class _Follow:
         before = np.repeat(np.arange(len(states)), counts)
         offsets = np.arange(len(before)) - np.repeat(np.cumsum(counts) - counts, counts)
         steps = layer.starts[states][before] + offsets
-        after = layer.after[steps]
+        slack = row.slack[part][before] - self.growth[number][steps]
+        fine = np.flatnonzero(slack >= 0)
+        before, steps, slack = before[fine], steps[fine], slack[fine]
         totals = row.totals[part][before] + layer.costs[steps]
-        fine = totals @ self.weights + self.together[number + 1][after] <= self.room
-        fine &= (totals + self.alone[number + 1][after] <= self.rooms).all(axis=1)
-        return _Row(after[fine], totals[fine], before[fine] + (part.start or 0), steps[fine])
+        after = layer.after[steps]
+        fine = np.flatnonzero((totals + self.alone[number + 1][after] <= self.rooms).all(axis=1))
+        return _Row(after[fine], totals[fine], slack[fine], before[fine] + (part.start or 0), steps[fine])
 
     def _apart(self, row: _Row) -> _Row:
         """Of beginnings that differ in the objective alone, the best ones."""
@@ -152,4 +164,14 @@ class _Follow:
 
 
 def _taken(row: _Row, which: NDArray[np.intp]) -> _Row:
-    return _Row(row.states[which], row.totals[which], row.before[which], row.steps[which])
+    return _Row(row.states[which], row.totals[which], row.slack[which], row.before[which], row.steps[which])
+
+
+def _least(layers: Sequence[Layer], columns: int) -> list[Numbers]:
+    """For each layer and state, and at the end, the least that is still to come in each column."""
+    found = [np.zeros((1, columns), np.int64)]
+    for layer in reversed(layers):
+        least = np.full((len(layer.starts), columns), MOST_SUM)
+        np.minimum.at(least, layer.sources, layer.costs + found[-1][layer.after])
+        found.append(np.minimum(least, MOST_SUM))
+    return found[::-1]

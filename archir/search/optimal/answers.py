@@ -1,12 +1,14 @@
-"""Answers: the best architectures with a proof, that there are none with the reason, or how far one is when time is out."""
+"""Answers: the best architectures with a proof; that there are none, and why; or, out of time, how far one may be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from time import monotonic
 from typing import Any
+
+import numpy as np
 
 from archir.base.errors import ArchError, fail
 from archir.costs.account import PEAKS
@@ -16,6 +18,9 @@ from archir.language.elaboration.names.locals import latency_file
 from archir.search.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
+
+_ANY = "params"
+"""A cost that every space has."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class Answer:
 
     @property
     def best(self) -> Architecture:
-        """The best one. Raises ArchError (A3301) if nothing is within the bounds, A3304 if nothing was found in time."""
+        """The best one. Raises ArchError: A3301 (nothing is within the bounds), A3304 (nothing was found in time)."""
         if self.architectures:
             return self.architectures[0]
         if self.settled:
@@ -56,8 +61,9 @@ class Answer:
         """That nothing is within the bounds."""
         texts = [one.bound.text for one in self.conflict]
         span = self.conflict[0].bound.span if self.conflict else None
+        others = ", if the others stay" if len(texts) > 1 else ""
         hint = "; ".join(
-            f"{one.bound.cost} = {one.nearest:,}{_unit(one.bound)} would do{' with the others' if len(texts) > 1 else ''}"
+            f"{one.bound.cost} = {one.nearest:,}{_unit(one.bound)} would do{others}"
             for one in self.conflict
             if one.nearest is not None
         )
@@ -71,7 +77,7 @@ def optimize(
     fixed: Mapping[str, int] | None = None,
     seconds: float | None = None,
 ) -> Answer:
-    """The `best` architectures of a space, in order, within its bounds on costs, with outcomes of choices fixed by path.
+    """The `best` architectures of a space, in order, within its bounds on costs; outcomes are fixed by path.
 
     Raises ArchError: A1601, A1602 (choices are too entangled), A1604 (no such cost), A3302 (a bound that is no range).
     """
@@ -81,57 +87,124 @@ def optimize(
         return end is not None and monotonic() > end
 
     bounds = [one for one in space.graph.constraints if one.cost is not None]
-    return _Optimizing(space.free, bounds, dict(fixed or {}), late).answer(objective, best)
+    return _Optimizing(space.unbounded, bounds, fixed or {}, late).answer(objective, best)
 
 
 class _Optimizing:
     def __init__(
         self, space: Space, bounds: Sequence[Constraint], fixed: Mapping[str, int], late: Callable[[], bool]
     ) -> None:
-        self.space, self.bounds, self.fixed, self.late = space, bounds, fixed, late
+        self.space, self.bounds, self.fixed, self.late = space, tuple(bounds), fixed, late
 
     def answer(self, objective: Objective, best: int) -> Answer:
+        """The answer; its bounds are this one's."""
         if isinstance(objective.what, str) and objective.what in PEAKS:
-            objective, extra = self._peak(objective)
-        problem = compiled(self.space, objective, self.bounds, self.fixed)
-        if problem.network is None:
-            self.space.prove_some()
-            raise fail("A0510", "no architecture satisfies the constraints and what is fixed")
+            return self._of_peak(objective, best)
+        problem = self._problem(objective, self.bounds)
+        assert problem.network is not None
         found = optimum(problem.network, problem.limits, best, self.late)
         if found.settled and not len(found.codes):
-            return Answer(objective, (), (), None, True, tuple(self._conflict()), {})
-        return Answer(
-            objective,
-            tuple(self.space.decode(row) for row in found.codes),
-            tuple(problem.value(int(total)) for total in found.totals[:, 0]),
-            problem.value(found.bound),
-            found.settled,
-            (),
-            {"multipliers": list(found.proof.weights), "cutoff": found.cutoff},
-        )
+            return Answer(objective, (), (), None, True, self._conflict(), {})
+        values = tuple(problem.value(int(total)) for total in found.totals[:, 0])
+        proof = {"multipliers": list(found.proof.weights), "cutoff": found.cutoff}
+        return Answer(objective, self._decoded(found), values, problem.value(found.bound), found.settled, (), proof)
 
-    def _conflict(self) -> list[Needed]:
+    def _problem(self, objective: Objective, bounds: Sequence[Constraint]) -> Problem:
+        problem = compiled(self.space, objective, bounds, self.fixed)
+        if problem.network is None:
+            self.space.prove_some()
+            raise fail("A0510", "no architecture satisfies the constraints and has what is fixed")
+        return problem
+
+    def _decoded(self, found: Optimum) -> tuple[Architecture, ...]:
+        return tuple(self.space.decode(row) for row in found.codes)
+
+    def _within(self, bounds: Sequence[Constraint]) -> Optimum:
+        """An architecture within bounds, of which there is one at least: the first sum is at most what it may be, or is
+        the least."""
+        problem = self._problem(Objective(_ANY), bounds)
+        assert problem.network is not None
+        limit, *limits = problem.limits
+        return optimum(problem.network.without_objective, limits, 1, self.late, enough=limit)
+
+    def _some(self, bounds: Sequence[Constraint]) -> bool | None:
+        """Whether there are architectures within bounds; None where that is not known in time."""
+        found, limit = self._within(bounds), self._problem(Objective(_ANY), bounds).limits[0]
+        if found.value is not None and found.value <= limit:
+            return True
+        return False if found.settled else None
+
+    def _conflict(self) -> tuple[Needed, ...]:
         """The fewest bounds that contradict each other: each of them left out, there are architectures."""
-        kept = list(range(len(self.bounds)))
-        for one in range(len(self.bounds)):
-            others = [i for i in kept if i != one]
-            if others and not self._some(others):
+        kept = list(self.bounds)
+        for bound in self.bounds:
+            others = [one for one in kept if one is not bound]
+            if others and self._some(others) is False:
                 kept = others
-        return [Needed(self.bounds[i], self._nearest(i, [j for j in kept if j != i])) for i in kept]
+        return tuple(Needed(one, self._nearest(one, [other for other in kept if other is not one])) for one in kept)
 
-    def _some(self, which: Sequence[int]) -> bool:
-        """Whether there may be architectures within these bounds."""
-        first, *others = which
-        found = self._beyond(first, others, enough=True)
-        return found is None or found <= 0
+    def _nearest(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
+        """The cost nearest to a bound, the others kept; None if that is not known in time."""
+        if bound.condition is not True or not isinstance(bound.limit, int):
+            return None
+        found: list[int] = []
+        sides = [side for side in (AT_MOST, AT_LEAST) if bound.relation in side]
+        for side in sides:
+            greatest = side is AT_LEAST
+            beyond = [replace(bound, relation="<=" if greatest else ">=")] if len(sides) > 1 else []
+            inner = _Optimizing(self.space, [*others, *beyond], self.fixed, self.late)
+            answer = inner.one(Objective(str(bound.cost), greatest))
+            if answer is not None:
+                found.append(answer)
+        return min(found, key=lambda value: abs(value - bound.limit), default=None)
 
-    def _nearest(self, which: int, others: Sequence[int]) -> int | None:
-        """The cost nearest to a bound, the others kept."""
-        bound = self.bounds[which]
-        if isinstance(bound.limit, int) and bound.condition is True and bound.cost not in PEAKS:
-            beyond = self._beyond(which, others)
-            if beyond is not None:
-                at_most = bound.relation in AT_MOST and not self._ends_below(which, others, beyond)
-                sign, more = (1, AT_MOST) if at_most else (-1, AT_LEAST)
-                return int(bound.limit) + more[bound.relation] + sign * beyond
-        return None
+    def one(self, objective: Objective) -> int | None:
+        """The best value of a cost; None if there is none, or it is not known in time."""
+        if objective.what in PEAKS:
+            peak = self._peak(objective)
+            return None if peak is None else peak[0]
+        problem = self._problem(objective, self.bounds)
+        assert problem.network is not None
+        found = optimum(problem.network, problem.limits, 1, self.late)
+        return int(problem.value(found.value)) if found.settled and found.value is not None else None
+
+    def _of_peak(self, objective: Objective, best: int) -> Answer:
+        if best > 1:
+            raise fail("A3302", f"of `{objective.what}`, which is no sum, only the best one is found: leave out --best")
+        if self.bounds and self._some(self.bounds) is False:
+            return Answer(objective, (), (), None, True, self._conflict(), {})
+        found = self._peak(objective)
+        if found is None:
+            low, high = self.space.account.limits(str(objective.what))
+            return Answer(objective, (), (), Fraction(high if objective.greatest else low), False, (), {})
+        value, architecture = Fraction(found[0]), found[1]
+        return Answer(objective, (architecture,), (value,), value, True, (), {})
+
+    def _peak(self, objective: Objective) -> tuple[int, Architecture] | None:
+        """The least number that a maximum can be kept within, by halving what is left of those that it can be."""
+        cost = str(objective.what)
+        table = self.space.account.peak_table(cost)
+        numbers = sorted({int(table.constant[0]), *(int(one) for f in table.factors for one in np.unique(f.table))})
+        numbers = [number for number in numbers if number >= table.constant[0]]
+        numbers = numbers[::-1] if objective.greatest else numbers
+        low, high, found = 0, len(numbers) - 1, None
+        while low <= high:
+            middle = (low + high) // 2
+            relation = ">=" if objective.greatest else "<="
+            bounds = [Constraint(True, cost=cost, relation=relation, limit=numbers[middle]), *self.bounds]
+            some = self._some(bounds)
+            if some is None:
+                return None
+            if some:
+                found = self._decoded(self._within(bounds))[0]
+                high = middle - 1
+            else:
+                low = middle + 1
+        if found is None:
+            return None
+        codes = np.array([found.codes], np.int16)
+        return int(self.space.account.at(codes, [cost])[cost][0]), found
+
+
+def _unit(bound: Constraint) -> str:
+    return "" if latency_file(str(bound.cost)) is None else " ns"

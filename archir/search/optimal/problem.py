@@ -55,12 +55,11 @@ class Sum:
 
 @dataclass(frozen=True)
 class Problem:
-    """A network whose first column is the objective times `scale`, to be least, and limits of the others; `owners` has
-    the bound that each limit is of. `constant` is added to values of the objective. No network: there is no architecture."""
+    """A network whose first column is the objective times `scale`, to be least, and limits of the others. `constant` is
+    added to values of the objective. No network: there is no architecture."""
 
     network: Network | None
     limits: tuple[int, ...]
-    owners: tuple[int, ...]
     scale: int
     constant: Fraction
     objective: Objective
@@ -80,24 +79,27 @@ def compiled(
     """
     account = space.account
     scale, constant, wanted = _objective(space, objective)
-    sums = [(owner, one) for owner, bound in enumerate(bounds) for one in _sums(account, bound)]
+    sums = [one for bound in bounds for one in _sums(account, bound)]
     terms: dict[str, Mapping[Any, int]] = {"objective": wanted}
-    terms |= {str(i): one.terms for i, (_, one) in enumerate(sums)}
+    terms |= {str(i): one.terms for i, one in enumerate(sums)}
     constants, groups = grouped(terms, {decision.choice.path: i for i, decision in enumerate(space.order)})
-    for column, (_, one) in enumerate(sums, 1):
+    for column, one in enumerate(sums, 1):
         for choices, table in one.tables.items():
             empty = np.zeros((*table.shape, len(terms)), np.int64)
             groups.setdefault(choices, empty)[..., column] += table
     conditions = [*account.conditions, *_fixed(space, fixed)]
     chain = Chain(space.order, conditions, groups, constants.tolist())
-    limits, owners = tuple(one.most for _, one in sums), tuple(owner for owner, _ in sums)
-    return Problem(network(chain), limits, owners, scale, constant, objective)
+    return Problem(network(chain), tuple(one.most for one in sums), scale, constant, objective)
 
 
 def _objective(space: Space, objective: Objective) -> tuple[int, Fraction, Terms]:
     sign = -1 if objective.greatest else 1
     if isinstance(objective.what, str):
-        return 1, Fraction(0), Terms({term: sign * times for term, times in _terms(space.account, objective.what).items()})
+        return (
+            1,
+            Fraction(0),
+            Terms({term: sign * times for term, times in _terms(space.account, objective.what).items()}),
+        )
     scores = objective.what
     scale = lcm(1, *(value.denominator for term in scores.terms for value in term.values.values()))
     active = {decision.choice.path: decision for decision in space.order}
@@ -167,7 +169,9 @@ def _of_peak(account: Account, bound: Constraint) -> Iterator[Sum]:
 def _counted(account: Account, table: Table, most: int) -> Groups:
     """A one in each cell of a table that is more."""
     return {
-        tuple(account.order[position].choice for position in factor.positions): (factor.table[..., 0] > most).astype(int)
+        tuple(account.order[position].choice for position in factor.positions): (factor.table[..., 0] > most).astype(
+            int
+        )
         for factor in table.factors
     }
 

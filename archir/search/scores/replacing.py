@@ -7,7 +7,6 @@ the reference does not have is seen where an architecture that was already score
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -32,7 +31,7 @@ def replacements(space: Space, reference: Architecture) -> list[Replacement]:
 
     Bounds on costs count nothing here: they are for what is chosen by the scores.
     """
-    free = _free(space)
+    free = space.unbounded
     found: list[Replacement] = []
     seen: set[str] = set()
     queue = [free.decode(reference.codes)]
@@ -45,13 +44,6 @@ def replacements(space: Space, reference: Architecture) -> list[Replacement]:
             found += new
             queue += [one.architecture for one in new]
     return found
-
-
-def _free(space: Space) -> Space:
-    """The space without bounds on costs."""
-    graph = copy(space.graph)
-    graph.constraints = [one for one in graph.constraints if one.cost is None]
-    return Space(graph)
 
 
 def _around(space: Space, base: Architecture) -> Iterator[Replacement]:

@@ -389,6 +389,13 @@ class Space:
         graph.constraints = [*self.graph.constraints, *elaborate_bounds(in_numbers(text, self._most))]
         return Space(graph)
 
+    @cached_property
+    def unbounded(self) -> Space:
+        """The architectures that satisfy all but bounds on costs."""
+        graph = copy(self.graph)
+        graph.constraints = [constraint for constraint in graph.constraints if constraint.cost is None]
+        return Space(graph)
+
     def _most(self, cost: str) -> int:
         return self.where(f"{cost} >= 0").account.limits(cost)[1]
 

@@ -1,0 +1,91 @@
+"""The best architectures of a space within bounds, proved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from archir.base.errors import fail, suggest
+from archir.search.optimal.answers import Answer
+from archir.search.optimal.answers import optimize as optimized
+from archir.search.optimal.fronts import Front, front
+from archir.search.optimal.problem import Objective
+from archir.search.scores.table import Scores, read
+from archir.search.spaces.space import Space
+
+__all__ = ["exact_front", "optimize"]
+
+
+def optimize(
+    space: Space,
+    minimize: str | None = None,
+    maximize: str | Path | Scores | None = None,
+    *,
+    where: str | None = None,
+    best: int = 1,
+    fixed: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+) -> Answer:
+    """The architectures of the least cost, or of the greatest cost or scores, in order; with a proof.
+
+    `maximize` is a cost, a file of scores (`archir scores`) or `Scores`; `where` are bounds such as
+    `"macs <= 0.5x and params <= 2M"`, `fixed` are labels of choices by path. `best` says how many architectures. With
+    `seconds`, the answer may be what was found by then, which says so (`settled`) and how much better another may be
+    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other.
+
+    Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
+    A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
+    """
+    objective = _objective(space, minimize, maximize)
+    return optimized(_bounded(space, where), objective, best, _outcomes(space, fixed or {}), seconds)
+
+
+def exact_front(
+    space: Space,
+    first: str | Path | Scores,
+    second: str,
+    *,
+    points: int | None = None,
+    where: str | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    seconds: float | None = None,
+) -> Front:
+    """All architectures of the front of a cost, or scores, and a cost: the least costs, the greatest scores.
+
+    With `points`, about so many, spread evenly over `second`. Raises ArchError as `optimize` does; A3301 if nothing is
+    within the bounds.
+    """
+    scores = isinstance(first, Path | Scores) or first.endswith(".json")
+    objective = _objective(space, None, first) if scores else Objective(str(first))
+    return front(_bounded(space, where), objective, Objective(second), points, _outcomes(space, fixed or {}), seconds)
+
+
+def _bounded(space: Space, where: str | None) -> Space:
+    return space if where is None else space.where(where)
+
+
+def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
+    if (minimize is None) == (maximize is None):
+        raise fail("A3305", "one thing is optimised", None, 'minimize="macs", or maximize="scores.json"')
+    if minimize is not None:
+        return Objective(minimize)
+    if isinstance(maximize, Path) or (isinstance(maximize, str) and maximize.endswith(".json")):
+        return Objective(read(Path(maximize), space), True)
+    assert maximize is not None
+    return Objective(maximize, True)
+
+
+def _outcomes(space: Space, fixed: Mapping[str, Any]) -> dict[str, int]:
+    """Outcomes by path. Raises ArchError (A3303)."""
+    choices = {choice.path: choice for choice in space.choices}
+    found = {}
+    for path, label in fixed.items():
+        if path not in choices:
+            raise fail("A3303", f"there is no choice `{path}`", None, suggest(path, choices))
+        outcome = choices[path].outcome(label)
+        if outcome is None:
+            labels = [str(one) for one in choices[path].alternatives]
+            raise fail("A3303", f"`{path}` has no `{label}`", None, f"there are {', '.join(labels[:8])}")
+        found[path] = outcome
+    return found

@@ -32,6 +32,7 @@ _COMMANDS = {
     "compile": ("deployment.compile", "Lower a network: to standalone torch code, or to ONNX."),
     "search": ("searches.search", "Search a space as a recipe says: train, derive, retrain, export."),
     "specialize": ("searches.specialize", "A network for each of several budgets, out of one trained supernet."),
+    "scores": ("searches.scores", "A table of scores that add up, of trials, logits, a supernet, costs or proxies."),
     "shrink": ("searches.shrink", "Make a trained network smaller, and keep what it knows."),
     "train": ("searches.train", "Train one network on labelled images."),
     "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),

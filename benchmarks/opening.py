@@ -5,8 +5,8 @@
 A row is a network with random weights, imported: its parameters, the seconds that opening takes, the choices and
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
 architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
-torch by onnxruntime); and the largest difference of outputs, relative to the largest one, when channels are ordered by
-importance. With --rows, rows are kept in a file as they come, and those that are there already are not made again.
+torch by onnxruntime); and the largest difference of outputs, relative to how much they differ between samples, when
+channels are ordered by importance. With --rows, rows are kept in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ NAMES = (
     "torchvision shufflenet_v2_x0_5", "torchvision vgg11", "torchvision alexnet",
 )  # fmt: skip
 DRAWN = 20
+PASSES = 30
+"""Of samples, by which norms get their statistics."""
 
 
 @dataclass(frozen=True)
@@ -104,24 +106,25 @@ def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
 
 
 def difference(network: Graph, seed: int) -> float:
-    """Of the network's outputs, when its channels are ordered by importance."""
-    module = lower(network).eval()
+    """Of the network's outputs when its channels are ordered by importance, in parts of how much these differ between
+    samples: random weights of unlike channels, with statistics of norms that fit them, so that samples do differ."""
+    module = lower(network)
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in module.parameters():
+        noise = torch.rand(tensor.shape, generator=generator)
+        tensor.data = tensor * (0.5 + noise) if tensor.dim() > 1 else tensor + 0.1 * noise
+    x = given(network, seed)
+    with torch.no_grad():
+        for _ in range(PASSES):
+            module.train()(x)
     weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    for (
-        name,
-        tensor,
-    ) in weights.items():  # channels that differ, in statistics as well
-        if tensor.is_floating_point():
-            noise = torch.rand(tensor.shape, generator=torch.Generator().manual_seed(seed))
-            weights[name] = tensor * (0.5 + noise) if tensor.dim() > 1 else tensor + 0.1 * noise
-    x = given(network, seed).double()
     outputs = []
     for one in (weights, ordered(Trained(network, weights), "l1")):
         module = lower(network).double().eval()
         module.load_state_dict({name: tensor.double() for name, tensor in one.items()})
         with torch.no_grad():
-            outputs.append(module(x))
-    return float((outputs[0] - outputs[1]).abs().max() / outputs[0].abs().max())
+            outputs.append(module(x.double()))
+    return float((outputs[0] - outputs[1]).abs().max() / (outputs[0] - outputs[0].mean(0)).abs().max())
 
 
 def table(rows: list[Row]) -> str:

@@ -1,16 +1,21 @@
 """A trained network cut to half of its multiply-accumulates: by `archir shrink`, and by importance alone.
 
-python benchmarks/shrinking.py --data parquet:CIFAR10 [--seeds 3] [--epochs 10] [--elastic 3] [--tune 6]
+    python benchmarks/shrinking.py --data parquet:CIFAR10 [--seeds 3] [--folder FOLDER]
 
-Pruning by importance alone orders channels by L1 and leaves the same share of each layer out, the largest that keeps
-the budget; it is trained on with labels for as many epochs as `archir shrink` has in both of its trainings.
+Pruning by importance alone orders channels by L1, those of tied layers together, and leaves the same share of every
+layer out, the least that keeps the budget. It is trained on with labels, by the same optimizer, schedule and
+augmentation, for as many epochs as `archir shrink` has in both of its trainings. Accuracies are those of held-out
+images after the last epoch; processor seconds are those of everything between the trained network and the smaller one.
+In a folder, what was done is kept, and the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -19,79 +24,112 @@ import torch
 from measure import Table, machine
 
 import archir
-from archir_torch.lowering.weights import save_weights
+from archir.search.spaces.space import Space
+from archir_torch.lowering.weights import read_weights, save_weights
 from archir_torch.search.ordering import Trained
 from archir_torch.search.ordering.order import ordered
 
 NETS = Path(__file__).resolve().parent.parent / "examples" / "shrink" / "cifar.arch"
+FULL, SHRUNK, PRUNED = "full", "archir shrink", "L1 pruning"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", required=True, help="CIFAR-10, such as parquet:FOLDER")
+    parser.add_argument("--folder", type=Path, help="where networks are kept")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, default=10, help="of the full network")
-    parser.add_argument("--elastic", type=int, default=3)
-    parser.add_argument("--tune", type=int, default=6)
-    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--epochs", type=int, default=5, help="of the full network")
+    parser.add_argument("--elastic", type=int, default=1)
+    parser.add_argument("--tune", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=100)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    table = Table(
-        "Held-out accuracy of a network for CIFAR-10, and at half of its multiply-accumulates",
-        ["seed", "full", "archir shrink", "L1 pruning", "MACs", "shrink's", "L1's", "CPU s full", "shrink", "L1"],
-    )
+    title = "Held-out accuracy of a network for CIFAR-10, and at half of its multiply-accumulates; processor seconds"
+    kinds = (FULL, SHRUNK, PRUNED)
+    table = Table(title, ["seed", *kinds, *(f"{one} of {kind}" for one in ("MACs", "s") for kind in kinds)])
     rows = []
-    for seed in range(given.seeds):
-        with tempfile.TemporaryDirectory() as folder:
-            rows.append(compared(seed, Path(folder), given))
-        one = rows[-1]
-        table.add(
-            str(seed), *(f"{100 * one[name]:.2f}%" for name in KINDS), *(f"{one[name + '_macs']:,}" for name in KINDS),
-            *(f"{one[name + '_seconds']:.0f}" for name in KINDS),
-        )  # fmt: skip
-        print(*table.rows[-1], flush=True)
-    means = {name: mean(row[name] for row in rows) for name in KINDS}
-    table.add("mean", *(f"{100 * means[name]:.2f}%" for name in KINDS))
+    with tempfile.TemporaryDirectory() as scratch:
+        for seed in range(given.first, given.first + given.seeds):
+            folder = (given.folder or Path(scratch)) / f"seed{seed}"
+            folder.mkdir(parents=True, exist_ok=True)
+            rows.append(Comparison(seed, folder, given).figures())
+            accuracies = [f"{100 * rows[-1][kind]['accuracy']:.2f}%" for kind in kinds]
+            figures = [f"{rows[-1][kind][name]:,.0f}" for name in ("macs", "seconds") for kind in kinds]
+            table.add(str(seed), *accuracies, *figures)
+            print(*table.rows[-1], flush=True)
+    means = {kind: mean(row[kind]["accuracy"] for row in rows) for kind in kinds}
+    table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()))
     print(f"{machine('cpu')}\n{table}")
 
 
-KINDS = ("full", "shrink", "l1")
+class Comparison:
+    """The three networks of a seed, in a folder."""
+
+    def __init__(self, seed: int, folder: Path, given: Any) -> None:
+        self.seed, self.folder, self.given = seed, folder, given
+        self.full, self.space = archir.load(f"{NETS}:full").graph, archir.load(f"{NETS}:space")
+        self.weights = folder / "full.safetensors"
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Accuracy, costs and processor seconds of each."""
+        makers = {FULL: self.train_full, SHRUNK: self.shrink, PRUNED: self.prune}
+        return {kind: self.once(kind, make) for kind, make in makers.items()}
+
+    def once(self, kind: str, make: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """What was found, or is found now."""
+        kept = self.folder / f"{kind}.json"
+        if not kept.exists():
+            begin = time.process_time()
+            found = make() | {"seconds": time.process_time() - begin}
+            kept.write_text(json.dumps(found))
+            print(self.seed, kind, found, flush=True)
+        known: dict[str, float] = json.loads(kept.read_text())
+        return known
+
+    def train_full(self) -> dict[str, float]:
+        """The network as it is."""
+        settings = {"batch": 128, "flip": True, "seed": self.seed, "epochs": self.given.epochs, "lr": 4e-3}
+        network, result = archir.train(self.full, data=self.given.data, settings=settings)
+        save_weights(network, self.weights)
+        return {"accuracy": result.measures["accuracy"], "macs": archir.cost(self.full).macs}
+
+    def shrink(self) -> dict[str, float]:
+        """By `archir shrink`."""
+        settings = {
+            "data": self.given.data, "elastic": self.given.elastic, "epochs": self.given.tune,
+            "trials": self.given.trials, "samples": 1000, "lr": 2e-3, "batch": 128, "shift": 4, "flip": True,
+            "seed": self.seed, "threads": 1,
+        }  # fmt: skip
+        nets = {"net": f"{NETS}:full", "space": f"{NETS}:space"}
+        made = archir.shrink(
+            nets["net"], self.weights, "macs <= 0.5x", self.folder / "run", space=nets["space"], settings=settings,
+            int8=False,
+        )["after"]  # fmt: skip
+        return {"accuracy": made["accuracy"], "macs": made["macs"]}
+
+    def prune(self) -> dict[str, float]:
+        """By the same share of every layer."""
+        uniform = largest_uniform(self.space, archir.cost(self.full).macs / 2)
+        model = archir.supernet(self.space)
+        model.load_state_dict(model.state_dict() | ordered(Trained(self.full, read_weights(self.weights)[0]), "l1"))
+        start = self.folder / "pruned.safetensors"
+        save_weights(archir.extract(model, uniform), start)
+        graph = self.space.specialize(uniform)
+        settings = {
+            "batch": 128, "flip": True, "seed": self.seed, "epochs": self.given.elastic + self.given.tune, "lr": 2e-3,
+            "warmup_epochs": 0.5, "clip": 1.0,
+        }  # fmt: skip
+        _, result = archir.train(graph, data=self.given.data, settings=settings, weights=start)
+        return {"accuracy": result.measures["accuracy"], "macs": archir.cost(graph).macs}
 
 
-def compared(seed: int, folder: Path, given: Any) -> dict[str, float]:
-    """Accuracies, costs and processor seconds of the three networks."""
-    full, space = archir.load(f"{NETS}:full"), archir.load(f"{NETS}:space")
-    usual = {"batch": 128, "flip": True, "seed": seed}
-    found: dict[str, float] = {}
-
-    begin = time.process_time()
-    network, result = archir.train(full.graph, data=given.data, settings=usual | {"epochs": given.epochs, "lr": 4e-3})
-    weights = folder / "full.safetensors"
-    save_weights(network, weights)
-    found |= {"full": result.measures["accuracy"], "full_macs": archir.cost(full.graph).macs}
-    found["full_seconds"] = time.process_time() - begin
-
-    begin = time.process_time()
-    settings = {"data": given.data, "elastic": given.elastic, "epochs": given.tune, "trials": given.trials,
-                "samples": 2000, "lr": 2e-3, "batch": 128, "shift": 4, "flip": True, "seed": seed,
-                "threads": 1}  # fmt: skip
-    made = archir.shrink(f"{NETS}:full", weights, "macs <= 0.5x", folder / "run", space=f"{NETS}:space",
-                         settings=settings, int8=False)["after"]  # fmt: skip
-    found |= {"shrink": made["accuracy"], "shrink_macs": made["macs"], "shrink_seconds": time.process_time() - begin}
-
-    begin = time.process_time()
-    uniform = max(
-        (space.architecture({choice.path: index for choice in space.choices}) for index in range(13)),
-        key=lambda one: (macs := space.cost([one], ["macs"])["macs"][0]) * (macs <= found["full_macs"] / 2),
-    )
-    model = archir.supernet(space)
-    model.load_state_dict(model.state_dict() | ordered(Trained(full.graph, network.state_dict()), "l1"))
-    graph = space.specialize(uniform)
-    save_weights(archir.extract(model, uniform), folder / "l1.safetensors")
-    epochs = usual | {"epochs": given.elastic + given.tune, "lr": 2e-3}
-    _, result = archir.train(graph, data=given.data, settings=epochs, weights=folder / "l1.safetensors")
-    found |= {"l1": result.measures["accuracy"], "l1_macs": archir.cost(graph).macs}
-    return found | {"l1_seconds": time.process_time() - begin}
+def largest_uniform(space: Space, macs: float) -> Any:
+    """The most expensive architecture, within a bound, of those that take the same outcome of every choice."""
+    most = min(choice.outcomes for choice in space.choices)
+    within = [space.exactly({choice.path: outcome for choice in space.choices}) for outcome in range(most)]
+    costs = space.cost(within, ["macs"])["macs"]
+    return within[max((cost, number) for number, cost in enumerate(costs) if cost <= macs)[1]]
 
 
 if __name__ == "__main__":

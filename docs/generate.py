@@ -167,7 +167,7 @@ GROUPS = {
     "A13": "Pictures", "A14": "Lint", "A15": "Latency", "A16": "Costs of spaces",
     "A17": "Training engine", "A18": "Runs", "A19": "Objectives", "A20": "Relaxation", "A21": "Derivation",
     "A22": "Recipes", "A25": "Trying many architectures", "A26": "Executors", "A28": "Quantisation", "A31": "Plugins",
-    "A32": "Importing",
+    "A32": "Importing", "A33": "Optimisation and scores",
 }  # fmt: skip
 
 

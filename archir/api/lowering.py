@@ -98,7 +98,8 @@ def quantize(
     path: str | Path,
     output: str | Path,
     *,
-    data: str = "digits",
+    data: Any = "digits",
+    objective: Mapping[str, Any] | None = None,
     calibration: int = 256,
     seed: int = 0,
     mode: Literal["auto", "static", "dynamic"] = "auto",
@@ -107,16 +108,17 @@ def quantize(
 ) -> Quantised:
     """Write an ONNX model of float32 in int8, with a certificate and a report beside it; the report.
 
-    `calibration` images of the source `data`, on which the network was trained, drawn by the `seed`, give the ranges
-    of activations, those that are held out the accuracy. `mode` says when ranges are found: once (`static`), or for
-    each input (`dynamic`, for transformers). As many layers stay in float as it takes to lose at most `max_loss` points
-    on half of the held-out images, the others being what is reported, and those whose names match one of `keep`. Raises
-    ArchError (A0809, A0916, A11xx, A28xx).
+    `calibration` samples of the source `data`, on which the network was trained, drawn by the `seed`, give the ranges
+    of activations; on those that are held out, an `objective` measures, as in training: by default classification, if
+    they have labels, else none. `mode` says when ranges are found: once (`static`), or for each input (`dynamic`, for
+    transformers). As many layers stay in float as it takes to lose at most `max_loss` points of the objective's
+    criterion, or percent where it is no part of a whole, on half of the held-out samples, the others being what is
+    reported, and those whose names match one of `keep`. Raises ArchError (A0809, A0916, A11xx, A19xx, A28xx).
     """
     if Path(path).resolve() == Path(output).resolve():
         raise fail("A0809", f"cannot write {output}: it is the model that is read", None, "name another file")
     require_writable(Path(output))
     onnx = backends.get("onnx")
-    size = onnx.image_size(Path(path))
-    images = backends.get("torch").images(data, size, training=calibration, seed=seed)
-    return onnx.quantize(Path(path), Path(output), images, mode=mode, keep=keep, max_loss=max_loss)
+    interface = onnx.interface(Path(path))
+    known = backends.get("torch").samples(data, interface, objective=objective, training=calibration, seed=seed)
+    return onnx.quantize(Path(path), Path(output), known, mode=mode, keep=keep, max_loss=max_loss)

@@ -113,9 +113,10 @@ def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 @contextmanager
-def drafts(path: Path) -> Iterator[Path]:
+def drafts(path: Path, about: Iterable[Path] = ()) -> Iterator[Path]:
     """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
-    same names beside `path` at the end; if anything is raised before, nothing has changed. Raises ArchError (A0809)."""
+    same names beside `path` at the end, and files `about` what was there that are not made again are gone; if anything
+    is raised before, nothing has changed. Raises ArchError (A0809)."""
     require_writable(path)
     with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         draft = Path(folder) / path.name
@@ -126,6 +127,9 @@ def drafts(path: Path) -> Iterator[Path]:
             file.chmod(mode)
             with file.open("rb+") as stream:
                 os.fsync(stream.fileno())
+        for file in about:
+            if file.name not in {one.name for one in made}:
+                file.unlink(missing_ok=True)
         for file in made:  # what belongs to the file that was asked for comes before it
             os.replace(file, path.parent / file.name)
     sync_folder(path.parent)

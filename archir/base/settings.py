@@ -10,15 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from archir.base.errors import ArchError, Diagnostic, Span, suggest
+from archir.base.work import MOST, MOST_SEED
 
 Many = Field(strict=False)
 """TOML and JSON have lists where these settings have tuples."""
-
-MOST = 10**6
-"""Of what is counted. What asks for more is a mistake, or was written to waste somebody's time."""
-MOST_SEED = 2**62
-"""Two of them can be added in 64 bits."""
-MOST_THREADS = 1024
 
 Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Count = Annotated[int, Field(ge=1, le=MOST)]

@@ -20,6 +20,11 @@ TOO_MUCH = "A0602"
 """What a spent budget is called."""
 MOST_HINTS = 100
 """Names that are compared with all that are known; finding the nearest takes long."""
+MOST = 10**6
+"""Of what is counted. What asks for more is a mistake, or was written to waste somebody's time."""
+MOST_SEED = 2**62
+"""Two of them can be added in 64 bits."""
+MOST_THREADS = 1024
 
 
 class WorkError(RuleError):

@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from archir.base.errors import ArchError
-from archir.base.settings import MOST_SEED
-from archir.base.work import bounded
+from archir.base.work import MOST_SEED, bounded
 from archir.cli.kinds import Place
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
@@ -99,8 +98,10 @@ SOURCES = "digits, a file, a folder, MODULE:FUNCTION, or FORM:PATH such as csv:h
 """What `--data` takes (docs/data.md)."""
 
 
-def objective_settings(_: click.Context, __: click.Parameter, given: str) -> dict[str, Any]:
+def objective_settings(_: click.Context, __: click.Parameter, given: str | None) -> dict[str, Any] | None:
     """The callback of an option that takes a kind of objective, or a table: `{kind = "regression", loss = "mae"}`."""
+    if given is None:
+        return None
     if not given.lstrip().startswith("{"):
         return {"kind": given}
     try:

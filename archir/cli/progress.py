@@ -99,6 +99,7 @@ class SearchProgress:
         self._bar: Any = None
         self._task: Any = None
         self._phase, self._epochs, self._steps, self._accuracy = "", 0, 1, "-"
+        self._unit = "epoch"
 
     def __enter__(self) -> SearchProgress:
         return self
@@ -110,6 +111,10 @@ class SearchProgress:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+    def counts(self, unit: str) -> None:
+        """What the epochs of the next phase are called."""
+        self._unit = unit
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
         """A phase begins; before the first, the folder is shown."""
@@ -123,7 +128,7 @@ class SearchProgress:
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         self._bar = Progress(
-            TextColumn("{task.fields[phase]} epoch {task.fields[epoch]}", markup=False),
+            TextColumn(f"{{task.fields[phase]}} {self._unit} {{task.fields[epoch]}}", markup=False),
             BarColumn(),
             TextColumn("loss {task.fields[loss]}  {task.fields[accuracy]}"),
             TimeElapsedColumn(),
@@ -157,4 +162,4 @@ class SearchProgress:
         parts += [measured] if measured else []
         seconds = float(row["seconds"])
         parts.append(f"{seconds:.1f} s{remaining(seconds, self._epochs - number)}")
-        say(f"{self._phase}: epoch {number}/{self._epochs}: {', '.join(parts)}", err=True)
+        say(f"{self._phase}: {self._unit} {number}/{self._epochs}: {', '.join(parts)}", err=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -16,16 +16,21 @@ from archir.costs.dynamic import Chain
 from archir.costs.extremes import arrays
 from archir.costs.extremes.rough import Draw, Ends
 from archir.costs.extremes.witnesses import Extreme, Marginals, extreme, marginals
-from archir.costs.rows import Parts, Peaks, Sums
+from archir.costs.named.lengths import Resized
+from archir.costs.named.rules import rule_of
+from archir.costs.rows import Networks, Parts, Sums
 from archir.costs.sums import Term, Terms
-from archir.costs.symbolic import Rule, Symbolic
+from archir.costs.symbolic import Rule, Symbolic, total
 from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
 from archir.ir.choices.cases import EntangledError, Value
 from archir.ir.graph import Decision, Graph, NodeId
-from archir.language.elaboration.names.locals import latency_file
-from archir.passes.cost import SUMMED
+from archir.language.elaboration.names.costs import is_cost
+from archir.language.elaboration.names.locals import FURTHER, latency_file
+from archir.passes.cost import SUMMED, peak
 
 PEAK = "peak_bytes"
+PEAKS = {PEAK: False, "sram_bytes": True}
+"""The costs that are a maximum, and whether results are in 8 bits, and take the place of what they are made of."""
 A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
 FEW_STATES, FEW_STEPS = 2_000, 50_000
@@ -52,12 +57,17 @@ class Account:
         draw: Draw | None = None,
     ) -> None:
         self._ends = Ends(order, conditions, draw or (lambda n, rng: np.zeros((0, len(order)), np.int16)))
+        self._roughly = False
         self._extremes: dict[str, tuple[Extreme, Extreme]] = {}
         self.graph, self.order, self.conditions = graph, order, conditions
+        self.peaks: tuple[str, ...] = ()
+        """The costs that are a maximum, and asked for."""
         self.rules = dict(rules or {})
         self._asked: dict[str, Rule] = {}
+        self._lengths: dict[int, Resized] = {}
+        self._highest: dict[str, Table | Networks] = {}
         self._further: dict[str, tuple[Numbers, Groups]] = {}
-        self._tables: dict[str, Table | Sums] = {}
+        self._tables: dict[str, Table | Sums | Networks] = {}
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
         self._chains: dict[tuple[str, ...], Chain] = {}
         self._strides: dict[tuple[str, ...], Strides] = {}
@@ -81,6 +91,7 @@ class Account:
                 return Symbolic(self.graph)
         except ArchError as error:
             _entangled(error)
+        self._roughly = True
         return Symbolic(self.graph, roughly=True)
 
     @cached_property
@@ -106,10 +117,21 @@ class Account:
         """The values that a cost is the sum of: at most, or if `sure`, at least."""
         if name in SUMMED:
             return self._bounded[sure][name]
-        rule = self._rule(name)
-        terms = self._symbolic.further(rule, sure)
+        rule, loose = self._rule(name), self._symbolic.loose
+        terms: Terms = Terms(value for number, value in self._contributed(rule) if not sure or number not in loose)
         terms[rule.base] += 1
         return terms
+
+    def _contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """What each node contributes to a further cost."""
+        numbers, symbolic = None, self._symbolic
+        if rule.tokens is not None:
+            if rule.tokens not in self._lengths:
+                self._lengths[rule.tokens] = Resized(symbolic, rule.tokens, self._roughly)
+            resized = self._lengths[rule.tokens]
+            numbers, symbolic = resized.numbers, resized.symbolic
+        for number, value in symbolic.contributed(rule):
+            yield number if numbers is None else numbers[number], value
 
     @cached_property
     def _bounded(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
@@ -117,9 +139,12 @@ class Account:
         return most, self._symbolic.summed(sure=True) if self._symbolic.loose else most
 
     def _rule(self, name: str) -> Rule:
-        """A further cost: one of `rules`, or the latency by a table that is looked for from the current folder on."""
+        """A further cost: one of `rules`, one that its name says, or the latency by a table that is looked for from the
+        current folder on."""
         if name in self.rules:
             return self.rules[name]
+        if name not in self._asked and latency_file(name) is None:
+            self._asked[name] = rule_of(self.graph, name)
         if name not in self._asked:
             from archir.costs.latencies.table import latency_of  # pydantic takes time to import
 
@@ -127,8 +152,11 @@ class Account:
         return self._asked[name]
 
     def include(self, name: str) -> None:
-        """Have a latency among the costs that add up. Raises ArchError (A1501, A1502)."""
-        self.rules[name] = self._rule(name)
+        """Have a further cost among those that are shown. Raises ArchError (A1501, A1502, A1604, A3320, A3321)."""
+        if name in PEAKS:
+            self.peaks = tuple(dict.fromkeys((*self.peaks, name)))
+        elif name not in SUMMED:
+            self.rules[name] = self._rule(name)
 
     @cached_property
     def contributions(self) -> Mapping[NodeId, Mapping[str, Terms]]:
@@ -139,7 +167,7 @@ class Account:
         self._told()
         found = {number: dict(costs) for number, costs in self._symbolic.contributions()}
         for name in self.rules:
-            for number, value in self._symbolic.contributed(self._rule(name)):
+            for number, value in self._contributed(self._rule(name)):
                 if value != 0:
                     found.setdefault(number, {})[name] = Terms({value: 1})
         return found
@@ -158,10 +186,10 @@ class Account:
         return sums(SUMMED, *self._usual, self._index)
 
     @cached_property
-    def _rows(self) -> Table | Sums:
+    def _rows(self) -> Table | Sums | Networks:
         return self._followed_or(lambda: self.table, SUMMED)
 
-    def _followed_or(self, table: Callable[[], Table], names: Sequence[str]) -> Table | Sums:
+    def _followed_or(self, table: Callable[[], Table], names: Sequence[str]) -> Table | Sums | Networks:
         """A table; or if that is too large, what follows rows instead."""
         try:
             with portion(A_TRY):
@@ -172,24 +200,33 @@ class Account:
             return Sums({name: self._terms(name) for name in names}, self._index)
         if tuple(names) == SUMMED:
             return Parts(self.graph, self._symbolic.owns(), self._index)
-        rules = {name: self._rule(name) for name in names}
-        owns = {
-            name: {number: Terms({value: 1}) for number, value in self._symbolic.contributed(rule)}
-            for name, rule in rules.items()
-        }
-        return Parts(self.graph, owns, self._index, {name: rule.base for name, rule in rules.items()})
+        (name,) = names
+        rule = self._rule(name)
+        if rule.once is not None:
+            return self._networks(lambda network: total(network, rule))
+        own = {number: Terms({value: 1}) for number, value in self._contributed(rule)}
+        return Parts(self.graph, {name: own}, self._index, {name: rule.base})
 
-    @cached_property
-    def _peaks(self) -> Table | Peaks:
+    def _networks(self, of: Callable[[Graph], int]) -> Networks:
+        return Networks(self.graph, [decision.choice.path for decision in self.order], of)
+
+    def _peaks(self, name: str) -> Table | Networks:
+        """The table of a cost that is a maximum, or what follows rows instead."""
+        if name not in self._highest:
+            self._highest[name] = self._tabulated(name)
+        return self._highest[name]
+
+    def _tabulated(self, name: str) -> Table | Networks:
+        small = PEAKS[name]
         try:
             self._told()
             with portion(A_TRY):
-                return maxima(PEAK, self._symbolic.alive(), self._index)
+                return maxima(name, self._symbolic.alive(small), self._index)
         except ArchError as error:
             _entangled(error)
         except EntangledError:
             pass
-        return Peaks(self.graph, [decision.choice.path for decision in self.order])
+        return self._networks(lambda network: peak(network, small))
 
     def at(self, codes: Codes, names: Iterable[str] | None = None) -> dict[str, Numbers]:
         """The costs of rows of outcomes, exact. Raises ArchError (A1604) for a cost that there is not."""
@@ -200,8 +237,8 @@ class Account:
         totals = self._rows.at(codes) if usual else None
         found = {name: totals[:, SUMMED.index(name)] for name in usual if totals is not None}
         for name in wanted:
-            if name == PEAK:
-                found[name] = self._peaks.at(codes)[:, 0]
+            if name in PEAKS:
+                found[name] = self._peaks(name).at(codes)[:, 0]
             elif name not in found:
                 if name not in self._tables:
                     self._tables[name] = self._followed_or(partial(self._single, name), (name,))
@@ -215,9 +252,10 @@ class Account:
     def known(self, name: str, summed: bool = False) -> None:
         """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
-        if name not in names and latency_file(name) is None:
+        known = dict.fromkeys((*names, *(one for one in FURTHER if not (summed and one in PEAKS))))
+        if name not in names and (not is_cost(name) or (summed and name in PEAKS)):
             raise fail(
-                "A1604", f"there is no cost `{name}`", None, suggest(name, names) or f"there are {', '.join(names)}"
+                "A1604", f"there is no cost `{name}`", None, suggest(name, known) or f"there are {', '.join(known)}"
             )
 
     def chain(self, *names: str) -> Chain:
@@ -280,11 +318,11 @@ class Account:
 
     def limits(self, name: str) -> tuple[int, int]:
         """Numbers that every architecture costs at least and at most: reached, if the cost adds up and is exact."""
-        if name != PEAK:
+        if name not in PEAKS:
             least, greatest = self.extremes(name)
             return least.bound, greatest.bound
-        peaks = self._peaks
-        if isinstance(peaks, Peaks):
+        peaks = self._peaks(name)
+        if isinstance(peaks, Networks):
             return 0, MOST_SUM
         ends = [(int(factor.table.min()), int(factor.table.max())) for factor in peaks.factors]
         ends.append((int(peaks.constant[0]),) * 2)

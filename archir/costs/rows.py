@@ -5,7 +5,7 @@ What takes part in an architecture is found along the graph, row by row, where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -18,7 +18,6 @@ from archir.costs.tables import ROWS, Codes, Numbers
 from archir.ir.choices.cases import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
-from archir.passes.cost import cost
 from archir.passes.spaces.specialize import specialize
 
 Flags = NDArray[np.bool_]
@@ -161,19 +160,19 @@ class Parts(Sums):
         return found
 
 
-class Peaks:
-    """The peak of the memory, of one architecture after another."""
+class Networks:
+    """A cost of one architecture after another: that of the network that each stands for."""
 
-    def __init__(self, graph: Graph, paths: Sequence[str]) -> None:
-        self.graph, self.paths = graph, paths
+    def __init__(self, graph: Graph, paths: Sequence[str], of: Callable[[Graph], int]) -> None:
+        self.graph, self.paths, self.of = graph, paths, of
 
     def at(self, codes: Codes) -> Numbers:
-        """The peak of each row of outcomes, in one column; exact."""
+        """The cost of each row of outcomes, in one column; exact."""
         different, places = np.unique(codes, axis=0, return_inverse=True)
-        peaks = np.array([self._peak(row) for row in different.tolist()], np.int64)
-        return peaks[places.reshape(-1)][:, None]
+        costs = np.array([self._cost(row) for row in different.tolist()], np.int64)
+        return costs[places.reshape(-1)][:, None]
 
-    def _peak(self, row: Sequence[int]) -> int:
+    def _cost(self, row: Sequence[int]) -> int:
         spend(WORK_A_NODE * len(self.graph))
         outcomes = {path: code for path, code in zip(self.paths, row, strict=True) if code >= 0}
-        return cost(specialize(self.graph, outcomes)).peak_bytes
+        return self.of(specialize(self.graph, outcomes))

@@ -8,8 +8,9 @@ over the nodes, of what is alive while each one runs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from archir.costs.sums import Terms, expanded, only, told
 from archir.ir.choices.cases import Value, when
@@ -20,9 +21,9 @@ from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.rough_needs import made
 from archir.ir.structure import Input, Select
-from archir.ir.types import DTYPES, TensorType
+from archir.ir.types import TensorType
 from archir.ir.typing import infer, inferred, lifted
-from archir.passes.cost import SUMMED, cost_of
+from archir.passes.cost import SUMMED, cost_of, stored
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Rule:
 
     of: Callable[..., int]
     base: int = 0
+    once: Callable[[Graph, NodeId], tuple[Hashable, tuple[NodeId, ...]]] | None = None
+    """What nodes have in common that share what they cost, and operands that are the same ones, too: it counts at the
+    first of them that an architecture has."""
+    tokens: int | None = None
+    """How many tokens the network is given; None for its own number."""
 
 
 class Symbolic:
@@ -81,12 +87,30 @@ class Symbolic:
                     costs["params"] = only(costs["params"], both(needed, negate(before)))
             yield number, {name: terms for name, terms in costs.items() if terms}
 
-    def further(self, rule: Rule, sure: bool = False) -> Terms:
-        """The values that a further cost is the sum of, but for what every network costs anyway; see `summed`."""
-        return Counter(value for number, value in self.contributed(rule) if not sure or number not in self.loose)
-
     def contributed(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
         """What each node contributes to a further cost."""
+        if rule.once is None:
+            yield from self.owned(rule)
+            return
+        counted: dict[Hashable, Value] = {}
+        for number, value in self.owned(rule):
+            counts: Value = False
+            for shared, condition in self._shared(*rule.once(self.graph, number)) if value != 0 else ():
+                here, before = both(self.needed[number], condition), counted.get(shared, False)
+                counts = either(counts, both(here, negate(before)))
+                counted[shared] = either(before, here)
+            yield number, if_else(counts, value, 0)
+
+    def _shared(self, named: Hashable, operands: Sequence[NodeId]) -> Iterator[tuple[Hashable, Value]]:
+        """What a node shares, by a name and what stands behind operands, each with its condition."""
+        for several in product(*map(self._sources, operands)):
+            condition: Value = True
+            for _, under in several:
+                condition = both(condition, under)
+            yield (named, *(source for source, _ in several)), condition
+
+    def owned(self, rule: Rule) -> Iterator[tuple[NodeId, Value]]:
+        """What each node costs by a rule where it is needed, whatever others share with it."""
         known: dict[tuple[Op, tuple[TensorType, ...], Value], Value] = {}
         for number in self._running():
             op, needed = self.graph[number].op, self.needed[number]
@@ -123,32 +147,40 @@ class Symbolic:
             )
         return self._known[question]
 
-    def alive(self) -> Iterator[Terms]:
-        """For each node, what is alive while it runs; where it does not, what is since the one before it."""
+    def alive(self, small: bool = False) -> Iterator[Terms]:
+        """For each node, what is alive while it runs; where it does not, what is since the one before it.
+
+        If `small`, results are in 8 bits, and take the place of what they are made of where nothing else reads it.
+        """
         readers = self._readers()
         found: dict[NodeId, tuple[Value, Value]] = {}  # what a result takes up, and what it takes up now
         terms: Terms = Counter()
-        for number in self._running():
-            own = self._bytes(number)
-            terms[own] += 1
-            terms[0] = 0
-            yield +terms
-            found[number] = own, own
-            for other in dict.fromkeys(
-                [number, *(x for operand in self.graph.operands(number) for x, _ in self._sources(operand))]
-            ):
+
+        def dropped(numbers: Iterable[NodeId], after: NodeId) -> None:
+            for other in numbers:
                 size, now = found[other]
                 later = readers[other]
-                while later and later[-1][0] <= number:
+                while later and later[-1][0] <= after:
                     later.pop()
                 then = if_else(later[-1][1] if later else False, size, 0)
                 terms[now] -= 1
                 terms[then] += 1
                 found[other] = size, then
 
-    def _bytes(self, number: NodeId) -> Value:
+        for number in self._running():
+            own = self._bytes(number, small)
+            read = [x for operand in self.graph.operands(number) for x, _ in self._sources(operand)]
+            if small and self.graph[number].op.in_place:
+                dropped(dict.fromkeys(read), number)
+            terms[own] += 1
+            terms[0] = 0
+            yield +terms
+            found[number] = own, own
+            dropped(dict.fromkeys([number, *read]), number)
+
+    def _bytes(self, number: NodeId, small: bool = False) -> Value:
         x = self.types[number]
-        size: Value = DTYPES[x.dtype]
+        size: Value = stored(x.dtype, small)
         for dim in x.dims:
             size = lift(_times, size, dim)
         return if_else(self.needed[number], size, 0)
@@ -186,3 +218,8 @@ _NOTHING = (0,) * len(SUMMED)
 
 def _times(one: int, other: int) -> int:
     return one * other
+
+
+def total(network: Graph, rule: Rule) -> int:
+    """What a network without choices costs by a rule at its own length."""
+    return rule.base + sum(int(value) for _, value in Symbolic(network).contributed(rule))

@@ -10,14 +10,15 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from networkx import MultiDiGraph
+from typing import TYPE_CHECKING, Any
 
 from archir.base.errors import NOWHERE, Span
 from archir.ir.choices.cases import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
+
+if TYPE_CHECKING:
+    from networkx import MultiDiGraph  # a quarter of what a short command takes
 
 NodeId = int
 
@@ -109,6 +110,8 @@ class Graph:
     def nx(self) -> MultiDiGraph[NodeId]:
         """The graph as networkx has it, made when it is first asked for: it takes more memory than all else."""
         if self._nx is None:
+            from networkx import MultiDiGraph
+
             self._nx = MultiDiGraph()
             for number in self:
                 self._draw(self._nx, number)

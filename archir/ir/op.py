@@ -93,6 +93,8 @@ class Op:
     linear: ClassVar[bool] = False
     random: ClassVar[bool] = False
     """Draws random numbers in training."""
+    in_place: ClassVar[bool] = False
+    """May write its result, number by number, over its operand."""
     any_kind: ClassVar[bool] = False
     """Takes gates and kernels too, and says in `infer` which fit; all others take features alone."""
     any_element: ClassVar[bool] = False

@@ -39,6 +39,7 @@ class NodeError(RuleError):
         super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
         self.number, self.error = number, error
         self.combination = error.combination if isinstance(error, CaseError) else ""
+        self.notes = (error.note(),) if isinstance(error, CaseError) and error.assignment else ()
 
 
 def lifted(

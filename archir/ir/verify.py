@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-import networkx as nx
-
-from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.errors import ArchError, Diagnostic, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.choices.cases import Choice, Value, leaves, support
 from archir.ir.choices.conditions import both, is_condition
@@ -46,7 +44,7 @@ def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
         return infer(graph)
     except NodeError as refusal:
         node, error = graph[refusal.number], refusal.error
-        notes = (Note(f"when {refusal.combination}"),) if refusal.combination else ()
+        notes = refusal.notes
         message = f"%{refusal.number} ({node.op.name}): {error.message}"
         diagnostic = Diagnostic(code or error.code, message, node.span, error.hint, notes)
     except RuleError as error:
@@ -88,8 +86,11 @@ def _edges(graph: Graph) -> Iterator[Diagnostic]:
     for operand, number, position in sorted(edges ^ actual, key=str):
         here = "has" if (operand, number, position) in actual else "lacks"
         yield _broken(f"networkx {here} an edge from %{operand} to %{number} at position {position}")
-    if edges != actual and not nx.is_directed_acyclic_graph(graph.nx):
-        yield _broken("there is a cycle")
+    if edges != actual:
+        from networkx import is_directed_acyclic_graph
+
+        if not is_directed_acyclic_graph(graph.nx):
+            yield _broken("there is a cycle")
 
 
 def _outputs(graph: Graph) -> Iterator[Diagnostic]:

@@ -15,6 +15,8 @@ LARGEST = (2 - 2**-23) * 2.0**127
 
 @dataclass(frozen=True)
 class _Activation(Free, abstract=True):
+    in_place: ClassVar[bool] = True
+
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
         return x
@@ -142,6 +144,7 @@ class Clamp(_Activation):
 class Softmax(_Activation):
     """Softmax over an axis, counted without the batch axis; the default is the last one."""
 
+    in_place: ClassVar[bool] = False
     axis: int = -1
 
     def infer(self, x: TensorType) -> TensorType:
@@ -154,6 +157,7 @@ class Softmax(_Activation):
 class Cumsum(_Activation):
     """Sums of all positions up to each, along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
 
+    in_place: ClassVar[bool] = False
     linear: ClassVar[bool] = True
     axis: int = -1
 

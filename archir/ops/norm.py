@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 from archir.base.errors import require
 from archir.ir.op import Free, Weight
@@ -28,6 +29,7 @@ class BatchNorm(_Norm):
     With `zero_init` the scale starts at 0: a residual branch that ends in it starts as nothing (Goyal et al. 2017).
     """
 
+    in_place: ClassVar[bool] = True
     affine: bool = True
     eps: float = 1e-5
     momentum: float = 0.1

@@ -13,6 +13,7 @@ from archir.ir.types import TensorType
 @dataclass(frozen=True)
 class _Random(View, abstract=True):
     random: ClassVar[bool] = True
+    in_place: ClassVar[bool] = True
     rate: float = 0.1
 
     def infer(self, x: TensorType) -> TensorType:

@@ -15,6 +15,7 @@ from archir.ir.types import TensorType, has_axes, is_map, is_tokens
 class Reshape(View):
     """The same numbers, in order, in another shape; one dimension may be -1."""
 
+    in_place: ClassVar[bool] = True
     any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
     shape: tuple[int, ...]
@@ -171,6 +172,7 @@ class ToMap(View):
 class Flatten(View):
     """All numbers as a vector."""
 
+    in_place: ClassVar[bool] = True
     any_element: ClassVar[bool] = True
     linear: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from archir.base.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
-from archir.ir.types import DTYPES, TensorType
+from archir.ir.types import DTYPES, INTEGERS, TensorType
 from archir.ir.typing import Types
 from archir.ir.verify import typed
 
@@ -47,7 +47,7 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
     """
     types = types or typed(graph)
     found: dict[NodeId, Cost] = {}
-    alive = _alive(graph, types)
+    peaks = alive(graph, types)
     scopes: set[str] = set()
     for number in graph:
         node = graph[number]
@@ -55,7 +55,7 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
             message = "the cost of a space is not one number: name an architecture"
             raise ArchError(Diagnostic("A0901", message, node.span))
         operands = [types[operand] for operand in graph.operands(number)]
-        own = replace(cost_of(node.op, operands, types[number]), peak_bytes=alive[number])
+        own = replace(cost_of(node.op, operands, types[number]), peak_bytes=peaks[number])
         if own.params:
             found[number] = replace(own, params=0) if node.scope in scopes else own
             scopes.add(node.scope)
@@ -64,24 +64,39 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
     return found
 
 
-def _alive(graph: Graph, types: Types) -> dict[NodeId, int]:
-    """Bytes that are alive while each node runs."""
+def alive(graph: Graph, types: Types, small: bool = False) -> dict[NodeId, int]:
+    """Bytes that are alive while each node runs. If `small`, results are in 8 bits, and take the place of what they are
+    made of where nothing else reads it."""
     last = {operand: number for number in graph for operand in graph.operands(number)}
     last |= dict.fromkeys(graph.outputs.values(), len(graph))
     leaving: dict[NodeId, int] = {}
     now, found = 0, {}
     for number in graph:
-        size = _bytes(types[number])
-        now += size
-        found[number] = now
+        size = _bytes(types[number], small)
+        in_place = small and graph[number].op.in_place
+        left = leaving.get(number, 0)
+        found[number] = now + size - (left if in_place else 0)
+        now += size - left
         end = last.get(number, number)
-        leaving[end] = leaving.get(end, 0) + size
-        now -= leaving.get(number, 0)
+        if end == number:
+            now -= size
+        else:
+            leaving[end] = leaving.get(end, 0) + size
     return found
 
 
-def _bytes(x: TensorType) -> int:
-    return x.elements * DTYPES[x.dtype]
+def peak(graph: Graph, small: bool = False) -> int:
+    """The most bytes that are alive at once; see `alive`."""
+    return max(alive(graph, typed(graph), small).values(), default=0)
+
+
+def _bytes(x: TensorType, small: bool = False) -> int:
+    return x.elements * stored(x.dtype, small)
+
+
+def stored(dtype: str, small: bool = False) -> int:
+    """Bytes of a number; if `small`, floating-point numbers are in 8 bits."""
+    return 1 if small and dtype not in INTEGERS else DTYPES[dtype]
 
 
 def cost_of(op: Op, operands: Sequence[TensorType], result: TensorType) -> Cost:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import networkx as nx
-
 from archir.base.errors import fail
 from archir.ir.graph import Graph, NodeId, keep, rebuild
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
@@ -39,6 +37,8 @@ def features(graph: Graph) -> NodeId:
 
 def _passed(graph: Graph, number: NodeId) -> list[NodeId]:
     """The nodes that every way from an input to a node goes through, the last first."""
+    import networkx as nx
+
     ways: nx.DiGraph[NodeId] = nx.DiGraph()
     needed = nx.ancestors(graph.nx, number) | {number}
     for node in needed:

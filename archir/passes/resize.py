@@ -128,7 +128,7 @@ def other_sizes(graph: Graph, dynamic: Sequence[str]) -> list[Size]:
 
 
 def _lengths(own: int) -> Iterator[Size]:
-    for tried in (own // 2, own - 1, own * 2):
+    for tried in (own // 2, own - 1, own * 2, 2, 1):
         if tried >= 1:
             yield (tried,)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-import networkx as nx
-
 from archir.base.errors import fail, suggest
 from archir.passes.cost import Cost
 from archir.pictures import labels
@@ -171,6 +169,8 @@ def walk(part: Part) -> Iterator[Part]:
 
 def break_rings(root: Part, have: Inventory) -> None:
     """Open boxes for good that edges leave and enter again: what is merged across blocks belongs to none of them."""
+    import networkx as nx
+
     gone: set[Part] = {root}
     while gone:
         gone = set()

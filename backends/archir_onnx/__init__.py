@@ -14,9 +14,9 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from archir.backends.calls import Calls
-from archir.backends.certificates import PROVIDERS, Verified
-from archir.backends.images import Images
+from archir.backends.certificates import PROVIDERS, Verified, beside
 from archir.backends.ranges import ranged_inputs
+from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic
 from archir.base.files import drafts
 from archir.base.moved import moved
@@ -27,7 +27,8 @@ from archir.passes.resize import length, other_sizes, resize
 from archir_onnx.files import external
 from archir_onnx.files.models import save
 from archir_onnx.int8 import Mode, Quantised, quantize
-from archir_onnx.int8.feeding import ImageInput
+from archir_onnx.int8.feeding import Entrance
+from archir_onnx.int8.quantize import report_of
 from archir_onnx.lowering.form import Form, form_of
 from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
@@ -90,7 +91,7 @@ class OnnxBackend:
         if deployed and not self.supports(graph):
             graph, weights = deploy(graph, weights, sizes)
         model = build(graph, weights, shape, metadata=metadata)
-        with drafts(path) as draft:
+        with drafts(path, (beside(path), report_of(path))) as draft:
             written = save(model, draft)
             if reference is None:
                 check(draft)
@@ -108,22 +109,22 @@ class OnnxBackend:
         """Compare a model with its certificate. Raises ArchError (A0913 to A0918)."""
         return look(path, providers)
 
-    def image_size(self, path: Path) -> tuple[int, int, int]:
-        """Channels, height and width of the one image that a model takes. Raises ArchError (A0916, A2801)."""
-        return ImageInput.of(external.read(path)).size
+    def interface(self, path: Path) -> Interface:
+        """What a model takes and gives, as the network behind it does. Raises ArchError (A0916, A2801)."""
+        return Entrance.of(external.read(path)).interface
 
     def quantize(
         self,
         path: Path,
         output: Path,
-        images: Images,
+        known: Samples,
         *,
         mode: Mode = "auto",
         keep: Sequence[str] = (),
         max_loss: float = 1.0,
     ) -> Quantised:
         """Write a float32 model in int8, with certificate and report (see `archir_onnx.int8`). Raises ArchError."""
-        return quantize(path, output, images, mode=mode, keep=keep, max_loss=max_loss)
+        return quantize(path, output, known, mode=mode, keep=keep, max_loss=max_loss)
 
     def describe(self, path: Path) -> dict[str, Any]:
         """What a model file says of itself. Raises ArchError (A0916)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from math import inf
@@ -17,8 +17,8 @@ from torch import nn
 from archir import __version__
 from archir.backends.calls import Calls
 from archir.backends.certificates import Verified
-from archir.backends.images import Images
 from archir.backends.ranges import ranged_inputs
+from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.moved import moved
@@ -42,6 +42,7 @@ from archir_torch.lowering import weights
 from archir_torch.lowering.devices import device_of
 from archir_torch.lowering.devices import threads as limited
 from archir_torch.lowering.module import Network
+from archir_torch.measuring.judge import samples
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
 from archir_torch.objectives.task import prepared
@@ -53,9 +54,6 @@ from archir_torch.training import distributed
 from archir_torch.training.loop import Watch
 
 Arrays = Mapping[str, NDArray[Any]]
-
-_CHUNK = 512
-"""Held-out images at a time."""
 
 
 class TorchBackend:
@@ -237,22 +235,17 @@ class TorchBackend:
             device=device_of(device), watch=watch, executor=executor,
         )  # fmt: skip
 
-    def images(self, source: str, size: Sequence[int], *, training: int = 256, seed: int = 0) -> Images:
-        """The images of a source as arrays: so many that are trained on, drawn by the seed, and all that are held out.
+    def samples(
+        self, source: Any, interface: Interface, *, objective: Mapping[str, Any] | None = None, training: int = 256,
+        seed: int = 0, judged: bool = True,
+    ) -> Samples:  # fmt: skip
+        """The samples of a source as arrays: so many that are trained on, drawn by the seed, a few that are held out,
+        and what an objective measures on all of these, if it is to be `judged`: by default
+        classification, of labels.
 
-        `source`, `size` [C, H, W] and `seed` are those of `archir_torch.data.load`. Raises ArchError (A11xx).
+        `source` and `seed` are those of `archir_torch.data.load`. Raises ArchError (A1108, A1116, A11xx, A19xx).
         """
-        data = load(source, size, seed=seed)
-        drawn = torch.randperm(len(data.train), generator=torch.Generator().manual_seed(seed))[:training]
-
-        def held_out() -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-            for rows in torch.arange(len(data.held_out)).split(_CHUNK):
-                some = data.held_out.chosen(rows)
-                yield some.images.numpy(), some.labels.numpy()
-
-        chosen = data.train.chosen(drawn)
-        known = held_out if data.classes else None  # accuracy is measured where there are labels
-        return Images(chosen.images.numpy(), known, len(data.classes), data.mean, data.std)
+        return samples(source, interface, objective=objective, training=training, seed=seed, judged=judged)
 
     def complete(self) -> None:
         """Import all that registers something, for whoever lists it."""

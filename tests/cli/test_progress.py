@@ -76,13 +76,15 @@ def test_a_search_says_its_folder_once_and_a_line_for_each_epoch(capsys: pytest.
         progress.start("second", 1, 5, 0)
         progress.epoch({"epoch": 0, "accuracy": 0.75, "validation_accuracy": 0.25, "seconds": 3})
         progress.epoch({"epoch": 1, "seconds": 3})
+        progress.counts("generation")
+        progress.start("third", 3, 5, 0)
         progress.epoch({"epoch": 2, "trials": 4, "naswot": 70.25, "seconds": 3})
     assert capsys.readouterr().err.splitlines() == [
         "run: runs/one",
         "first: epoch 1/2: loss 0.500, validation 25.0%, 2.0 s, about 2 s left",
         "second: epoch 1/1: held out 75.0%, 3.0 s",
         "second: epoch 2/1: 3.0 s",
-        "second: epoch 3/1: score naswot 70.25, 3.0 s",
+        "third: generation 3/3: score naswot 70.25, 3.0 s",
     ]
 
 

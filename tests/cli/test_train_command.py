@@ -16,6 +16,7 @@ from torch import Tensor
 import archir
 from archir import __main__ as program
 from archir.base.errors import ArchError
+from archir.search.reuse.borrowing import seen_by
 from archir.search.runs import Run
 from tests.cli.test_cli import run
 from tests.torch_backend.tried import elastic, recipe
@@ -82,6 +83,7 @@ def test_weights_to_begin_with(tmp_path: Path) -> None:
     run("train", str(file), "--epochs", "1", "-o", first)
     still = ("--epochs", "1", "--lr", "1e-30", "--weight-decay", "0")
     for given in (first, f"{first}/weights.safetensors"):
+        assert seen_by(Path(first) / "weights.safetensors") == ["digits"]
         run("train", str(file), *still, "--weights", given, "-o", again, "--train-seed", "7")
         assert equal(load_file(f"{again}/weights.safetensors"), load_file(f"{first}/weights.safetensors"))
         for one in Path(again).iterdir():

@@ -173,7 +173,7 @@ def models(folder: Path) -> Maker:
         def take() -> None:
             (folder / "d.onnx").write_bytes(data)
             (folder / "d.onnx.json").write_bytes(odd.text_of(facts).encode("utf-8", "surrogatepass"))
-            for read in (_described, onnx_backend.image_size, onnx_backend.look):
+            for read in (_described, onnx_backend.interface, onnx_backend.look):
                 read(folder / "d.onnx")
 
         return data, take

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import archir
-from archir.backends.images import Images
+from archir.backends.samples import Samples
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_onnx import BACKEND as ONNX
@@ -19,25 +19,22 @@ ERROR = 0.35
 """Largest relative error of outputs. Untrained networks may amplify what differs: trained ones are within 0.1."""
 
 
-def noise(size: tuple[int, ...], count: int = 16, seed: int = 0) -> Images:
-    """Normal numbers that stand for images, without labels."""
+def noise(name: str, size: tuple[int, ...], count: int = 16, seed: int = 0) -> Samples:
+    """Normal numbers that stand for samples, with nothing to measure."""
     rng = np.random.default_rng(seed)
-    plain = (0.0,) * size[0], (1.0,) * size[0]
-    return Images(rng.standard_normal((count, *size)).astype(np.float32), None, 1, *plain)
+    return Samples({name: rng.standard_normal((count, *size)).astype(np.float32)})
 
 
 def assert_quantises(graph: Graph, folder: Path, mode: Mode = "auto") -> Quantised:
     """An untrained network of one image input, written in int8: checked, certified, run, and not far from float32."""
     module = TORCH.lower(graph).eval()
     archir.export(graph, folder / "float.onnx", module)
-    (number,) = graph.inputs.values()
-    images = noise(infer(graph)[number].shape)
-    made = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", images, mode=mode)
+    ((name, number),) = graph.inputs.items()
+    size = infer(graph)[number].shape
+    made = ONNX.quantize(folder / "float.onnx", folder / "int8.onnx", noise(name, size), mode=mode)
     assert ONNX.look(folder / "int8.onnx").differences["CPUExecutionProvider"] <= 1e-6
-    fresh = {
-        ONNX.describe(folder / "float.onnx")["inputs"][0].split()[0]: noise(images.training.shape[1:], 4, 1).training
-    }
-    wanted, found = (ONNX.run(folder / name, fresh) for name in ("float.onnx", "int8.onnx"))
+    fresh = noise(name, size, 4, 1).training
+    wanted, found = (ONNX.run(folder / file, fresh) for file in ("float.onnx", "int8.onnx"))
     assert wanted.keys() == found.keys()
     for name, array in found.items():
         assert np.isfinite(array).all()

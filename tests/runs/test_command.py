@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -69,6 +71,29 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
     assert rows["score"] == ["50.00%", "75.00%"]
     assert rows["params"] == ["2k", "1k"]
     assert "space" not in rows
+
+
+def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
+    """Three seeds: mean and deviation, a line each in every chart, and the choices in which they differ."""
+    for seed, score in enumerate((0.5, 0.75, 0.7)):
+        inputs = {"recipe.toml": RECIPE, "overrides.json": json.dumps({"seed": str(seed)})}
+        with Run.create(tmp_path / f"s{seed}", "digits", inputs, {}) as run:
+            for epoch in range(2 + seed):
+                run.phase("search").record({"epoch": epoch, "loss": 1.0 - score, "accuracy": score, "seconds": 1})
+            run.write({"best.json": json.dumps({"choices": {"width": 8, "op<": "skip" if seed else "conv"}})})
+            run.finish()
+    page = tmp_path / "page.html"
+    done = said(*(str(tmp_path / f"s{seed}") for seed in range(3)), "--compare", "-o", str(page))
+    text = page.read_text()
+    assert done.stdout.endswith(f"wrote {page}\n")
+    assert "<td>65.00% +- 13.23%</td>" in text
+    charts = [json.loads(unescape(one)) for one in re.findall(r'data-chart="([^"]*)"', text)]
+    assert [[*chart["series"]] for chart in charts] == [["s0", "s1", "s2"]] * 2
+    assert charts[0]["epochs"] == [1, 2, 3, 4]
+    assert charts[0]["series"]["s0"] == [0.5, 0.5, None, None]
+    assert "1 of 2 choices are the same" in text
+    assert "<th>op&lt;</th><td>conv</td><td>skip</td><td>skip</td>" in text
+    assert said(str(tmp_path), "-o", str(page)).exit_code == 2
 
 
 def test_json_and_damage(tmp_path: Path) -> None:

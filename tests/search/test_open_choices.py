@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
-from archir.search.recipes.open_choices import settle
+from archir.search.recipes.open_choices import closed, settle
 
 SPACE = archir.loads("""
 net three() {
@@ -53,3 +53,10 @@ def test_what_is_said_of_the_rest_must_be_right_and_enough(
 ) -> None:
     with pytest.raises(ArchError, match=message):
         settle(SPACE, ["last"], labels, architecture)
+
+
+def test_labels_and_an_architecture_say_one() -> None:
+    assert dict(closed(SPACE, {"*": "largest", "a": 1}, None)) == {"a": 1, "b": 5, "last": 2}
+    assert dict(closed(SPACE, {"b": 4}, {"a": 1, "b": 5, "last": 2})) == {"a": 1, "b": 4, "last": 2}
+    with pytest.raises(ArchError, match=r"(?s)A2208.*what is `a`, `last` of.*hint: say `fixed"):
+        closed(SPACE, {"b": 4}, None)

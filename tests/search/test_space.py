@@ -277,6 +277,18 @@ def test_files_that_are_no_architectures(text: str) -> None:
         read_architecture(text)
 
 
+def test_bounds_are_looked_at_for_many_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = net("x = image\nfor i in 0..6 { x = x |> conv(choose w(2, 4)) }\noutput y = x").where("params <= 400")
+    looked: list[int] = []
+    keeping = Space.keeping
+    monkeypatch.setattr(Space, "keeping", lambda self, codes: (looked.append(len(codes)), keeping(self, codes))[1])
+    found = list(space.enumerate())
+    assert 0 < len(found) < 64 == sum(looked)
+    assert looked[0] == 1
+    assert len(looked) <= 8
+    assert found == [one for one in space.enumerate() if space.within(one)]
+
+
 def test_too_many_to_enumerate() -> None:
     space = archir.load(EXAMPLES / "full_attention" / "full_attention.arch")
     with pytest.raises(ArchError, match=r"A1007.*4,747,561,509,943"):

@@ -112,3 +112,11 @@ def test_numbers_of_experts_are_not_weighed() -> None:
         relax(space.graph, ["experts"])
     relaxed = relax(space.graph, ["op", "hidden"])
     assert any(isinstance(relaxed[number].op, ExpertLinear) for number in relaxed)
+
+
+def test_gates_are_of_the_chosen_or_of_all() -> None:
+    text = "import std.experts\nnet n {\n input x: f32[8, 16]\n output y = x |> mixture_of_experts(4, among=WHICH)\n}"
+    for which in ("chosen", "all"):
+        archir.loads(text.replace("WHICH", f'"{which}"'))
+    with pytest.raises(ArchError, match=r'A0310.*no arm matches "nope"'):
+        archir.loads(text.replace("WHICH", '"nope"'))

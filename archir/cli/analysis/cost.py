@@ -26,6 +26,7 @@ from archir.cli.subject import picked, space_of
 from archir.costs.scopes import prefix
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
+from archir.language.elaboration.names.costs import unit
 from archir.language.elaboration.names.locals import latency_name
 from archir.passes.cost import SUMMED, Cost, costs
 
@@ -39,6 +40,10 @@ from archir.passes.cost import SUMMED, Cost, costs
 @click.option(
     "--latency", "tables", metavar="TABLE.json", multiple=True,
     help="Nanoseconds, too, by a table of `archir bench`; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--cost", "further", metavar="COST", multiple=True,
+    help="A further cost, such as 'kv_bytes(context=4096)' or flops; may be repeated.",
 )  # fmt: skip
 @click.option(
     "--proxy", "proxies", metavar="NAME,...", callback=names,
@@ -56,17 +61,17 @@ from archir.passes.cost import SUMMED, Cost, costs
 @net_options
 @json_option
 def cost_command(
-    file: str, by: str | None, depth: int, tables: tuple[str, ...], proxies: list[str], init_seed: int, data: str,
-    batch: int, count: int | None, distribution: str | None, alternatives: str | None, where: str | None,
-    arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
-    as_json: bool,
+    file: str, by: str | None, depth: int, tables: tuple[str, ...], further: tuple[str, ...], proxies: list[str],
+    init_seed: int, data: str, batch: int, count: int | None, distribution: str | None, alternatives: str | None,
+    where: str | None, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
+    limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Parameters and multiply-accumulates of a net, of one architecture of a space (--arch, --seed), or of all of it.
 
     A space without an architecture: the least and the greatest of each cost, exactly; with --by scope, of each of its
     parts the least, the mean and the greatest over all architectures. COST is params, macs, activation_bytes, kernels,
-    or such as 'latency("cpu.json")'. With --proxy, scores that need weights but no training, on a minibatch; more is
-    better.
+    or such as 'latency("cpu.json")', flops, 'weight_bytes("int8")' or 'kv_bytes(batch=1, context=4096)'. With --proxy,
+    scores that need weights but no training, on a minibatch; more is better.
     """
     if not proxies:
         refuse({"data", "batch", "init_seed"}, "is for proxies: add --proxy NAME")
@@ -78,9 +83,11 @@ def cost_command(
     if first := next((name for name, given in asked.items() if given is not None), None):
         others = {*asked, "by", "proxies", "arch", *(() if first == "count" else ("seed",))} - {first}
         refuse(others, f"does not go with {'-n' if first == 'count' else f'--{first}'}")
+    wanted = tuple(dict.fromkeys((*map(latency_name, tables), *further)))
     if arch is None:
         of = space_of(file, parameters, root, limits, where)
-        for name in map(latency_name, tables):
+        for name in wanted:
+            of.account.known(name)
             of.account.include(name)
         if distribution is not None:
             space_cost.distribution(of, distribution, as_json)
@@ -98,20 +105,21 @@ def cost_command(
             space_cost.extremes(of, as_json)
             return
     graph, architecture, space = picked(file, arch, seed, parameters, root, limits, where)
-    latencies = {name: int(space.cost([architecture], [name])[name][0]) for name in map(latency_name, tables)}
+    more = {name: int(space.cost([architecture], [name])[name][0]) for name in wanted}
     parts = by_scope(graph, depth)
     total = sum(parts.values(), Cost(0, 0, 0))
     scores = api.scorer(proxies, data=data, batch=batch, seed=init_seed)(graph) if proxies else {}
     if as_json:
         scopes = {"scopes": {scope: _summed(part) for scope, part in parts.items()}} if by else {}
-        facts = _summed(total) | {"peak_bytes": total.peak_bytes} | latencies
+        facts = _summed(total) | {"peak_bytes": total.peak_bytes} | more
         emit({"net": space.name, **facts} | scopes | ({"scores": scores} if scores else {}))
         return
     rows = [(scope, *_cells(part)) for scope, part in parts.items()]
     heads = ["scope", "params", "MACs", "activations", "kernels"]
     table("", heads, [*rows, ("total", *_cells(total))], right=(1, 2, 3, 4))
-    if latencies:
-        table("", ["cost", "ns"], [(name, f"{time:,}") for name, time in latencies.items()], right=(1,))
+    if more:
+        rows = [(name, f"{value:,}", unit(name)) for name, value in more.items()]
+        table("", ["cost", "value", "unit"], rows, right=(1,))
     if scores:
         table("", ["proxy", "score"], [(name, f"{score:.6g}") for name, score in scores.items()], right=(1,))
 
@@ -134,7 +142,7 @@ def _cells(cost: Cost) -> tuple[str, ...]:
 
 
 def _size(count: int) -> str:
-    for unit, size in (("MiB", 2**20), ("KiB", 2**10)):
+    for name, size in (("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count / size:,.1f} {unit}"
+            return f"{count / size:,.1f} {name}"
     return f"{count:,} B"

@@ -10,10 +10,10 @@ from archir.base.errors import ArchError
 from archir.base.work import TOO_MUCH, anew
 from archir.cli.output import big, emit, say, table
 from archir.costs.account import SHOWN
+from archir.costs.extremes.witnesses import Extreme
 from archir.costs.scopes import Range, by_scope, whole
 
 if TYPE_CHECKING:
-    from archir.costs.extremes.witnesses import Extreme
     from archir.search.spaces.space import Space
 
 FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
@@ -25,6 +25,7 @@ def extremes(space: Space, as_json: bool) -> None:
     known exactly."""
     satisfying = _satisfying(space)
     found = {name: _extremes(space, name) for name in space.account.summed}
+    found |= {name: _limits(space, name) for name in space.account.peaks}
     if as_json:
         values = {name: [one.value for one in pair] for name, pair in found.items()}
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
@@ -46,6 +47,14 @@ def extremes(space: Space, as_json: bool) -> None:
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
     with anew(2):  # at both ends
         return space.account.extremes(name)
+
+
+def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:
+    """What bounds a cost that is a maximum."""
+    with anew(2):
+        least, greatest = space.account.limits(name)
+    codes = () if least == greatest else None  # any architecture has it
+    return Extreme(least, codes), Extreme(greatest, codes)
 
 
 def _satisfying(space: Space) -> int | None:
@@ -137,7 +146,8 @@ def distribution(space: Space, name: str, as_json: bool) -> None:
 
 def samples(space: Space, count: int, seed: int, as_json: bool) -> None:
     """The costs of architectures that are drawn."""
-    costs = space.cost(space.sample_codes(count, np.random.default_rng(seed)))
+    names = (*space.account.summed, *space.account.peaks)
+    costs = space.cost(space.sample_codes(count, np.random.default_rng(seed)), names)
     if as_json:
         emit({"net": space.name, "costs": {name: column.tolist() for name, column in costs.items()}})
         return

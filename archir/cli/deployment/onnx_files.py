@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from archir import api, backends
 from archir.backends.certificates import PROVIDERS, beside
+from archir.backends.ranges import ranged_inputs
+from archir.backends.samples import Arrays, Interface
 from archir.base.errors import ArchError, fail
 from archir.cli.output import emit, say
 from archir.cli.searches import train_folder
+from archir.ir.graph import Graph
 from archir.passes.resize import following
-
-_REAL = 16
-"""Held-out images that a model is compared on."""
 
 
 def options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -105,15 +104,13 @@ def _form(given: dict[str, Any]) -> dict[str, Any]:
     return form
 
 
-def _real(graph: Any, images: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Held-out images, if their source is still there."""
-    (name, number), *others = graph.inputs.items()
-    shape = graph[number].op.infer().shape
-    if others or len(shape) != 3:
-        return None
+def _real(graph: Graph, images: Mapping[str, Any]) -> Arrays | None:
+    """Some held-out samples, if their source is still there."""
+    interface = Interface(graph.name, ranged_inputs(graph), {})
     try:
-        found = backends.get("torch").images(images["source"], shape, training=1, seed=images["seed"])
+        found = backends.get("torch").samples(
+            images["source"], interface, training=1, seed=images["seed"], judged=False
+        )
     except ArchError:
         return None
-    batch = None if found.held_out is None else next(iter(found.held_out()), None)
-    return None if batch is None else {name: np.asarray(batch[0][:_REAL])}
+    return dict(found.held_out)

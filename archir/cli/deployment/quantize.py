@@ -10,8 +10,9 @@ import click
 
 from archir import api
 from archir.cli.kinds import Place, Real
-from archir.cli.options import SEED, SOURCES, json_option
+from archir.cli.options import SEED, SOURCES, json_option, objective_settings
 from archir.cli.output import emit, say, table
+from archir.search.fronts.figures import shown as figure
 
 _WORST = 10
 """Layers in int8 that are shown."""
@@ -21,33 +22,47 @@ _WORST = 10
 @click.argument("model", type=Place(dir_okay=False, path_type=Path))
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="ONNX file to write.")
 @click.option("--data", default="digits", show_default=True, help=f"What MODEL was trained on: {SOURCES}.")
+@click.option(
+    "--objective", callback=objective_settings,
+    help="What is measured, as in training: a kind, or a TOML table [classification, where there are labels].",
+)  # fmt: skip
 @click.option("--mode", type=click.Choice(["auto", "static", "dynamic"]), default="auto", show_default=True)
 @click.option("--keep", multiple=True, metavar="PATTERN", help="Layers to leave in float: *.stem.*; may be repeated.")
-@click.option("--max-loss", type=Real(0), default=1.0, show_default=True, help="Points of accuracy to lose at most.")
+@click.option("--max-loss", type=Real(0), default=1.0, show_default=True, help="Points, or percent, to lose at most.")
 @click.option(
     "--calibration", type=click.IntRange(1), default=256, show_default=True,
-    help="Training images that give the ranges of activations.",
+    help="Training samples that give the ranges of activations.",
 )  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the calibration images.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed that draws them.")
 @json_option
 def quantize_command(
-    model: Path, output: Path, data: str, mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
+    model: Path, output: Path, data: str, objective: dict[str, Any] | None,
+    mode: Literal["auto", "static", "dynamic"], keep: tuple[str, ...],
     max_loss: float, calibration: int, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Write MODEL, an ONNX file of float32, in int8.
 
-    Weights have one scale per channel. Ranges of activations come from training images (static), or are found while the
-    model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss points
-    of accuracy are lost, the layers that cost most go back to float; half of the held-out images decide that, and the
-    others say what was lost.
+    Weights have one scale per channel. Ranges of activations come from training samples (static), or are found while
+    the model runs (dynamic, for linear maps alone); auto takes dynamic for transformers. While more than --max-loss
+    points of accuracy are lost, or of what the objective compares networks by (percent, where it is no part of a
+    whole), the layers that cost most go back to float; half of the held-out samples decide that, and the others say
+    what was lost.
 
     Beside the model are its certificate, for `archir verify`, and the report, OUTPUT.int8.json.
     """
     made = api.quantize(
-        model, output, data=data, calibration=calibration, seed=seed, mode=mode, keep=keep, max_loss=max_loss
+        model,
+        output,
+        data=data,
+        objective=objective,
+        calibration=calibration,
+        seed=seed,
+        mode=mode,
+        keep=keep,
+        max_loss=max_loss,
     )
     if as_json:
-        emit({**asdict(made), "ratio": made.ratio, "loss": made.loss})
+        emit({**asdict(made), "ratio": made.ratio})
         return
     worst = sorted(made.layers, key=lambda row: -row.error)[:_WORST]
     shown = [row for row in made.layers if row.why or row in worst]
@@ -58,13 +73,13 @@ def quantize_command(
         f"wrote {output}: int8 ({made.mode}), {len(made.layers) - len(made.in_float)} of {len(made.layers)} layers; "
         f"{made.bytes_before:,} -> {made.bytes_after:,} bytes ({made.ratio:.3f}x)"
     )
-    chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
-    if made.accuracy_before is None or made.accuracy_after is None:
-        return
-    say(
-        f"held-out accuracy {100 * made.accuracy_before:.2f}% -> {100 * made.accuracy_after:.2f}%, "
-        f"of {made.held_out:,} images{chosen}"
-    )
+    if made.before:
+        chosen = f"; {made.chosen:,} others chose what stays in float" if made.chosen else ""
+        said = ", ".join(
+            f"{name.replace('_', ' ')} {figure(name, value)} -> {figure(name, made.after[name])}"
+            for name, value in made.before.items()
+        )
+        say(f"held-out {said}, of {made.held_out:,} samples{chosen}")
 
 
 def _row(row: Any) -> list[str]:

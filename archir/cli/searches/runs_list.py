@@ -7,19 +7,19 @@ from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
 import click
 
 from archir.base.errors import fail
+from archir.base.files import write_atomic
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import emit, say, table
-from archir.search.fronts.figures import shown
-from archir.search.runs import Run, Summary
-from archir.search.runs.listed.settings import differences, settings
+from archir.search.runs import Summary
+from archir.search.runs.listed.compared import compared, number, score
 from archir.search.runs.listed.summaries import placed
+from archir.search.runs.report.together import together
 
 _USUAL = Path("runs")
 
@@ -44,11 +44,14 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @click.option(
     "--compare", is_flag=True, help="Show the settings in which runs differ, and what they came to; of seeds, the mean."
 )
+@click.option(
+    "-o", "--output", type=Place(dir_okay=False, path_type=Path), help="With --compare: write a page of it, HTML."
+)
 @click.option("--serve", is_flag=True, help="Show them in a browser on this machine, as they go on, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --serve; 0: any.")
 @json_option
 def runs_command(
-    folders: tuple[Path, ...], sort: str, compare: bool, serve: bool, port: int, as_json: bool
+    folders: tuple[Path, ...], sort: str, compare: bool, output: Path | None, serve: bool, port: int, as_json: bool
 ) -> None:  # fmt: skip
     """List the runs in each FOLDER: how far each came, what it came to, and whether it is whole.
 
@@ -57,6 +60,8 @@ def runs_command(
     trained last; `set` is what was set instead of what the recipe says. States: running, interrupted (`archir search
     --resume` goes on with it), finished, damaged.
     """
+    if output is not None and not compare:
+        raise click.UsageError("--output goes with --compare")
     folders = folders or (_USUAL,)
     for folder in folders:
         if not folder.is_dir() and folder != _USUAL:
@@ -65,8 +70,13 @@ def runs_command(
         _serve(folders, port)
         return
     found = sorted((one for folder in folders for one in placed(folder)), key=lambda pair: SORTS[sort](pair[1]))
+    whole = [(path, one) for path, one in found if one.state != "damaged"]
+    if output is not None:
+        write_atomic(output, together(whole).encode())
     if compare:
-        _compare([(path, one) for path, one in found if one.state != "damaged"], as_json)
+        _compare(whole, as_json)
+        if output is not None and not as_json:
+            say(f"wrote {output}")
     elif as_json:
         emit([asdict(one) for _, one in found])
     elif not found:
@@ -102,50 +112,16 @@ def _list(found: Sequence[Summary]) -> None:
 
 def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:
     """What runs were told otherwise, and what they came to."""
-    told = differences([settings(Run.open(path)) for path, _ in found])
+    said = compared(found)
     if as_json:
-        emit({"runs": [asdict(one) for _, one in found], "differences": told})
-        return
-    came = {
-        "score": [_score(one) for _, one in found],
-        "params": [_number(one.params) for _, one in found],
-        "MACs": [_number(one.macs) for _, one in found],
-    }
-    rows = [[key, *values] for key, values in {**told, **came}.items()]
-    names = [one.name for _, one in found]
-    if told.keys() == {"seed"}:
-        rows = [[*row, _over([one for _, one in found]) if row[0] == "score" else ""] for row in rows]
-        names.append("mean and deviation")
-    table("", ["", *names], rows, right=range(1, len(names) + 1))
-
-
-def _over(runs: Sequence[Summary]) -> str:
-    """The mean of scores that differ by the seed alone, and how far they are from it: of a sample, its deviation."""
-    scores = [one.score for one in runs if one.score is not None]
-    if len(scores) < 2 or len({one.criterion for one in runs}) > 1:
-        return ""
-    name = runs[0].criterion
-    return f"{shown(name, mean(scores))} +- {shown(name, stdev(scores))}"
-
-
-def _score(one: Summary) -> str:
-    score = "" if one.score is None else shown(one.criterion, one.score)
-    return f"{one.criterion} {score}" if score and one.criterion != "accuracy" else score
-
-
-def _number(value: int | None) -> str:
-    """Three digits and a magnitude: `1.23M`."""
-    if value is None:
-        return ""
-    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
-        if value >= size:
-            return f"{value / size:.3g}{unit}"
-    return str(value)
+        emit({"runs": [asdict(one) for _, one in found], "differences": said.told})
+    else:
+        table("", said.head, said.rows, right=range(1, len(said.head)))
 
 
 def _cells(one: Summary) -> list[str]:
     when = datetime.fromisoformat(one.changed).astimezone().strftime("%Y-%m-%d %H:%M") if one.changed else ""
     told = ", ".join(f"{key}={value}" for key, value in one.overrides.items())
     seed, epoch = ("" if number is None else str(number) for number in (one.seed, one.epoch))
-    numbers = [epoch, _score(one), _number(one.params), _number(one.macs)]
+    numbers = [epoch, score(one), number(one.params), number(one.macs)]
     return [one.name, one.recipe, seed, one.phase or "", *numbers, one.state, when, told]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import nullcontext
@@ -13,7 +14,7 @@ from click.core import ParameterSource
 
 from archir import backends
 from archir.base.errors import ArchError
-from archir.base.settings import MOST_THREADS
+from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
 from archir.cli.output import emit, say
@@ -24,7 +25,7 @@ from archir.cli.subject import picked
 from archir.language.elaboration.context import Limits
 from archir.passes.cost import cost
 from archir.search.fronts.figures import shown
-from archir.search.reuse import naming
+from archir.search.reuse import borrowing, naming
 
 
 @click.command("train")
@@ -126,7 +127,9 @@ def train_command(
         raise
     if not leads:
         return
-    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name})
+    before = [] if weights is None else borrowing.seen_by(train_folder.weights_of(weights))
+    seen = {} if before is None else {borrowing.SEEN: json.dumps([*dict.fromkeys([data, *before])])}
+    torch.save(module, output / train_folder.WEIGHTS, {"net": graph.name, **seen})
     facts = {
         **result.measures,
         "criterion": result.criterion,

@@ -25,8 +25,9 @@ from archir.language.elaboration.expressions import static
 from archir.language.elaboration.expressions.choose import Chooser
 from archir.language.elaboration.expressions.values import MOST_BITS, POISON, UNBOUND, Items
 from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.names.costs import completed, spelled
 from archir.language.elaboration.names.foreign import about_dtype
-from archir.language.elaboration.names.locals import COSTS, LATENCY, assigned, latency_name, walk
+from archir.language.elaboration.names.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, walk
 from archir.language.elaboration.names.unused_bodies import check_names
 from archir.language.elaboration.recursion import deeply
 from archir.language.syntax import ast
@@ -249,7 +250,7 @@ class Elaborator(Chooser):
             case ast.Name(text=name):
                 return name in self._costs() and name != LATENCY
             case ast.Call(callee=ast.Name(text=name)):
-                return name in self._costs() and name == LATENCY
+                return name in self._costs() and (name == LATENCY or name in FURTHER)
         return False
 
     def _cost(self, tree: ast.Expr) -> tuple[str, Path | None] | None:
@@ -257,6 +258,8 @@ class Elaborator(Chooser):
         if isinstance(tree, ast.Name):
             return tree.text, None
         assert isinstance(tree, ast.Call)
+        if isinstance(tree.callee, ast.Name) and tree.callee.text in FURTHER:
+            return self._further_cost(tree.callee.text, tree)
         file: Value = None
         if len(tree.arguments) == 1 and tree.arguments[0].name is None:
             file = self.eval(tree.arguments[0].value)
@@ -268,6 +271,21 @@ class Elaborator(Chooser):
         elif file is not POISON:
             self.error("A0509", "`latency` takes the file of a table", tree.span, '`latency("cpu.json") <= 5ms`')
         return None
+
+    def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
+        """A cost that takes arguments, by its name and these."""
+        given = [(one.name.text if one.name else None, self.eval(one.value)) for one in tree.arguments]
+        if any(value is POISON for _, value in given):
+            return None
+        if any(varies(value) for _, value in given):
+            self.error("A3321", f"what `{name}` takes cannot depend on a choice", tree.span)
+            return None
+        try:
+            completed(name, given)
+        except ArchError as error:
+            self.problems.add(replace(error.diagnostics[0], span=tree.span))
+            return None
+        return spelled(name, given), None
 
     def constants(self, module: Module) -> None:
         """Evaluate the constants of a file."""

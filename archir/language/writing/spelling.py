@@ -9,6 +9,7 @@ from typing import Any
 from archir.ir.op import Op, attribute_names
 from archir.ir.types import TensorType
 from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
+from archir.language.elaboration.names.locals import COSTS, LATENCY
 from archir.ops.conv import Convolution, ConvTranspose
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.windows import alike
@@ -24,12 +25,7 @@ KEYWORDS = frozenset(
 LONGEST = 40
 """Characters of a name."""
 
-RESERVED = (
-    KEYWORDS
-    | FUNCTIONS.keys()
-    | FOLDS.keys()
-    | {"params", "macs", "latency", "activation_bytes", "kernels", "peak_bytes"}
-)
+RESERVED = KEYWORDS | FUNCTIONS.keys() | FOLDS.keys() | {*COSTS, LATENCY}
 """What no name may be."""
 
 

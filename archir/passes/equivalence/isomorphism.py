@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 
-import networkx as nx
-
 MOST_STEPS = 500_000
 """Looks at a neighbour, after which vertices that are still alike are told apart by their order in the graph: texts
 may then differ where graphs are isomorphic; they are never equal where graphs are not."""
@@ -151,6 +149,8 @@ class _Labelling:
         )
 
     def _connected(self, part: Sequence[int]) -> list[list[int]]:
+        import networkx as nx
+
         inside = set(part)
         graph: nx.Graph[int] = nx.Graph()
         graph.add_nodes_from(part)

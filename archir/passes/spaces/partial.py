@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-import networkx as nx
-
 from archir.base.errors import ArchError, Diagnostic, RuleError
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Op
@@ -67,6 +65,8 @@ class _Partial:
 
     def _regions(self) -> dict[NodeId, tuple[NodeId, set[NodeId]]]:
         """For each choice, the map that all alternatives are made of, and the nodes between."""
+        import networkx as nx
+
         ways: nx.DiGraph[NodeId] = nx.DiGraph()
         for number in self.graph:
             ways.add_edges_from((operand, number) for operand in self.graph.operands(number) or (_BEGIN,))

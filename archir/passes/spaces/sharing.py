@@ -14,8 +14,6 @@ from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
 
-import networkx as nx
-
 from archir.base.errors import RuleError
 from archir.ir.choices.cases import Choice, Value, at, leaves, same, support
 from archir.ir.choices.conditions import if_else
@@ -80,11 +78,13 @@ class Sharing:
     """
 
     def __init__(self, graph: Graph, by_head: bool = True) -> None:
+        from networkx.utils import UnionFind
+
         self.graph = graph
         self.types = infer(graph)
         self._needed = needs(graph)
         self._given = graph.given
-        self._streams: nx.utils.UnionFind[NodeId] = nx.utils.UnionFind()
+        self._streams: UnionFind[NodeId] = UnionFind()
         self._demands: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         self._cuts: list[tuple[NodeId, NodeId, int]] = []
         self._nodes: dict[NodeId, _Weighed] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from archir.base.visible import plain
-from archir.language.elaboration.names.locals import latency_file
+from archir.language.elaboration.names.costs import unit as unit_of
 from archir.search.fronts.figures import is_part
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.multi.objectives import Objective
@@ -16,19 +16,10 @@ if TYPE_CHECKING:
 
 Front = Sequence[tuple[Candidate, Scores]]
 
-UNITS = {
-    "params": "",
-    "macs": "",
-    "kernels": "",
-    "activation_bytes": "bytes",
-    "peak_bytes": "bytes",
-}
-"""Units of scores and costs; those of latencies are nanoseconds, those of other scores are not known."""
-
 
 def unit(name: str) -> str:
-    """The unit of a score or cost; empty for counts."""
-    return "ns" if latency_file(name) is not None else "%" if is_part(name) else UNITS.get(name, "")
+    """The unit of a score or cost; empty for counts, and for scores of which it is not known."""
+    return "%" if is_part(name) else unit_of(name)
 
 
 def heading(name: str) -> str:

@@ -65,7 +65,8 @@ def channels_last(subject: Subject) -> Iterator[Diagnostic]:
 def unlike_shapes(subject: Subject) -> Iterator[Diagnostic]:
     """A1413: an alternative whose result has another shape than those of all the others, which agree.
 
-    Of two alternatives only where their maps differ in size: that a choice is among widths is seen at once.
+    Of two alternatives only where their maps differ in size: that a choice is among widths is seen at once. Not where
+    what they read has other shapes already, as where a cell chooses between its inputs.
     """
     for choices in subject.written:
         found = [(choice, odd) for choice in choices if (odd := _odd(subject, choice)) is not None]
@@ -95,7 +96,26 @@ def _odd(subject: Subject, choice: Choice) -> tuple[int, int] | None:
     (usual, many), (odd, few) = counts.most_common()
     if few > 1 or (many == 1 and (usual.rank != odd.rank or usual.dims[1:] == odd.dims[1:])):
         return None
-    return types.index(odd), types.index(usual)
+    pair = types.index(odd), types.index(usual)
+    read, others = (_read(subject, selects[0], choice.path, outcome) for outcome in pair)
+    return pair if read & others or not read else None
+
+
+def _read(subject: Subject, select: NodeId, path: str, outcome: int) -> set[TensorType]:
+    """The types of what an alternative reads from outside of it: of one that is a tensor, its own."""
+    graph, op = subject.graph, subject.graph[select].op
+    assert isinstance(op, Select)
+    pending, seen, found = [graph.operands(select)[op.cases[outcome]]], set(), set()
+    while pending:
+        number = pending.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        if number in subject.owned.get((path, outcome), ()):
+            pending += graph.operands(number)
+        else:
+            found.add(subject.types[number])
+    return found
 
 
 def _type(subject: Subject, select: NodeId, outcome: int) -> TensorType:

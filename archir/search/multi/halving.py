@@ -10,7 +10,8 @@ from math import ceil
 
 from pydantic import Field, model_validator
 
-from archir.base.settings import MOST, Count, Settings
+from archir.base.settings import Count, Settings
+from archir.base.work import MOST
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from archir.base.settings import MOST, Count, Many, Settings
+from archir.base.settings import Count, Many, Settings
+from archir.base.work import MOST
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.pareto import crowding, ranks
 from archir.search.multi.registry import strategy

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from archir.base.errors import fail
-from archir.language.elaboration.names.locals import latency_file
+from archir.language.elaboration.names.costs import is_cost
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 
@@ -41,7 +41,7 @@ class Objectives:
         names = [one.name for one in self.each]
         if not names or len(set(names)) < len(names):
             raise fail("A2501", f"objectives are different, and at least one; not {', '.join(names) or 'none'}")
-        self.costs = tuple(name for name in names if name in space.account.names or latency_file(name) is not None)
+        self.costs = tuple(name for name in names if name in space.account.names or is_cost(name))
 
     def complete(self, architecture: Architecture, told: Mapping[str, float]) -> dict[str, float]:
         """What was told, and the costs among the objectives. Raises ArchError (A2502) if one is missing."""

@@ -120,9 +120,20 @@ def settle(
     left = [path for path in graph.decisions if path not in paths]
     if left:
         text = f"{', '.join(f'`{path}`' for path in left[:3])}{', ...' if len(left) > 3 else ''}"
-        hint = 'open them, say `fixed = { "PATTERN" = LABEL }`, or name a phase in start.architecture'
+        others = 'say `fixed = { "PATTERN" = LABEL }`, or name a phase in start.architecture'
+        hint = f"open them, {others}" if open_ else others
         raise fail("A2208", f"what is {text} of `{space.name}`, which is not open?", None, hint)
     return Opened(space, Space(graph) if made else space, made)
+
+
+def closed(space: Space, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None) -> Architecture:
+    """The one architecture that labels of patterns and an architecture say.
+
+    Raises ArchError (A2203, A2204), A2208 if choices are left, A1008 (it breaks a constraint).
+    """
+    if not labels:
+        return space.architecture(architecture or {})
+    return space.architecture(dict(space.exactly(settle(space, (), labels, architecture).made)))
 
 
 def _unknown(choice: Choice, label: object) -> Diagnostic:

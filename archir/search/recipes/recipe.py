@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from archir.base.settings import MOST, MOST_THREADS, Amount, Many, Seed, Settings
+from archir.base.settings import Amount, Many, Seed, Settings
+from archir.base.work import MOST, MOST_THREADS
 from archir.search.recipes.training import Augment, Optimizer, Training
 
 NAME = r"^[A-Za-z0-9][\w-]*$"

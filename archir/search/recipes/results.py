@@ -16,6 +16,7 @@ from archir.search.multi.registry import strategies
 from archir.search.recipes.job import Outcome, Tensor
 from archir.search.recipes.recipe import Phase, Recipe
 from archir.search.recipes.spaces import space_of
+from archir.search.reuse import borrowing
 from archir.search.runs import PhaseRows, Report, Run, Weighing
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import WEIGHTS
@@ -168,6 +169,8 @@ def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, 
     for phase in recipe.phase:
         for measure, value in measures(summary["phases"][phase.name], "validation_").items():
             found[f"{measure.replace('_', ' ')} in {phase.name}, on what it chose by"] = shown(measure, value)
+        if (seen := borrowing.seen(run, recipe, phase)) is not None:
+            found[f"what the weights that {phase.name} starts from were trained on"] = seen
     if _has(run, name, SPLITS):
         parts = json.loads(run.content(f"phases/{name}/{SPLITS}"))["splits"]
         found["samples, trained on or chosen by"] = parts["train"]["images"]

@@ -88,6 +88,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             able = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if one.orders)
             text = f"{whose}`{phase.strategy}` trains no weights that could be ordered; `start.order` is for {able}"
             raise fail("A1109", text, document.span(("phase", number, "start", "order")))
+        if kind.whole and "open" in phase.model_fields_set:
+            text = f"{whose}`{phase.strategy}` searches nothing: there is nothing to `open`"
+            hint = "`fixed` and `start.architecture` say which architecture is meant"
+            raise fail("A1109", text, document.span(("phase", number, "open")), hint)
         options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
         check_objective(phase.objective, whose, document.at("phase", number, "objective"))
         for position, also in enumerate(phase.also):
@@ -109,9 +113,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             parsed(scorer.options, options.scorer.options, f"{whose}scorer `{options.scorer.kind}`: ", place)
             with document.blamed("phase", number, "options", "executor"):
                 options.workers(executor)
-            if options.where:
-                with document.blamed("phase", number, "options", "where"):
-                    space.where(options.where).prove()
+        where = getattr(options, "where", "")
+        if where:
+            with document.blamed("phase", number, "options", "where"):
+                space.where(where).prove()
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.

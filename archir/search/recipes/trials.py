@@ -10,7 +10,8 @@ from pydantic import Field
 
 from archir.base.errors import fail
 from archir.base.plugins.registry import Registry
-from archir.base.settings import MOST_THREADS, Amount, Count, Many, Positive, Settings
+from archir.base.settings import Amount, Count, Many, Positive, Settings
+from archir.base.work import MOST_THREADS
 from archir.search.executors import Executor, executor
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space

@@ -6,10 +6,11 @@ They are copied when a run begins, so that it stays whole whatever becomes of wh
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from archir.base.errors import fail, listed
+from archir.base.files import reading
 from archir.search.data.sources import origin
 from archir.search.recipes.division import Whole, before_searches
 from archir.search.recipes.reading import Written, parse
@@ -20,6 +21,11 @@ from archir.search.reuse.naming import Named
 from archir.search.runs import Run
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import SUPERNET, WEIGHTS
+
+SEEN = "data"
+"""What files of weights say in their metadata: the sources that they were trained on, a JSON list."""
+
+_MOST_HEADER = 10**8
 
 DIVIDED = ("source", "limit", "classes", "weights")
 """Settings of data that say which images are for weights."""
@@ -45,6 +51,7 @@ def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[s
     if path.suffix == ".safetensors":
         if not path.is_file():
             raise _nothing(phase, name, "there is no such file")
+        _require_unseen(recipe, phase, seen_by(path), whole)
         given = phase.start.map
         return {names(recipe, phase)[0]: path, **({map_name(phase): folder / given} if given is not None else {})}
     run, other, trained = _opened(phase, name, folder)
@@ -55,6 +62,26 @@ def borrowed(recipe: Recipe, phase: Phase, folder: Path, whole: Whole) -> dict[s
     if known in run.files.manifest.files:
         files[supernet] = run.content(known)
     return files
+
+
+def seen_by(path: Path) -> list[str] | None:
+    """The sources whose training samples the weights of a file have seen, as `archir train` writes them into it; None
+    where the file does not say."""
+    try:
+        with reading(path) as stream:  # a safetensors file begins with the size of its header, which is JSON
+            header = json.loads(stream.read(min(int.from_bytes(stream.read(8), "little"), _MOST_HEADER)))
+        found = json.loads(header["__metadata__"][SEEN])
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return found if isinstance(found, list) and all(isinstance(one, str) for one in found) else None
+
+
+def seen(run: Run, recipe: Recipe, phase: Phase) -> str | None:
+    """What the file of weights that a phase of a run starts from was trained on, in words; None if there is none."""
+    if not (phase.start.weights or "").endswith(".safetensors"):
+        return None
+    sources = seen_by(run.folder / names(recipe, phase)[0])
+    return "not known: the file does not say" if sources is None else ", ".join(sources)
 
 
 def map_name(phase: Phase) -> str:
@@ -108,6 +135,16 @@ def _require_apart(recipe: Recipe, phase: Phase, other: Recipe, trained: Phase, 
         why = "was trained on all training images" if saw_all else f"divided the images otherwise: {listed(differ)}"
         hint = "images that its weights have seen would choose here: search on the same halves, or on other data"
         text = f"phase `{phase.name}` starts from phase `{trained.name}` of another run, which {why}"
+        raise fail("A2214", text, None, hint)
+
+
+def _require_unseen(recipe: Recipe, phase: Phase, sources: Sequence[str] | None, whole: Whole) -> None:
+    """Raise ArchError (A2214) if samples that choose in a search are among those that weights of a file have seen."""
+    ends = whole(phase) and phase.name not in before_searches(recipe, whole)
+    own = recipe.data_of(phase).source
+    if not ends and origin(own) in map(origin, sources or ()):
+        text = f"phase `{phase.name}` starts from `{phase.start.weights}`, which was trained on all of `{own}`"
+        hint = "samples that its weights have seen would choose here: search on other data, or from other weights"
         raise fail("A2214", text, None, hint)
 
 

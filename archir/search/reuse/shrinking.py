@@ -78,7 +78,7 @@ def prepare(net: Path, space: Path, weights: Path, budget: str, plan: Plan, fold
     most = opened.specialize(largest(opened))
     if canonical_hash(most) != canonical_hash(full.graph):
         text = f"the largest architecture of `{opened.name}` is not `{full.name}`: its weights would not fit"
-        raise fail("A2224", text, None, f"archir diff {net} {space} --seed 0 says how they differ")
+        raise fail("A2224", text, None, f"archir diff {net} {space} says how they differ")
     opened.where(budget).prove()
     recipe = _recipe(names, weights.resolve(), budget, plan)
     path = folder / RECIPE
@@ -107,8 +107,10 @@ def _changed(run: Run, what: str) -> ArchError:
 
 
 def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) -> dict[str, Any]:
+    augment = {"shift": plan.shift, "flip": plan.flip}
+    augmented = any(augment.values())
     teacher = {"kind": TEACHER, "teacher": names["net"], "weights": str(weights), "form": _form(plan.objective),
-               "temperature": plan.temperature}  # fmt: skip
+               "temperature": plan.temperature, "remember": not augmented}  # fmt: skip
     learns: dict[str, Any] = {"also": [teacher]} if plan.teach != "none" else {}
     if plan.teach == "alone":
         learns["objective"] = plan.objective | {"weight": 0.0}
@@ -117,15 +119,15 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     ordered = given | ({"order": plan.order} if plan.order != "none" else {})
     phases: list[dict[str, Any]] = [
         {"name": FULL, "space": names["net"], "strategy": "inherit", "start": given, "options": {"recalibrate": 0}},
-        {"name": ELASTIC, "strategy": "sandwich", "start": ordered, "weights": optimizer, **learns,
-         "training": {"epochs": plan.elastic, "batch": plan.batch}, "options": {"drawn": 2}},
+        {"name": ELASTIC, "strategy": "spos", "start": ordered, "weights": optimizer, **learns,
+         "training": {"epochs": plan.elastic, "batch": plan.batch},
+         "options": {"drawn": 2, "uniform": "architectures", "where": budget, "evaluate_every": plan.elastic}},
         {"name": SEARCH, "strategy": "evolution", "start": {"weights": ELASTIC}, "training": {"batch": plan.batch},
          "options": evolution(plan.trials, images=plan.samples) | {"where": budget}},
         {"name": CUT, "strategy": "inherit", "start": {"architecture": SEARCH, "weights": ELASTIC}},
         {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": ELASTIC}, **learns,
          "weights": optimizer, "training": {"epochs": plan.epochs, "batch": plan.batch}},
     ]  # fmt: skip
-    augment = {"shift": plan.shift, "flip": plan.flip}
     data = {"source": plan.data, "weights": 1 - plan.validation} | (
         {"augment": augment} if any(augment.values()) else {}
     )

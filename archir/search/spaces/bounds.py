@@ -12,19 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, fail
-from archir.costs.account import Account
+from archir.costs.account import PEAKS, Account
+from archir.costs.named.rules import rule_of
 from archir.costs.symbolic import Rule
 from archir.ir.choices.cases import leaves, varies
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.names.locals import latency_file
+from archir.passes.cost import SUMMED
 from archir.search.spaces.rows import Codes, Rows
 
 
-def latencies(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
-    """The latencies that bounds are about, by the names of these costs. Raises ArchError (A1501, A1502, A1507)."""
+def further(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
+    """The rules of the costs that bounds are about beside the usual ones, latencies among them, by their names.
+
+    Raises ArchError (A1501, A1502, A1507, A3320).
+    """
     bounds: dict[str, Constraint] = {}
     for bound in each:
-        if latency_file(str(bound.cost)) is not None:
+        if bound.cost is not None and bound.cost not in (*SUMMED, *PEAKS):
             before = bounds.setdefault(str(bound.cost), bound)
             if before.table != bound.table:
                 text = f"`{bound.cost}` means two files, {before.table} and {bound.table}"
@@ -34,9 +39,11 @@ def latencies(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
         from archir.costs.latencies.table import latency_of
 
         try:
-            found[name] = latency_of(graph, name, bound.table)
+            found[name] = latency_of(graph, name, bound.table) if latency_file(name) else rule_of(graph, name)
         except ArchError as error:
-            raise ArchError(*(replace(problem, span=bound.span) for problem in error.diagnostics)) from None
+            raise ArchError(
+                *(replace(problem, span=problem.span or bound.span) for problem in error.diagnostics)
+            ) from None
     return found
 
 
@@ -93,7 +100,7 @@ class Bounds:
                 bounds = [bound for bound in self.each if bound.cost == name]
                 text = " and ".join(bound.text for bound in bounds)
                 nearest = self.account.nearest(name, low, high) if low <= high else None
-                unit = "" if latency_file(name) is None else " ns"
+                unit = " ns" if latency_file(name) else ""
                 hint = f"the nearest there is: {name} = {nearest:,}{unit}" if nearest is not None else None
                 raise fail("A1603", f"no architecture has {text}", bounds[0].span, hint)
         if len(self.ranges) > 1 and not self.account.some_within(self.ranges):
@@ -105,7 +112,7 @@ class Bounds:
         """Raise ArchError (A1603) for a bound that is no range, and that costs and limits are too far from."""
         if self._ranged(bound) or bound.condition is not True:
             return
-        name, unit = str(bound.cost), "" if latency_file(str(bound.cost)) is None else " ns"
+        name, unit = str(bound.cost), " ns" if latency_file(str(bound.cost)) else ""
         try:
             low, high = self.account.limits(name)
         except ArchError as error:  # its choices are too entangled to know: draws will find out

@@ -13,8 +13,6 @@ from functools import reduce
 from itertools import count
 from math import prod
 
-import networkx as nx
-
 from archir.base.draws import Distribution
 from archir.base.errors import RuleError, fail
 from archir.base.work import bounded
@@ -37,6 +35,8 @@ class Program:
 
 def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
     """Decisions such that each comes after those it is conditional on. Raises ArchError (A0511) for a ring."""
+    import networkx as nx
+
     known = {decision.choice.path: decision for decision in decisions}
     order: nx.DiGraph[str] = nx.DiGraph()
     for path, decision in known.items():

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from archir.language.elaboration.names.locals import latency_file
 
-_PART = re.compile(r'((latency\("[^"]*"\)|\w+)\s*(?:<=|>=|<|>)\s*)(\d+(?:\.\d+)?)x\b')
+_PART = re.compile(r'((latency\("[^"]*"\)|\w+(?:\([^()]*\))?)\s*(?:<=|>=|<|>)\s*)(\d+(?:\.\d+)?)x\b')
 
 
 def in_numbers(text: str, most: Callable[[str], int]) -> str:

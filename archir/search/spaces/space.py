@@ -23,7 +23,7 @@ from archir.language.elaboration.elaborate import elaborate_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
-from archir.search.spaces.bounds import Bounds, latencies
+from archir.search.spaces.bounds import Bounds, further
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
 from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import Codes, Policy, Rows
@@ -35,7 +35,7 @@ MOST_TRIES = 10_000
 MOST_REFUSED = 1_000_000
 """The same where many are drawn at once."""
 MOST_AT_ONCE = 8_192
-"""Architectures that are drawn at once where hardly any keeps the bounds on costs."""
+"""Architectures that are drawn, or listed, at once where hardly any keeps the bounds on costs."""
 PATIENCE = 16
 """Draws in a row of which none was of use, before more are made at once."""
 MOST_COUNTED = 50_000
@@ -170,11 +170,9 @@ class Space:
         if self.satisfying > most:
             raise fail("A1007", f"`{self.name}` has {self.satisfying:,} architectures, more than {most:,}")
 
-        def walk(position: int, codes: list[int], outcomes: dict[str, int]) -> Iterator[Architecture]:
+        def walk(position: int, codes: list[int], outcomes: dict[str, int]) -> Iterator[list[int]]:
             if position == len(self.order):
-                architecture = self._decoded(codes)
-                if not self._bounds or self.within(architecture):
-                    yield architecture
+                yield codes
                 return
             decision = self.order[position]
             if at(decision.active, outcomes) is not True:
@@ -184,7 +182,11 @@ class Space:
             for outcome in at(self._program.distributions[path], outcomes).possible:
                 yield from walk(position + 1, [*codes, outcome], {**outcomes, path: outcome})
 
-        yield from walk(0, [], {})
+        rows, size = walk(0, [], {}), 1
+        while batch := list(islice(rows, size)):
+            kept = self.keeping(np.array(batch, np.int16))
+            yield from (self._decoded(codes) for codes, keep in zip(batch, kept, strict=True) if keep)
+            size = min(2 * size, MOST_AT_ONCE)  # the first is there at once, and many are looked at together
 
     def exactly(self, outcomes: Mapping[str, int]) -> Architecture:
         """The architecture with these outcomes by path; those of choices that it does not have are left out.
@@ -366,7 +368,7 @@ class Space:
             return self._drawn(n, rng, "architectures")
 
         return Account(
-            self.graph, self.order, self._conditions("where", "require"), latencies(self.graph, self._bounds), draw
+            self.graph, self.order, self._conditions("where", "require"), further(self.graph, self._bounds), draw
         )
 
     def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How a model takes images, and what it makes of them."""
+"""How a model takes samples, and what it makes of them."""
 
 from __future__ import annotations
 
@@ -10,80 +10,89 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.backends.images import Images
+from archir.backends.samples import Arrays, Interface, Samples
 from archir.base.errors import fail
+from archir.ir.types import TensorType
+from archir_onnx.lowering.form import Form, form_of
+from archir_onnx.lowering.interface import ELEMENTS, is_raw, limit, unseen
 from archir_onnx.running.sessions import run
 
 BATCH = 64
-"""Images at a time where the model does not say how many."""
+"""Samples at a time where the model does not say how many."""
 
-Array = NDArray[Any]
+_DTYPES = {element: dtype for dtype, element in ELEMENTS.items() if dtype in ("f32", "i64", "i32", "bool")}
 
 
 @dataclass(frozen=True)
-class ImageInput:
-    """The one input of a model. `size` is [C, H, W]; `raw` ones take pixels, uint8 [batch, H, W, C], others normalised
-    float32 [batch, C, H, W]. `batch` is the number of images, where it is fixed."""
+class Entrance:
+    """What a model takes and gives: of inputs that are `raw`, which it normalises itself, what the network behind it
+    takes. `batch` is the number of samples, where it is fixed."""
 
-    name: str
-    size: tuple[int, int, int]
+    interface: Interface
+    raw: frozenset[str]
     batch: int | None
-    raw: bool
 
     @classmethod
-    def of(cls, model: onnx.ModelProto) -> ImageInput:
-        """A model's input. Raises ArchError (A2801) if it takes something else than one image of a fixed size."""
+    def of(cls, model: onnx.ModelProto) -> Entrance:
+        """A model's. Raises ArchError (A2801) if an input is of a size or a kind that samples cannot have."""
         constants = {tensor.name for tensor in model.graph.initializer}
-        inputs = [one for one in model.graph.input if one.name not in constants]
-        kind = inputs[0].type.tensor_type if len(inputs) == 1 else onnx.TypeProto.Tensor()
-        batch, *dims = [dim.dim_value for dim in kind.shape.dim] or [0]
-        raw = kind.elem_type == onnx.TensorProto.UINT8
-        if len(dims) != 3 or not all(dims) or not (raw or kind.elem_type == onnx.TensorProto.FLOAT):
-            given = ", ".join(f"`{one.name}`" for one in inputs) or "nothing"
-            hint = "what it takes must be float32 [batch, C, H, W] or uint8 [batch, H, W, C], with C, H and W known"
-            raise fail("A2801", f"the model takes {given}, which is not one image of a fixed size", None, hint)
-        channels, height, width = (dims[2], dims[0], dims[1]) if raw else dims
-        return cls(inputs[0].name, (channels, height, width), batch or None, raw)
+        metadata = {one.key: one.value for one in model.metadata_props}
+        given = [one for one in model.graph.input if one.name not in constants]
+        inputs, raw, batches = {}, set(), set()
+        for one in given:
+            batch, *dims = _dims(one) or [0]
+            element = one.type.tensor_type.elem_type
+            pixels = element == onnx.TensorProto.UINT8 and len(dims) == 3
+            if not (pixels or element in _DTYPES) or not all(dims):
+                hint = "all sizes but the batch's must be known: float32, integers, or images uint8 [batch, H, W, C]"
+                raise fail("A2801", f"the model takes `{one.name}`, which is not samples of one size", None, hint)
+            shape = (dims[2], dims[0], dims[1]) if pixels else tuple(dims)
+            dtype = "f32" if pixels else _DTYPES[element]
+            below = None if dtype in ("f32", "bool") else limit(metadata, one.name)
+            inputs[one.name] = TensorType(shape, dtype, below=below)
+            batches.add(batch)
+            if pixels or is_raw(metadata, one.name):
+                raw.add(one.name)
+        if not inputs or len(batches) != 1:
+            raise fail("A2801", "the model takes no samples" if not inputs else "inputs have batches of unlike sizes")
+        interface = Interface(model.graph.name or "model", inputs, dict(_outputs(model)))
+        return cls(interface, frozenset(raw), batches.pop() or None)
 
-    def fed(self, images: Array, mean: tuple[float, ...], std: tuple[float, ...]) -> Array:
-        """Normalised images [n, C, H, W] as the model takes them."""
-        if not self.raw:
-            return images.astype(np.float32, copy=False)
-        shape = (1, len(mean), 1, 1)
-        pixels = images * np.reshape(std, shape) + np.reshape(mean, shape)
-        return np.ascontiguousarray((255 * pixels).round().clip(0, 255).astype(np.uint8).transpose(0, 2, 3, 1))
-
-
-def batches(
-    entrance: ImageInput, images: Array, known: Images, most: int = BATCH
-) -> Iterator[tuple[dict[str, Array], int]]:
-    """What a model is given, a batch at a time, and how many of a batch's images count: a fixed batch is filled up."""
-    size = entrance.batch or most
-    for begin in range(0, len(images), size):
-        some = images[begin : begin + size]
-        filled = some if entrance.batch is None else np.resize(some, (size, *some.shape[1:]))
-        yield {entrance.name: entrance.fed(filled, known.mean, known.std)}, len(some)
+    def form(self, known: Samples) -> Form:
+        """How inputs that are taken as they come were normalised. Raises ArchError (A2801) where that is not known."""
+        if lacking := sorted(self.raw - known.scales.keys()):
+            raise fail("A2801", f"how `{lacking[0]}` is normalised is not known")
+        return form_of(scales={name: known.scales[name] for name in self.raw})
 
 
-def outputs(running: Any, entrance: ImageInput, images: Array, known: Images) -> list[Array]:
-    """Each output of a session, for all images. Raises ArchError (A0914)."""
-    found = [[one[:count] for one in run(running, given).values()] for given, count in batches(entrance, images, known)]
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+def batches(entrance: Entrance, arrays: Arrays, known: Samples, most: int = BATCH) -> Iterator[tuple[Arrays, int]]:
+    """What a model is given of samples as a network takes them, a batch at a time, and how many of a batch count: a
+    fixed batch is filled up."""
+    size, form = entrance.batch or most, entrance.form(known)
+    for begin in range(0, len(next(iter(arrays.values()))), size):
+        some = {name: array[begin : begin + size] for name, array in arrays.items()}
+        count = len(next(iter(some.values())))
+        if entrance.batch is not None:
+            some = {name: np.resize(array, (size, *array.shape[1:])) for name, array in some.items()}
+        yield {name: np.ascontiguousarray(array) for name, array in unseen(some, form).items()}, count
 
 
-def accuracy(running: Any, entrance: ImageInput, known: Images) -> tuple[float, int]:
-    """The share of the held-out images whose label is where the first output is largest, and how many they are.
+def outputs(running: Any, entrance: Entrance, arrays: Arrays, known: Samples) -> dict[str, NDArray[Any]]:
+    """The outputs of a session by name, for all samples. Raises ArchError (A0914)."""
+    found: dict[str, list[NDArray[Any]]] = {}
+    for given, count in batches(entrance, arrays, known):
+        for name, array in run(running, dict(given)).items():
+            found.setdefault(name, []).append(array[:count])
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
-    Raises ArchError (A1108) if there are more classes than outputs, and A0914.
-    """
-    right, total = 0, 0
-    assert known.held_out is not None
-    for images, labels in known.held_out():
-        if not len(labels):
-            continue
-        scores = outputs(running, entrance, images, known)[0]
-        if scores.ndim != 2 or scores.shape[1] < known.classes:
-            raise fail("A1108", f"the data has {known.classes} classes, but the model's output is {scores.shape[1:]}")
-        right += int((scores.argmax(1) == labels).sum())
-        total += len(labels)
-    return right / max(total, 1), total
+
+def _dims(one: onnx.ValueInfoProto) -> list[int]:
+    return [dim.dim_value for dim in one.type.tensor_type.shape.dim]
+
+
+def _outputs(model: onnx.ModelProto) -> Iterator[tuple[str, TensorType]]:
+    """The outputs of which the sizes are known, but for the batch's."""
+    for one in onnx.shape_inference.infer_shapes(model).graph.output:
+        _, *dims = _dims(one) or [0]
+        if all(dims) and one.type.tensor_type.elem_type in _DTYPES:
+            yield one.name, TensorType(tuple(dims), _DTYPES[one.type.tensor_type.elem_type])

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from archir.backends.images import Images
-from archir_onnx.int8.feeding import BATCH, ImageInput, batches, outputs
+from archir.backends.samples import Arrays, Samples
+from archir_onnx.int8.feeding import BATCH, Entrance, batches, outputs
 from archir_onnx.int8.layers import Layer
 from archir_onnx.running.sessions import run, session
 
 MOST = 2 * BATCH
-"""Images that errors are measured on."""
+"""Samples that errors are measured on."""
 
 _FEW = 8
 """Of which so many at a time, where what all layers compute is kept."""
@@ -34,7 +34,7 @@ def decibels(error: float) -> float | None:
 
 
 def errors(
-    floating: onnx.ModelProto, quantised: onnx.ModelProto, layers: Sequence[Layer], entrance: ImageInput, known: Images
+    floating: onnx.ModelProto, quantised: onnx.ModelProto, layers: Sequence[Layer], entrance: Entrance, known: Samples
 ) -> dict[str, float]:
     """The relative error of what each layer computes, after everything before it was quantised, too.
 
@@ -42,8 +42,8 @@ def errors(
     """
     pair = [_exposed(model, layers) for model in (floating, quantised)]
     off, whole = np.zeros(len(layers)), np.zeros(len(layers))
-    for given, count in batches(entrance, known.training[:MOST], known, most=_FEW):
-        wanted, found = (run(running, given, names).values() for running, names in pair)
+    for given, count in batches(entrance, _few(known), known, most=_FEW):
+        wanted, found = (run(running, dict(given), names).values() for running, names in pair)
         for position, (one, other) in enumerate(zip(wanted, found, strict=True)):
             off[position] += np.square(other[:count] - one[:count], dtype=np.float64).sum()
             whole[position] += np.square(one[:count], dtype=np.float64).sum()
@@ -55,17 +55,21 @@ def alone(
     floating: onnx.ModelProto,
     quantize: Callable[[Sequence[str]], onnx.ModelProto],
     names: Sequence[str],
-    entrance: ImageInput,
-    known: Images,
+    entrance: Entrance,
+    known: Samples,
 ) -> dict[str, float]:
     """How far the network's outputs move when one layer alone is in int8: the relative error, by layer."""
-    images = known.training[:MOST]
+    few = _few(known)
 
     def computed(model: onnx.ModelProto) -> NDArray[Any]:
-        return outputs(session(model.SerializeToString()), entrance, images, known)[0]
+        return next(iter(outputs(session(model.SerializeToString()), entrance, few, known).values()))
 
     wanted = computed(floating)
     return {name: relative(computed(quantize([name])), wanted) for name in names}
+
+
+def _few(known: Samples) -> Arrays:
+    return {name: array[:MOST] for name, array in known.training.items()}
 
 
 def fewest(costs: Mapping[str, float], loses: Callable[[Sequence[str]], bool]) -> list[str] | None:

@@ -67,6 +67,20 @@ def limit(metadata: Mapping[str, str], name: str) -> int:
     return int(said) if _LIMIT.fullmatch(said) else 2
 
 
+_RAW = "as it comes."
+
+
+def comes(inputs: Mapping[str, TensorType], form: Form) -> dict[str, str]:
+    """What a model says of its inputs of numbers that it normalises itself; images show it by their type."""
+    scaled = {name: form.scale(name) for name in inputs}
+    return {f"{_RAW}{name}": "numbers" for name, one in scaled.items() if one is not None and type(one) is Scale}
+
+
+def is_raw(metadata: Mapping[str, str], name: str) -> bool:
+    """Whether a model's metadata say that it normalises an input of numbers itself."""
+    return f"{_RAW}{name}" in metadata
+
+
 def input_info(name: str, kind: TensorType, form: Form, tokens: int | None = None) -> onnx.ValueInfoProto:
     """An input's declaration; `tokens` are how many there are where their number is open."""
     if not isinstance(form.scale(name), Pixels):

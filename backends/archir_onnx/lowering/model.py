@@ -28,7 +28,7 @@ from archir_onnx.files.models import Model
 from archir_onnx.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_onnx.lowering.builder import CONTRIB, Builder, properties
 from archir_onnx.lowering.form import OPSETS, PLAIN, Form
-from archir_onnx.lowering.interface import given, input_info, limits, output_info, taken
+from archir_onnx.lowering.interface import comes, given, input_info, limits, output_info, taken
 from archir_onnx.lowering.rules import RULES, lower_node
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -98,7 +98,8 @@ def build(graph: Graph, weights: Arrays, form: Form = PLAIN, *, metadata: Mappin
     tokens = length(graph) if "tokens" in form.dynamic else None
     model.graph.input.extend(input_info(name, types[number], form, tokens) for name, number in inputs.items())
     model.graph.output.extend(output_info(name, types[number], form) for name, number in results.items())
-    properties(model, {"net": graph.name, **limits(ranged_inputs(graph)), **(metadata or {})})
+    ranged = ranged_inputs(graph)
+    properties(model, {"net": graph.name, **limits(ranged), **comes(ranged, form), **(metadata or {})})
     return Model(model, {name: array for name, array in builder.arrays.items() if name in used})
 
 

@@ -53,8 +53,10 @@ class Report:
         batches = ", ".join(map(str, self.batches))
         more = f", on {self.real} real images" if self.real else ""
         left_out = f"; {self.note}" if self.note else ""
-        sizes = [" x ".join(map(str, size)) + " tokens" * (len(size) == 1) for size in self.sizes]
-        more += f", at {' and '.join(sizes)}" * bool(sizes)
+        if self.sizes:
+            *others, last = (" x ".join(map(str, size)) for size in self.sizes)
+            more += f", at {', '.join(others)} and {last}" if others else f", at {last}"
+            more += " tokens" * (len(self.sizes[0]) == 1)
         return (
             f"{self.nodes} nodes, checked; largest difference to torch {self.absolute:.1e} "
             f"({self.relative:.1e} relative) at batches of {batches}{more} on onnxruntime {devices}{left_out}"

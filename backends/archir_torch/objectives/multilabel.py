@@ -14,14 +14,14 @@ from archir_torch.objectives.supervised import Supervised, form, place, unfit
 
 @objective("multilabel")
 class Multilabel(Supervised):
-    """Binary cross-entropy of logits, one for each label; targets are zeros and ones."""
+    """Binary cross-entropy of logits, one for each label; targets are zeros and ones, or how likely a label is."""
 
     criterion, larger = "f1", True
     compares = "labels"
     measures = (measures.F1(), measures.LabelAccuracy(), measures.Exact())
 
     def check(self, graph: Graph, data: Data) -> None:
-        """Whether there is a logit for each label, and targets are zeros and ones."""
+        """Whether there is a logit for each label, and targets are zeros and ones, or how likely a label is."""
         target = self.target(data)
         for name in self.reads(graph):
             (count,) = shape(graph, name, 1)
@@ -36,9 +36,9 @@ class Multilabel(Supervised):
             if target.shape[1] != count:
                 text = f"there are {target.shape[1]} labels, but the output `{name}` of `{graph.name}` has {count}"
                 raise unfit(text, span, f"linear({target.shape[1]}) makes as many")
-        wrong = target[(target != 0) & (target != 1)]
+        wrong = target[(target < 0) | (target > 1)]
         if len(wrong):
-            raise unfit(f"several labels are zeros and ones, and targets hold {wrong[0].item():g}")
+            raise unfit(f"several labels are numbers from 0 to 1, and targets hold {wrong[0].item():g}")
 
     def loss(self, outputs: Outputs, batch: Batch, seed: int) -> Tensor:
         """The mean over samples and labels."""

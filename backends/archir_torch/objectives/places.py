@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor
 
 from archir.base.errors import fail
-from archir.base.settings import MOST
+from archir.base.work import MOST
 from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures

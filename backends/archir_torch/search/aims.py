@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from archir.base.errors import fail, listed, suggest
-from archir.language.elaboration.names.locals import latency_file
+from archir.language.elaboration.names.costs import is_cost
 from archir.search.multi.objectives import objective as aim
 from archir.search.recipes.trials import TrialOptions
 from archir.search.spaces.space import Space
@@ -53,6 +53,6 @@ def check(options: TrialOptions, field: str, objective: Objective, space: Space)
     wanted = getattr(aimed(options, objective), field, ())
     for text in [wanted] if isinstance(wanted, str) else wanted:
         name = aim(text).name
-        if name not in scores and name not in space.account.names and latency_file(name) is None:
+        if name not in scores and name not in space.account.names and not is_cost(name):
             hint = suggest(name, scores) or f"scores are {listed([*scores])}, and costs of the space"
             raise fail("A2502", f"the objective `{name}` is not scored: no candidate could be compared", None, hint)

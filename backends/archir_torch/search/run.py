@@ -19,7 +19,7 @@ from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome
 from archir.search.recipes.reading import read
-from archir.search.recipes.recipe import DataSettings, Phase
+from archir.search.recipes.recipe import DataSettings, Phase, elsewhere
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse import borrowing
 from archir.search.reuse.teachers import taught
@@ -64,6 +64,8 @@ def execute(
             found = of_run(Run.open(folder), own)
         with found.run, threads(found.recipe.threads):
             try:
+                if not resume:
+                    _try_starts(found)
                 return _search(replace(found, executor=executor), watch if leads else None, interrupted)
             except ArchError:
                 if leads and not resume and found.run.untouched:
@@ -88,6 +90,16 @@ def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool])
             summary = results.write(found.run, found.recipe, outcomes, Deployment(), found.spaces)
             found.run.finish()
     return summary
+
+
+def _try_starts(found: Search) -> None:
+    """Make the later phases that start from weights of elsewhere and need no phase before them: ArchError is raised
+    before anything was trained, if these do not fit."""
+    for phase in found.recipe.phase[1:]:
+        name = phase.start.weights
+        own = {*phase.start.phases.values()} <= {name} and not any("phase" in also for also in phase.also)
+        if name is not None and elsewhere(name) and own:
+            made(_job(found, phase, space_of(found.recipe, phase, found.folder, found.spaces), {}))
 
 
 def _stop(interrupted: Callable[[], bool], where: str) -> None:

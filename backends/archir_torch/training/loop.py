@@ -30,7 +30,8 @@ class Trainee(Protocol):
     """What is trained. Everything it does is a function of the step's index, its state and the global generators.
 
     In a step, these are others in every process: what all processes must draw alike is not drawn from them. If there is
-    an attribute `steady`, and it is true, steps run operations of the same shapes.
+    an attribute `steady`, and it is true, steps run operations of the same shapes; if there is one `unit`, it is what
+    an epoch is called, such as a generation.
     """
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
@@ -66,7 +67,7 @@ class Keeper(Protocol):
 
 
 class Watch(Protocol):
-    """Who looks on."""
+    """Who looks on. If there is a method `counts`, it is told before a phase begins what its epochs are called."""
 
     def start(self, phase: str, epochs: int, steps: int, done: int) -> None:
         """A phase begins: epochs, steps in each, and how many steps were done before in all."""
@@ -159,6 +160,8 @@ class _Loop:
     def run(self) -> list[Row]:
         """All epochs that are left."""
         self._restore()
+        if (counts := getattr(self.watch, "counts", None)) is not None:
+            counts(getattr(self.trainee, "unit", "epoch"))
         self.watch.start(self.phase, self.epochs, self.steps, self.index)
         devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
         with torch.random.fork_rng(devices), interruptions() as interrupted, _tried(self.trainee):

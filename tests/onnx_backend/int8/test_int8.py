@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,30 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import torch
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from onnx import helper, inliner, numpy_helper
 
 import archir
-from archir.backends.images import Images
+from archir.backends.samples import Interface, Judge, Samples
 from archir.base.errors import ArchError, fail
 from archir.cli import main
+from archir.ir.types import TensorType
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.int8 import layers as lay
 from archir_onnx.int8.arithmetic import Quantizer
 from archir_onnx.int8.compact import compact
-from archir_onnx.int8.feeding import ImageInput, accuracy, batches
+from archir_onnx.int8.feeding import Entrance, batches, outputs
 from archir_onnx.int8.sensitivity import fewest, relative
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
+from archir_torch.data import Split, load
+from archir_torch.measuring.judge import Judge as Halved
+from archir_torch.objectives.classification import Classification
+from archir_torch.objectives.task import Task
 from tests.onnx_backend.quantised import assert_quantises, noise
 from tests.published.test_spaces import SPACES, space_of
 
@@ -62,8 +70,16 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def digits() -> Images:
-    return TORCH.images("digits", (1, 8, 8))
+def digits() -> Samples:
+    interface = Interface("digits", {"image": TensorType((1, 8, 8))}, {"logits": TensorType((10,))})
+    return TORCH.samples("digits", interface)
+
+
+def accuracy(path: Path, known: Samples, judge: Judge | None = None) -> float:
+    """The held-out accuracy of a model."""
+    running, entrance, judge = session(path), Entrance.of(onnx.load(path)), judge or known.judge
+    assert judge is not None
+    return judge.measured(lambda arrays: outputs(running, entrance, arrays, known))["accuracy"]
 
 
 def command(*arguments: Any) -> dict[str, Any]:
@@ -106,17 +122,28 @@ def test_a_trained_network_loses_little_and_is_small(trained: Path, tmp_path: Pa
         "net": "digits",
         "architecture": '{"choices":{}}',
         "recipe": "none",
-        "int8": '{"mode":"static","layers":4,"in_float":0}',
+        "int8": json.dumps(
+            {"mode": "static", "layers": 4, "in_float": 0}
+            | {"held_out": {name: [value, facts["after"][name]] for name, value in facts["before"].items()}},
+            separators=(",", ":"),
+        ),
     }
 
 
-def test_the_accuracy_is_that_of_the_file(trained: Path, tmp_path: Path, digits: Images) -> None:
+def test_the_accuracy_is_that_of_the_file(trained: Path, tmp_path: Path) -> None:
     made = archir.quantize(trained, tmp_path / "int8.onnx")
-    for path, wanted in ((trained, made.accuracy_before), (tmp_path / "int8.onnx", made.accuracy_after)):
-        assert digits.held_out is not None
-        pairs = [(ONNX.run(path, {"image": images})["logits"], labels) for images, labels in digits.held_out()]
-        right = sum(int((logits.argmax(1) == labels).sum()) for logits, labels in pairs)
-        assert right / made.held_out == wanted
+    images, labels = load_digits_held_out()
+    for path, wanted in ((trained, made.before), (tmp_path / "int8.onnx", made.after)):
+        right = ONNX.run(path, {"image": images})["logits"].argmax(1) == labels
+        assert wanted["accuracy"] == pytest.approx(right.mean(), abs=1e-12)
+    assert made.held_out == len(labels)
+    said = json.loads(ONNX.look(tmp_path / "int8.onnx").certificate["model"]["metadata"]["int8"])
+    assert said["held_out"]["accuracy"] == [made.before["accuracy"], made.after["accuracy"]]
+
+
+def load_digits_held_out() -> tuple[NDArray[Any], NDArray[Any]]:
+    held_out = load("digits", (1, 8, 8)).held_out
+    return held_out.images.numpy(), held_out.labels.numpy()
 
 
 def test_the_certificate_is_that_of_the_int8_model(trained: Path, tmp_path: Path) -> None:
@@ -148,9 +175,9 @@ def text(model: bytes) -> int:
 def test_fewer_bytes_compute_the_same(arithmetic: lay.Arithmetic, trained: Path, tmp_path: Path) -> None:
     """To the last bit; onnxruntime makes the same of it, and plain ONNX comes of it when functions are put back."""
     model = onnx.load(trained)
-    images = noise((1, 8, 8))
-    entrance = ImageInput.of(model)
-    given = [arrays for arrays, _ in batches(entrance, images.training, images)]
+    images = noise("image", (1, 8, 8))
+    entrance = Entrance.of(model)
+    given = [dict(arrays) for arrays, _ in batches(entrance, images.training, images)]
     names = [one.name for one in lay.layers(model) if arithmetic == "static" or one.operator == "Gemm"]
     wanted = Quantizer(model, arithmetic, given, tmp_path).quantize(names)
     before = wanted.SerializeToString()
@@ -178,8 +205,8 @@ def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Pat
     for node in model.graph.node:
         node.input[:] = ["again" if name == again.output[0] else name for name in node.input]
     model.graph.node.insert([*model.graph.node].index(again) + 1, copy)
-    images = noise((1, 8, 8))
-    given = [arrays for arrays, _ in batches(ImageInput.of(model), images.training, images)]
+    images = noise("image", (1, 8, 8))
+    given = [dict(arrays) for arrays, _ in batches(Entrance.of(model), images.training, images)]
     wanted = Quantizer(model, "static", given, tmp_path).quantize([one.name for one in lay.layers(model)])
     before = wanted.SerializeToString()
     after = compact(wanted).SerializeToString()
@@ -198,15 +225,15 @@ def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_pat
     assert 2 * 255 * max(largest) < 2**15
 
 
-def spoiled(path: Path, output: Path, images: Images, name: str) -> None:
+def spoiled(path: Path, output: Path, images: Samples, name: str) -> None:
     """A model that computes the same, with a layer whose weights int8 cannot hold: on a pixel that never changes
     they are so large that those on others are rounded to nothing."""
     model = onnx.load(path)
     tensors = {one.name: one for one in model.graph.initializer}
     layer = next(node for node in model.graph.node if node.name == name)
     weights, bias = (numpy_helper.to_array(tensors[one]).copy() for one in layer.input[1:])
-    pixel = int(np.argmin(images.training.reshape(len(images.training), -1).std(0)))
-    value = float(images.training[0].reshape(-1)[pixel])
+    pixel = int(np.argmin(images.training["image"].reshape(len(images), -1).std(0)))
+    value = float(images.training["image"][0].reshape(-1)[pixel])
     weights[:, pixel] += 3000
     bias -= 3000 * value
     for array, one in ((weights, layer.input[1]), (bias, layer.input[2])):
@@ -229,30 +256,28 @@ def flat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["static", "dynamic"])
-def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_path: Path, digits: Images) -> None:
+def test_the_layer_that_int8_spoils_stays_in_float(mode: str, flat: Path, tmp_path: Path, digits: Samples) -> None:
     spoiled(flat, tmp_path / "net.onnx", digits, "linear/Gemm")
     facts = command(tmp_path / "net.onnx", "-o", tmp_path / "int8.onnx", "--mode", mode)
     assert {row["name"]: row["why"] for row in facts["layers"]} == {
-        "linear/Gemm": "costs too much accuracy",
+        "linear/Gemm": "costs too much",
         "linear_2/Gemm": None,
         "linear_3/Gemm": None,
     }
     assert facts["loss"] <= 1
     assert facts["rounds"] == 1
-    assert digits.held_out is not None
-    total = sum(len(labels) for _, labels in digits.held_out())
-    assert facts["chosen"] + facts["held_out"] == total
-    assert abs(facts["chosen"] - facts["held_out"]) <= digits.classes
-    for file, name in (("net.onnx", "accuracy_before"), ("int8.onnx", "accuracy_after")):
-        entrance = ImageInput.of(onnx.load(tmp_path / file))
-        assert facts[name] == accuracy(session(tmp_path / file), entrance, digits.halves()[1])[0]
+    assert digits.judge is not None
+    assert facts["chosen"] + facts["held_out"] == len(digits.judge)
+    assert abs(facts["chosen"] - facts["held_out"]) <= 10
+    for file, when in (("net.onnx", "before"), ("int8.onnx", "after")):
+        assert facts[when]["accuracy"] == accuracy(tmp_path / file, digits, digits.judge.halves()[1])
     alone = {row["name"]: row["alone"] for row in facts["layers"]}
     assert alone["linear/Gemm"] > 5 * max(alone["linear_2/Gemm"], alone["linear_3/Gemm"])
     lost = ONNX.quantize(tmp_path / "net.onnx", tmp_path / "lost.onnx", digits, mode=mode, max_loss=100)
     assert lost.loss > 10
 
 
-def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_path: Path, digits: Images) -> None:
+def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_path: Path, digits: Samples) -> None:
     spoiled(flat, tmp_path / "net.onnx", digits, "linear/Gemm")
     keep = ["linear_2*", "linear_3*"]
     output = tmp_path / "int8.onnx"
@@ -260,23 +285,15 @@ def test_what_cannot_be_had_is_an_error_and_nothing_is_written(flat: Path, tmp_p
     assert not output.exists()
 
 
-@given(st.lists(st.integers(0, 3), min_size=1, max_size=30), st.integers(1, 7))
-def test_halves_of_what_is_held_out(labels: list[int], step: int) -> None:
-    """They have every image once, however the images come, and of every class the same number, up to one image."""
-    numbers, kinds = np.arange(len(labels)), np.array(labels)
-    pieces = [slice(begin, begin + step) for begin in range(0, len(labels), step)]
-    whole = Images(numbers, lambda: ((numbers[piece], kinds[piece]) for piece in pieces), 4, (0.0,), (1.0,))
-    found = []
-    for half in whole.halves():
-        assert half.held_out is not None
-        for _ in range(2):  # as often as it is called
-            found.append([int(number) for images, _ in half.held_out() for number in images])
-    assert found[0] == found[1]
-    assert found[2] == found[3]
-    assert sorted(found[0] + found[2]) == numbers.tolist()
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=30))
+def test_halves_of_what_is_held_out(labels: list[int]) -> None:
+    """They have every sample once, and of every class the same number, up to one."""
+    split = Split({"x": torch.arange(len(labels)).float()}, {"label": torch.tensor(labels)})
+    halves = Halved(Task(Classification(), ["y"], seed=0, device="cpu"), split, ["x"], labelled=True).halves()
+    one, other = (half.split for half in halves)
+    assert sorted([*one.images.tolist(), *other.images.tolist()]) == list(range(len(labels)))
     for kind in set(labels):
-        one, other = (sum(labels[number] == kind for number in found[i]) for i in (0, 2))
-        assert abs(one - other) <= 1
+        assert abs(int((one.labels == kind).sum()) - int((other.labels == kind).sum())) <= 1
 
 
 @pytest.mark.parametrize("needed", range(9))
@@ -294,7 +311,7 @@ def test_as_few_layers_as_can_be_go_back(needed: int) -> None:
     assert len(asked) <= 6
 
 
-def test_raw_pixels_are_fed_to_a_model_that_takes_them(trained: Path, tmp_path: Path, digits: Images) -> None:
+def test_raw_pixels_are_fed_to_a_model_that_takes_them(trained: Path, tmp_path: Path, digits: Samples) -> None:
     """uint8 [batch, H, W, C], made float and normalised inside: as accurate, to within rounded pixels."""
     model = onnx.load(trained)
     graph = model.graph
@@ -304,29 +321,36 @@ def test_raw_pixels_are_fed_to_a_model_that_takes_them(trained: Path, tmp_path: 
         helper.make_node("Div", ["maps", "scale"], ["scaled"]),
         helper.make_node("Sub", ["scaled", "shift"], ["image"]),
     ]
-    scale, shift = (255 * np.float32(digits.std)).reshape(1, 1, 1), np.float32(digits.mean).reshape(1, 1, 1)
-    shift = shift / np.float32(digits.std).reshape(1, 1, 1)
+    known = digits.scales["image"]
+    scale = (255 * np.float32(known["std"])).reshape(1, 1, 1)
+    shift = np.float32(known["mean"]).reshape(1, 1, 1) / np.float32(known["std"]).reshape(1, 1, 1)
     graph.initializer.extend([numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(shift, "shift")])
     nodes = [*before, *graph.node]
     del graph.node[:], graph.input[:]
     graph.node.extend(nodes)
     graph.input.append(helper.make_tensor_value_info("pixels", onnx.TensorProto.UINT8, ["batch", 8, 8, 1]))
     onnx.save(model, tmp_path / "raw.onnx")
-    plain, raw = (accuracy(session(path), ImageInput.of(onnx.load(path)), digits)[0]
-                  for path in (trained, tmp_path / "raw.onnx"))  # fmt: skip
+    pixels = replace(digits, scales={"pixels": known})
+    plain, raw = accuracy(trained, digits), accuracy(tmp_path / "raw.onnx", pixels, renamed(pixels, "pixels"))
     assert abs(plain - raw) < 0.006
     facts = command(tmp_path / "raw.onnx", "-o", tmp_path / "int8.onnx")
     assert facts["loss"] <= 1
     assert ONNX.describe(tmp_path / "int8.onnx")["inputs"] == ["pixels uint8[batch, 8, 8, 1]"]
 
 
-def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digits: Images) -> None:
+def renamed(known: Samples, name: str) -> Judge:
+    """The judge, for a model whose input has this name."""
+    assert isinstance(known.judge, Halved)
+    return replace(known.judge, names=[name])
+
+
+def test_a_batch_that_is_fixed_is_filled_up(trained: Path, tmp_path: Path, digits: Samples) -> None:
     model = onnx.load(trained)
     for one in (*model.graph.input, *model.graph.output):
         one.type.tensor_type.shape.dim[0].dim_value = 7
     onnx.save(model, tmp_path / "seven.onnx")
     made = archir.quantize(tmp_path / "seven.onnx", tmp_path / "int8.onnx", calibration=10)
-    assert made.accuracy_before == accuracy(session(trained), ImageInput.of(onnx.load(trained)), digits)[0]
+    assert made.before["accuracy"] == accuracy(trained, digits)
 
 
 def test_nothing_is_left_behind(
@@ -350,7 +374,7 @@ def changed(path: Path, output: Path, change: Callable[[onnx.ModelProto], Any]) 
     return output
 
 
-def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, digits: Images) -> None:
+def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, digits: Samples) -> None:
     output = tmp_path / "int8.onnx"
 
     def code(model: Path, **options: Any) -> str:
@@ -360,7 +384,7 @@ def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, dig
     assert code(tmp_path / "text.onnx") == "A0916"
     assert code(tmp_path / "none.onnx") == "A0916"
     second = helper.make_tensor_value_info("second", onnx.TensorProto.FLOAT, ["batch", 1, 8, 8])
-    assert code(changed(trained, tmp_path / "two.onnx", lambda model: model.graph.input.append(second))) == "A2801"
+    assert code(changed(trained, tmp_path / "two.onnx", lambda model: model.graph.input.append(second))) == "A1103"
     loose = changed(
         trained, tmp_path / "loose.onnx",
         lambda model: setattr(model.graph.input[0].type.tensor_type.shape.dim[2], "dim_param", "height"),
@@ -419,10 +443,10 @@ def quantises(name: str, seeds: range, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("part", [0, pytest.param(1, marks=pytest.mark.soak)])
-def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_path: Path, digits: Images) -> None:
+def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_path: Path, digits: Samples) -> None:
     """Whatever bit is flipped, most of them outside of weights."""
     rng, whole = np.random.default_rng(part), trained.read_bytes()
-    few = Images(digits.training[:8], None, 10, digits.mean, digits.std)
+    few = Samples({"image": digits.training["image"][:8]})
     codes = set()
     for _ in range(500 if part else 12):
         content = bytearray(whole)
@@ -436,7 +460,7 @@ def test_damaged_models_are_quantised_or_refused(part: int, trained: Path, tmp_p
 
 
 def test_what_was_there_stays_until_a_new_one_holds(
-    trained: Path, digits: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: Path, digits: Samples, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the model is written over itself."""
     path = tmp_path / "net.onnx"
@@ -454,3 +478,52 @@ def test_what_was_there_stays_until_a_new_one_holds(
     assert {file.name for file in made.files} == {file.name for file in tmp_path.iterdir()}
     assert path.stat().st_size == made.bytes_after < made.bytes_before
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_regression_is_judged_by_its_measures(tmp_path: Path) -> None:
+    """On numbers as they come, too; without an objective, nothing is measured of what has no labels."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(3, 2, (400, 6)).astype(np.float32)
+    prices = (rows @ rng.normal(size=(6, 1)) + 0.1 * rows[:, :1] ** 2).astype(np.float32)
+    np.savez(tmp_path / "prices.npz", x=rows, y=prices)
+    net = """net price {
+        input row: f32[6]
+        output price = row |> linear(32) |> relu |> linear(32) |> relu |> linear(1)
+    }"""
+    graph, data = archir.loads(net).graph, str(tmp_path / "prices.npz")
+    settings = {"epochs": 10, "lr": 1e-2, "objective": {"kind": "regression"}}
+    module, result = archir.train(graph, data=data, settings=settings)
+    for form in ({}, {"scales": result.images["scales"]}):
+        archir.export(graph, tmp_path / "net.onnx", module, **form)
+        objective = '{kind = "regression", criterion = "mae"}'
+        facts = command(tmp_path / "net.onnx", "-o", tmp_path / "int8.onnx", "--data", data, "--objective", objective,
+                        "--max-loss", "400", "--mode", "static")  # fmt: skip
+        assert next(iter(facts["before"])) == facts["criterion"] == "mae"
+        for name in ("mae", "mse", "r2", "loss"):
+            wanted = result.measures["held_out_loss" if name == "loss" else name]
+            assert facts["before"][name] == pytest.approx(wanted, rel=1e-3)
+        lost = facts["after"]["mae"] / facts["before"]["mae"] - 1
+        assert facts["loss"] == pytest.approx(100 * lost)
+        assert lost < 4
+    assert command(tmp_path / "net.onnx", "-o", tmp_path / "int8.onnx", "--data", data)["before"] == {}
+
+
+def test_a_model_of_texts_is_judged_token_by_token(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_bytes(b"to be or not to be, that is the question. " * 100)
+    net = """net words {
+        input words: i64[16]
+        output next = words |> embedding(256, 16) |> conv1d(32, kernel=3, padding=[2, 0]) |> relu |> linear(256)
+    }"""
+    graph, data = archir.loads(net).graph, str(tmp_path / "text.txt")
+    module, result = archir.train(graph, data=data, settings={"epochs": 4, "objective": {"kind": "next_token"}})
+    archir.export(graph, tmp_path / "net.onnx", module)
+    said = CliRunner().invoke(main, [
+        "quantize", str(tmp_path / "net.onnx"), "-o", str(tmp_path / "int8.onnx"), "--data", data, "--objective",
+        "next_token", "--max-loss", "50",
+    ])  # fmt: skip
+    assert said.exit_code == 0, said.output
+    assert f"held-out perplexity {result.measures['perplexity']:.4g} -> " in said.stdout
+    wrong = code_of(lambda: archir.quantize(
+        tmp_path / "net.onnx", tmp_path / "x.onnx", data=data, objective={"kind": "multilabel"}
+    ))  # fmt: skip
+    assert wrong in ("A1903", "A1116")

@@ -67,6 +67,17 @@ def code_of(call: Callable[[], Any]) -> str:
     return caught.value.diagnostics[0].code
 
 
+def test_a_model_without_a_certificate_is_not_beside_another_ones(model: Path) -> None:
+    space = archir.loads(NET)
+    graph = space.specialize(space.sample(1))
+    model.with_name(f"{model.name}.int8.json").write_text("{}")
+    with pytest.raises(ArchError):
+        archir.export(graph, model, TORCH.lower(graph), opset=99)
+    ONNX.look(model)
+    archir.export(graph, model, TORCH.lower(graph))
+    assert [file.name for file in model.parent.iterdir() if file.is_file()] == [model.name]
+
+
 def test_what_was_not_changed_is_as_certified(model: Path, apart: Path) -> None:
     for path in (model, apart):
         found = ONNX.look(path)

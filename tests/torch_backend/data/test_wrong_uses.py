@@ -78,7 +78,7 @@ WRONG: dict[str, tuple[str, Any, dict[str, Any], str]] = {
     "no targets": (row(2), X, {}, "A1116.*no targets"),
     "more classes than outputs": (row(2), (X, np.arange(20) % 5), {}, "A1108.*5 classes.*`y` of `row` has 2"),
     "one label for several": (row(2), (X, LABELS), {"kind": "multilabel"}, "A1116.*zeros and ones.*classification"),
-    "labels that are no zeros and ones": (
+    "labels beyond one": (
         row(2), (X, np.stack([LABELS, 2 * LABELS], 1)), {"kind": "multilabel"}, "A1116.*hold 2",
     ),
     "more labels than outputs": (row(2), (X, X > 0), {"kind": "multilabel"}, "A1116.*4 labels.*linear"),

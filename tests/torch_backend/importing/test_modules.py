@@ -332,6 +332,23 @@ def test_arguments_by_name_and_several_outputs() -> None:
     assert [*imported.graph.outputs] == ["total", "product"]
 
 
+class Padded(nn.Module):
+    """Sound as maps of one column, padded unevenly before each convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, (4, 1)), nn.Conv2d(4, 3, (4, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(F.pad(x, (0, 0, 1, 2)))
+        return self.second(F.pad(x, (0, 0, 1, 2)))
+
+
+def test_rows_of_a_map_are_padded_where_they_lie() -> None:
+    imported = archir.from_torch(Padded(), torch.randn(1, 2, 16, 1))
+    assert operations(imported) == {"input": 1, "pad": 2, "conv": 2}
+
+
 class Scaled(nn.Module):
     """Learned factors that are all alike, as they are before training."""
 

@@ -18,6 +18,8 @@ from archir_torch.data import Data, load
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 from archir_torch.objectives import Objective, create
+from archir_torch.objectives.taught.distillation import Distillation
+from archir_torch.objectives.taught.memory import memory_of
 from archir_torch.training.feed import Batch, Feed
 
 NETS = """
@@ -52,6 +54,11 @@ net elastic(widths = [4, 6]) {
     output logits = x |> global_avg_pool |> linear(10)
 }
 """
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    memory_of.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +124,28 @@ def test_distillation_of_labels_and_numbers(folder: Path, digits: Data) -> None:
     p, q = its.sigmoid(), mine.sigmoid()
     wanted = (p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log()).mean()
     assert float(objective.loss({"logits": mine}, batch, 0)) == pytest.approx(float(wanted), rel=1e-4)
+
+
+@pytest.mark.parametrize("remember", [False, True])
+def test_a_teacher_is_asked_no_more_than_it_must(remember: bool, folder: Path, digits: Data) -> None:
+    objective, _ = made(folder, "distillation", remember=remember)
+    assert isinstance(objective, Distillation)
+    network, asked = objective._teacher._network[0], []
+    network.register_forward_pre_hook(lambda module, inputs: asked.append(len(inputs[0])))
+    images, zeros = digits.train.images, torch.zeros(12, 10)
+    batch = Batch.labelled(images[:12], zeros)
+    once, again = (float(objective.loss({"logits": zeros}, batch, 0)) for _ in range(2))
+    assert once == again == pytest.approx(by_hand(zeros, teacher(folder)(images[:12]).detach(), 1.0), rel=1e-4)
+    order = torch.tensor([3, 40, 1, 2, 3, 41, 6, 7, 8, 9, 10, 11])
+    others = Batch.labelled(images[order], zeros)
+    wanted = by_hand(zeros, teacher(folder)(images[order]).detach(), 1.0)
+    assert float(objective.loss({"logits": zeros}, others, 0)) == pytest.approx(wanted, rel=1e-4)
+    assert asked == [12, 2 if remember else 12]
+    objective, _ = made(folder, "distillation", remember=remember)  # as a phase that comes next has it
+    assert isinstance(objective, Distillation)
+    objective._teacher._network[0].register_forward_pre_hook(lambda module, inputs: asked.append(len(inputs[0])))
+    objective.loss({"logits": zeros}, others, 0)
+    assert asked[2:] == ([] if remember else [12])
 
 
 @pytest.mark.parametrize("stages", [["layer"], ["layer[0]", "layer[1]"], ["logits"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from safetensors.torch import save_file
 import archir
 from archir import backends
 from archir.base.errors import ArchError
+from archir.search.reuse.borrowing import SEEN
 from archir.search.runs import Run
+from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights
 from tests.torch_backend.tried import RECIPE, recipe, trials_of
 
@@ -112,6 +115,49 @@ def test_weights_of_a_file_with_other_names(tmp_path: Path) -> None:
         search(tmp_path, text)
     with pytest.raises(ArchError, match=r"(?s)A1109.*`map` names the weights of a file"):
         search(tmp_path, text.replace("start.safetensors", "./run"))
+
+
+def test_weights_of_a_later_phase_are_tried_before_the_first_one(tmp_path: Path) -> None:
+    """Shapes that do not fit are said before anything was trained, and no run is left."""
+    given = archir.compile(archir.loads(PLAIN).graph, seed=7).state_dict()
+    save_file({**given, "linear.bias": torch.zeros(3)}, tmp_path / "start.safetensors")
+    (tmp_path / "names.toml").write_text('"conv.*" = "conv.*"\n')
+    first = TRAIN.replace("tune", "first").replace('start = { weights = "WEIGHTS" }\n', "")
+    later = TRAIN.replace('"WEIGHTS"', '"start.safetensors", map = "names.toml"')
+    with pytest.raises(ArchError, match=r"(?s)A0902.*`linear.bias`, has shape \[3\], not \[10\]"):
+        search(tmp_path, HEAD + first + later)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_train_is_told_to_hold_is_held(supernet: Path, tmp_path: Path) -> None:
+    """`fixed` says the architecture, over what a phase found; there is nothing to open."""
+    held = """
+[[phase]]
+name = "held"
+strategy = "STRATEGY"
+start = { weights = "SUPERNET" }
+fixed = { "*" = "smallest", "width" = 8 }
+training = { epochs = 1, batch = 95 }
+""".replace("SUPERNET", str(supernet))
+    held = HEAD + held
+    run = search(tmp_path, held.replace("STRATEGY", "inherit"))
+    assert json.loads(run.content("phases/held/architecture.json"))["choices"]["width"] == 8
+    with pytest.raises(ArchError, match=r"(?s)A1109.*`train` searches nothing: there is nothing to `open`"):
+        search(tmp_path / "open", (held + 'open = ["width"]\n').replace("STRATEGY", "train"))
+
+
+def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
+    """A search does not choose by samples that a file's weights were trained on, directly or before."""
+    module = archir.compile(archir.loads(PLAIN).graph, seed=7)
+    TORCH.save(module, tmp_path / "seen.safetensors", {SEEN: json.dumps(["other.npz", "digits"])})
+    TORCH.save(module, tmp_path / "unknown.safetensors")
+    searched = HEAD + TRAIN.replace('"train"', '"sandwich"').replace("plain.arch", "elastic.arch")
+    with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained on all"):
+        search(tmp_path, searched.replace("WEIGHTS", "seen.safetensors"))
+    for name, said in (("seen", "other.npz, digits"), ("unknown", "not known: the file does not say")):
+        run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", f"{name}.safetensors"))
+        assert f"starts from were trained on</th><td>{said}<" in run.content("report.html").decode()
+        shutil.rmtree(run.folder)
 
 
 @pytest.mark.parametrize(

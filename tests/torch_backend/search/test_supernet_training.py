@@ -86,6 +86,16 @@ def paths_of(search: Supernet, index: int) -> list[Architecture]:
     return list(search.paths(random.Random(mixed(search.job.seed, "paths", index))))
 
 
+def test_paths_within_bounds() -> None:
+    bound = archir.cost(elastic().specialize(elastic().exactly({"width": 1, "kernel": 0, "op": 0}))).macs
+    search = trained("spos", {"drawn": 3, "uniform": "architectures", "where": f"macs <= {bound}"})
+    drawn = [path for step in range(20) for path in paths_of(search, step)]
+    assert max(archir.cost(elastic().specialize(path)).macs for path in drawn) <= bound
+    assert 1 < len({tuple(path.codes) for path in drawn}) < elastic().size
+    (seen,) = search.looked_at().values()
+    assert archir.cost(elastic().specialize(seen)).macs <= bound
+
+
 def test_the_largest_teaches_the_others() -> None:
     search = trained("sandwich", {"distill": 0.3, "drawn": 0}, weights=Optimizer(lr=1e-9, momentum=0.0))
     batch = search.feed.batch(0)

@@ -10,7 +10,18 @@ from typing import Any
 
 from archir.language.syntax import ast
 
-COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes")
+FURTHER: dict[str, dict[str, int | str | None]] = {
+    "flops": {},
+    "macs_conv_linear": {},
+    "weight_bytes": {"dtype": "f32"},
+    "kv_bytes": {"batch": 1, "context": None, "dtype": "f16"},
+    "prefill_macs": {"context": None},
+    "decode_macs": {"context": None},
+    "sram_bytes": {},
+    "flash_bytes": {},
+}
+"""Costs that are worked out where they are asked for, and what each takes: a context of None is the network's own."""
+COSTS = ("params", "macs", "activation_bytes", "kernels", "peak_bytes", *FURTHER)
 """Names that mean an architecture's costs in a `require`."""
 LATENCY = "latency"
 """What a `require` calls with the file of a table, such as `latency("cpu.json")`, for a cost in nanoseconds."""

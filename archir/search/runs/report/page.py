@@ -23,7 +23,11 @@ _TIMES = {"seconds"}
 
 def page(report: Report) -> str:
     """The HTML of a report."""
-    sections = list(_sections(report))
+    return document(report.title, report.subtitle, list(_sections(report)))
+
+
+def document(title: str, subtitle: str, sections: Sequence[tuple[str, str]]) -> str:
+    """A page of sections, HTML by heading."""
     style, script = _read("report.css"), _read("report.js")
     policy = f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     links = "".join(f'<a href="#{_anchor(name)}">{escape(name)}</a>' for name, _ in sections)
@@ -34,8 +38,8 @@ def page(report: Report) -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(report.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"<header><h1>{escape(report.title)}</h1><p>{escape(report.subtitle)}</p><nav>{links}</nav></header>\n"
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<header><h1>{escape(title)}</h1><p>{escape(subtitle)}</p><nav>{links}</nav></header>\n"
         f'<main>{body}</main>\n<div id="tip" role="status" hidden></div>\n<script>{script}</script>\n</body>\n</html>\n'
     )
 
@@ -97,13 +101,14 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Value]]:
     """Columns that hold a number at least once."""
     found = {}
     for name in _names(rows):
-        column = [_number(row.get(name)) for row in rows]
+        column = [number(row.get(name)) for row in rows]
         if name not in _TIMES | {"epoch"} and any(value is not None for value in column):
             found[name] = column
     return found
 
 
-def _number(value: Any) -> Value:
+def number(value: Any) -> Value:
+    """A figure that can be drawn; None for others."""
     return float(value) if isinstance(value, int | float) and isfinite(value) else None
 
 
@@ -156,7 +161,7 @@ def _value(value: Any) -> str:
 
 
 def _times(phase: PhaseRows) -> dict[str, str]:
-    seconds = [value for row in phase.rows if (value := _number(row.get("seconds"))) is not None]
+    seconds = [value for row in phase.rows if (value := number(row.get("seconds"))) is not None]
     if not seconds:
         return {}
     return {"in all": f"{sum(seconds):.1f} s", "median of epochs": f"{median(seconds):.2f} s"}

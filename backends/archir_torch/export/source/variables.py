@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Input
@@ -79,7 +80,7 @@ class Variables:
 
     def _free(self, wanted: str) -> str:
         busy = set(self.names.values()) | RESERVED
-        names = (wanted, "x", "y", "z", *(f"x{i}" for i in range(1, 10_000)))
+        names = chain((wanted, "x", "y", "z"), (f"x{i}" for i in count(1)))
         return next(name for name in names if name not in busy)
 
     def of(self, number: NodeId) -> str:

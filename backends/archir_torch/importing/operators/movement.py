@@ -305,16 +305,24 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
         raise Unsupported("a padding along more than two axes, or along the batch")
     if rank < 3:
         raise Unsupported("a padding of a vector")
-    rows, columns = (1, 2) if rank == 4 and set(amounts) <= {1, 2} else (rank - 2, rank - 1)
-    if not set(amounts) <= {rows, columns}:
+    known = [(1, 2), (2, 3)] if rank == 4 else [(rank - 2, rank - 1)]  # channels may be last
+    maps = {at: _as_map(b, x, at) for at in known if set(amounts) <= {*at}}
+    if not maps:
         raise Unsupported("a padding of other axes than the last two")
-    others = tuple(a for i, axis in enumerate(x.axes) if i not in (rows, columns) for a in axis if a is not b.batch)
-    x = b.laid(x, (others, x.axes[rows], x.axes[columns]))
+    rows, columns = next((at for at, base in maps.items() if base == x.base), next(iter(maps)))
+    others = maps[rows, columns][0]
+    x = b.laid(x, maps[rows, columns])
     zeros = [amounts.get(columns, (0, 0)), amounts.get(rows, (0, 0))]
     node = b.add(shape.Pad(_pads(zeros)), b.node(x))
     new = {axis: (Atom(x.shape[axis] + sum(by)),) for axis, by in amounts.items()}
     axes = tuple(new.get(i, axis) for i, axis in enumerate(x.axes))
     return replace(x, node=node, base=(others, axes[rows], axes[columns]), axes=axes)
+
+
+def _as_map(b: Builder, x: Value, at: tuple[int, int]) -> tuple[tuple[Atom, ...], ...]:
+    """The layout of a map with these two axes of a value as its height and width."""
+    others = tuple(a for i, axis in enumerate(x.axes) if i not in at for a in axis if a is not b.batch)
+    return others, x.axes[at[0]], x.axes[at[1]]
 
 
 def _filled(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:

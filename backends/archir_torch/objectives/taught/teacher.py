@@ -8,28 +8,34 @@ from typing import Annotated, Any
 
 import torch
 from pydantic import Field, model_validator
+from torch import Tensor
 
 from archir.base.errors import fail, suggest
+from archir.base.files import sha256
 from archir.base.settings import Many, NonNegative, Settings
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.elaboration.files import read
+from archir.passes.equivalence.canonical import canonical_hash
 from archir.passes.expose import expose
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.weights import load_weights
 from archir_torch.objectives.objective import Batch, Outputs
+from archir_torch.objectives.taught.memory import Memory, memory_of
 
 
 class TeacherSettings(Settings):
     """`teacher` is an .arch file (`FILE:NET` of one with several nets), made with `parameters`; `weights` are its
-    safetensors. The loss is multiplied by `weight`."""
+    safetensors. The loss is multiplied by `weight`. With `remember`, what the teacher says of a sample is kept, and it
+    is not asked again; samples that are augmented differ every time, so that this helps where they are not."""
 
     teacher: str
     weights: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     weight: NonNegative = 1.0
+    remember: bool = False
 
 
 class StageSettings(TeacherSettings):
@@ -58,6 +64,8 @@ class Teacher:
         self._settings, self._folder = settings, folder or Path()
         self._types: dict[str, TensorType] = {}
         self._network: tuple[Network, ...] = ()
+        self._memory: Memory | None = None
+        self._last: tuple[Batch, Outputs] | None = None
 
     def open(self, student: Graph, pairs: Mapping[str, str | None]) -> dict[str, TensorType]:
         """The types of the teacher's values by the student's names for them; its first output has no name here.
@@ -75,14 +83,22 @@ class Teacher:
             raise fail("A1903", text)
         found = {mine: stage(graph, its or next(iter(graph.outputs))) for mine, its in pairs.items()}
         network = lower(expose(graph, graph.outputs | found))
-        load_weights(network, self._folder / self._settings.weights)
+        weights = self._folder / self._settings.weights
+        load_weights(network, weights)
+        if self._settings.remember:
+            self._memory = memory_of(sha256(weights), canonical_hash(graph), *(f"{a}={n}" for a, n in found.items()))
         self._network = (network.eval().requires_grad_(False),)
         self._types = {mine: types[number] for mine, number in found.items()}
         return self._types
 
     def __call__(self, batch: Batch) -> Outputs:
-        """Its values by the student's names for them."""
-        inputs = tuple(batch.inputs.values())
+        """Its values by the student's names for them. It is asked once for all students of a step."""
+        if self._last is None or self._last[0] is not batch:
+            inputs = tuple(batch.inputs.values())
+            self._last = batch, self._asked(*inputs) if self._memory is None else self._memory(self._asked, inputs)
+        return self._last[1]
+
+    def _asked(self, *inputs: Tensor) -> Outputs:
         with torch.no_grad():
             found = self._network[0].to(inputs[0].device)(*inputs)
         return (

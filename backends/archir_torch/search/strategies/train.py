@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from archir.base.errors import fail
 from archir.base.settings import Count, Settings
 from archir.passes.expose import expose
+from archir.search.recipes.open_choices import closed
 from archir.search.seeds import mixed
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
@@ -41,12 +42,12 @@ class Train:
         self.job, self.options = job, options
         phase, training = job.phase, job.phase.training
         self.epochs = training.epochs
-        if job.architecture is None and job.space.choices:
-            hint = 'start.architecture = "..." names a phase that derives one'
+        if job.architecture is None and job.space.choices and not phase.fixed:
+            hint = 'start.architecture = "..." names a phase that derives one; fixed = { "*" = "largest" } says one'
             raise fail(
                 "A2205", f"phase `{phase.name}` trains one architecture, but `{job.space.name}` has many", None, hint
             )
-        self.architecture = job.space.architecture(job.architecture or {})
+        self.architecture = closed(job.space, job.phase.fixed, job.architecture)
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
         self.network = lower(self.task.graph, generator=generator(job.seed, "weights")).to(job.device)

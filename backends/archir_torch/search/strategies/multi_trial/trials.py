@@ -52,7 +52,7 @@ class Trials:
         search = make(space, mixed(job.seed, "trials"))
         assert isinstance(search, Search)
         self.search = search
-        self.epochs = self.search.batches
+        self.epochs, self.unit = search.batches, search.batch_name
         self.batches = 0
         self.tried: dict[int, Scores | None] = {}
         """What was told, by id."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from archir.base.errors import fail
 from archir.base.settings import Amount, Settings
 from archir.passes.expose import expose
+from archir.search.recipes.open_choices import closed
 from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
 from archir_torch.lowering.module import lower
@@ -37,11 +38,14 @@ class Inherit:
 
     def __init__(self, job: Job, options: InheritOptions) -> None:
         self.job, self.options = job, options
-        if not job.weights or (job.architecture is None and job.space.choices):
-            hint = "start.architecture and start.weights name phases: one that found it, one that trained its weights"
+        if not job.weights or (job.architecture is None and job.space.choices and not job.phase.fixed):
+            hint = (
+                "start.architecture and start.weights name phases: one that found it, one that trained its weights; "
+                'or fixed = { "PATTERN" = LABEL } says the architecture'
+            )
             text = f"phase `{job.phase.name}` has no architecture, or no weights, to inherit"
             raise fail("A2210", text, None, hint)
-        self.architecture = job.space.architecture(job.architecture or {})
+        self.architecture = closed(job.space, job.phase.fixed, job.architecture)
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
         self.network = lower(self.task.graph).to(job.device)

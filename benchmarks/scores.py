@@ -1,19 +1,19 @@
 """Scores of alternatives one by one: what is best by them within a bound, beside networks that are drawn within it.
 
-    archir search examples/autoformer/digits.toml -o RUN
-    python benchmarks/scores.py examples/autoformer/autoformer.arch RUN:supernet --parameters '{"head": 16, ...}'
+    python benchmarks/scores.py [--part 0.5] [--draws 50]
 
-Each alternative is put alone into the largest network and scored with the supernet's weights, on samples for
-validation. The best sum within the bound is found exactly: choice by choice, of the ways that lead to a state, those
-are kept than which none is both cheaper and better. All networks have the supernet's weights, and are measured on
-held-out samples, by which nothing was chosen.
+A supernet of `SPACE` is trained on the digits. Each alternative is put alone into the largest network and scored with
+the supernet's weights, on samples for validation. The best sum within the bound is found exactly: choice by choice, of
+the ways that lead to a state, those are kept than which none is both cheaper and better. All networks have the
+supernet's weights, and are measured on held-out samples, by which nothing was chosen. Norms need no statistics.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import tempfile
 from fractions import Fraction
+from pathlib import Path
 from statistics import median
 
 import torch
@@ -27,33 +27,72 @@ from archir.search.scores.table import Scores
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.partial import largest
 from archir.search.spaces.space import Space
-from archir_torch.lowering.weights import load_tensors
+from archir_torch.lowering.weights import read_weights
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job
 from archir_torch.search.preparation import images, of_run
 from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 
+SPACE = """
+net stack(width = 16, layers = 8) {
+    input image: f32[1, 8, 8]
+    x = image |> conv(width) |> group_norm(groups=4) |> relu
+    for i in 0..layers {
+        y = x |> choose op {
+            conv3:     conv(width) |> group_norm(groups=4)
+            conv5:     conv(width, kernel=5) |> group_norm(groups=4)
+            depthwise: conv(width, groups=width) |> conv(width, kernel=1) |> group_norm(groups=4)
+            pointwise: conv(width, kernel=1) |> group_norm(groups=4)
+            skip:      zero
+        }
+        x = relu(x + y)
+    }
+    output logits = x |> global_avg_pool |> linear(10)
+}
+"""
+RECIPE = """
+title = "A supernet of digits"
+space = "space.arch"
+threads = 1
+
+[data]
+source = "digits"
+weights = 0.8
+
+[[phase]]
+name = "supernet"
+strategy = "spos"
+training = { epochs = 30, batch = 64 }
+weights = { kind = "adamw", lr = 4e-3, weight_decay = 0.01, warmup_epochs = 1, clip = 1.0 }
+options = { evaluate_every = 30 }
+"""
 Way = tuple[int, Fraction, tuple[int, ...]]
 """A cost, a score, and the outcomes so far."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("space")
-    parser.add_argument("run", help="FOLDER:PHASE that trained a supernet")
-    parser.add_argument("--parameters", default="{}", help="of the space, as JSON")
     parser.add_argument("--part", type=float, default=0.5, help="of the most multiply-accumulates that are allowed")
     parser.add_argument("--draws", type=int, default=50)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    space = archir.load(given.space, **json.loads(given.parameters))
-    scores = archir.scores(space, supernet=given.run)
-    allowed = int(given.part * space.account.extremes("macs")[1].value)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        (folder / "space.arch").write_text(SPACE)
+        (folder / "recipe.toml").write_text(RECIPE)
+        archir.run(folder / "recipe.toml", folder / "run", device="cpu")
+        compare(archir.load(folder / "space.arch"), str(folder / "run"), given.part, given.draws)
+
+
+def compare(space: Space, run: str, part: float, draws: int) -> None:
+    """Print what is best by the scores, and what is drawn."""
+    scores = archir.scores(space, supernet=run)
+    allowed = int(part * space.account.extremes("macs")[1].value)
     chosen, predicted = best(space, scores, allowed)
     within = space.where(f"macs <= {allowed}")
-    drawn = [within.sample(seed) for seed in range(given.draws)]
-    measured = held_out(given.run, space, [largest(space), chosen, *drawn])
+    drawn = [within.sample(seed) for seed in range(draws)]
+    measured = held_out(run, space, [largest(space), chosen, *drawn])
     whole, own, *others = measured
     costs = space.cost([largest(space), chosen, *drawn], ["macs", "params"])
     title = f"Held-out accuracy with the supernet's weights; multiply-accumulates at most {allowed:,}"
@@ -109,7 +148,7 @@ def held_out(source: str, space: Space, several: list[Architecture]) -> list[flo
     settings = found.recipe.data_of(phase)
     (data,) = images({}, found.recipe, settings, own).values()
     assert supernet_of(run, f"phases/{phase.name}/supernet.json") == record
-    model = restored(record, load_tensors(run.content(f"phases/{phase.name}/weights.safetensors")))
+    model = restored(record, read_weights(run.folder / "phases" / phase.name / "weights.safetensors")[0])
     job = Job(phase.model_copy(update={"data": settings}), own, data, found.recipe.seed, "cpu")
     task = Task(job, model.graph)
     accuracies = []

@@ -28,6 +28,7 @@ _COMMANDS = {
     "diff": ("analysis.diff", "Compare two architectures, or two spaces."),
     "cost": ("analysis.cost", "Parameters and multiply-accumulates of a network."),
     "import": ("deployment.importing", "Write a torch module as a program, with its weights."),
+    "open": ("searches.open_net", "Make a space of a network: numbers of its program become choices."),
     "bench": ("measurement.bench", "Measure networks side by side; time the operations of a space."),
     "compile": ("deployment.compile", "Lower a network: to standalone torch code, or to ONNX."),
     "search": ("searches.search", "Search a space as a recipe says: train, derive, retrain, export."),

@@ -95,7 +95,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
 
 def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     """`rule` applied to plain values."""
-    spend(1)
+    spend(2)
     try:
         return rule(*values)
     except WorkError:

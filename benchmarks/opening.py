@@ -6,7 +6,8 @@ A row is a network with random weights, imported: its parameters, the seconds th
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
 architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
 torch by onnxruntime); and the largest difference of outputs, relative to how much they differ between samples, when
-channels are ordered by importance. With --rows, rows are kept in a file as they come, and those that are there already are not made again.
+channels are ordered by importance. With --rows, rows are kept in a file as they come, and those that are there already
+are not made again.
 """
 
 from __future__ import annotations

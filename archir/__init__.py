@@ -43,12 +43,23 @@ if TYPE_CHECKING:
     from archir.api.loading import *
     from archir.api.lowering import *
     from archir.api.measurement import *
+    from archir.api.opening import *
     from archir.api.searching import *
     from archir.api.shrinking import *
 else:
 
     def _rooms() -> Iterator[ModuleType]:
-        names = ("loading", "analysis", "searching", "shrinking", "lowering", "measurement", "importing", "classes")
+        names = (
+            "loading",
+            "analysis",
+            "searching",
+            "shrinking",
+            "lowering",
+            "measurement",
+            "importing",
+            "opening",
+            "classes",
+        )
         return (import_module(f"archir.api.{name}") for name in names)
 
     def __getattr__(name: str) -> Any:

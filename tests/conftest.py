@@ -28,6 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: nobody looks for garbage in it."""
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def _plugins_of_one_test() -> Iterator[None]:
     """What one test asked for, later ones did not."""

@@ -13,5 +13,6 @@ from archir.api.loading import graphs as graphs
 from archir.api.lowering import *
 from archir.api.measurement import *
 from archir.api.measurement import BENCHES as BENCHES
+from archir.api.opening import *
 from archir.api.searching import *
 from archir.api.shrinking import *

@@ -12,6 +12,7 @@ from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
     from archir.search.multi.candidate import MultiTrial
+    from archir.search.scores.table import Scores
     from archir.search.spaces.architecture import Architecture
     from archir.search.spaces.space import Space
     from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
     from archir_torch.training.loop import Watch  # noqa: TID251
 
-__all__ = ["extract", "resume", "run", "score", "scorer", "specialize", "strategy", "supernet", "train", "trials"]
+__all__ = [
+    "extract", "read_scores", "resume", "run", "score", "scorer", "scores", "specialize", "strategy", "supernet",
+    "train", "trials",
+]  # fmt: skip
 
 
 def train(
@@ -181,6 +185,76 @@ def scorer(
     `seed`, `data`, `batch` and `device` are those of `score`. Raises ArchError (A1110).
     """
     return backends.get("torch").scorer(proxies, seed=seed, data=data, batch=batch, device=device)
+
+
+def scores(
+    space: Space,
+    *,
+    trials: str | Path | None = None,
+    logits: str | Path | None = None,
+    supernet: str | Path | None = None,
+    cost: str | None = None,
+    proxy: str | None = None,
+    function: Callable[[Architecture], float] | None = None,
+    score: str = "accuracy",
+    pairs: bool = False,
+    samples: int | None = None,
+) -> Scores:
+    """Scores of a space's alternatives that add up to an architecture's, from one source; more is better.
+
+    `trials` is a run that tried architectures, or `RUN:PHASE`: a model is fitted to their `score`, with `pairs` one of
+    pairs of choices. `logits` is a run of a differentiable search. Of the others, each alternative is put alone into
+    the largest architecture: with the weights of the run that trained a `supernet`, on so many `samples` for
+    validation; by the opposite of a `cost`; by a zero-cost `proxy`; by any `function` of yours.
+    `scores.write(path, space)` writes the file. Raises ArchError (A1110, A1604, A2207, A3323, A3324).
+    """
+    from archir.search.scores import sources
+
+    given = {
+        "trials": trials,
+        "logits": logits,
+        "supernet": supernet,
+        "cost": cost,
+        "proxy": proxy,
+        "function": function,
+    }
+    named = [name for name, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise TypeError(f"scores have one source: {', '.join(given)}")
+    match named[0]:
+        case "trials":
+            return sources.of_trials(str(trials), space, score, pairs)
+        case "logits":
+            return sources.of_logits(str(logits), space)
+        case "supernet":
+            return _replaced(space, str(supernet), score, samples)
+        case "cost":
+            return sources.of_cost(space, str(cost))
+        case "proxy":
+            name, scored = str(proxy), scorer([str(proxy)])
+            return sources.of_function(space, lambda one: scored(space.specialize(one))[name], {"proxy": name})
+        case _:
+            assert function is not None
+            return sources.of_function(space, function, {})
+
+
+def _replaced(space: Space, source: str, score: str, samples: int | None) -> Scores:
+    """Scores by a supernet's weights: a search that tries all replacements, in a folder that is not kept."""
+    from archir.search.reuse import specializing
+    from archir.search.scores import sources
+
+    with TemporaryDirectory() as draft:
+        options = {} if samples is None else {"scorer": {"kind": "inherited", "images": samples}}
+        recipe = specializing.one_by_one(source, options, Path(draft))
+        backends.get("torch").search(recipe, Path(draft) / "run")
+        return sources.of_trials(str(Path(draft) / "run"), space, score)
+
+
+def read_scores(path: str | Path, space: Space) -> Scores:
+    """The scores that a file has, of this space. Raises ArchError (A3322)."""
+    from archir.search.scores.table import read
+
+    return read(Path(path), space)
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:

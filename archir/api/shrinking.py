@@ -12,8 +12,11 @@ from archir import backends
 from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
+from archir.api.opening import Opened, open_network
 from archir.base.errors import ArchError
 from archir.ir.text.serial import from_json
+from archir.language.elaboration.files import split
+from archir.language.opening.ladders import KINDS, fewer
 
 if TYPE_CHECKING:
     from archir.search.runs.folder import Content
@@ -32,7 +35,8 @@ def shrink(
     budget: str,
     folder: str | Path,
     *,
-    space: str | Path,
+    space: str | Path | None = None,
+    choose: str = ",".join(KINDS),
     settings: Mapping[str, Any] | None = None,
     device: str | None = None,
     int8: bool = True,
@@ -42,11 +46,12 @@ def shrink(
     """Make a trained network smaller, in a new folder; what it was and what it is, by name: measures, costs, sizes.
 
     The `net` is an .arch file of one network, `weights` are its safetensors, and the `space` is a file whose largest
-    architecture it is. Channels are ordered by their importance, the space's weights are trained with the full network
-    for a teacher, architectures within the `budget` (`"macs <= 0.5x"`, or several bounds with `and`) are tried with
-    them, and the best one is trained on. `settings` are those of `archir.search.reuse.shrinking.Plan`. At the end both
-    networks are measured in torch and in onnxruntime, and, with `int8`, written in eight bits. A folder in which the
-    same was begun is gone on with. `device` and `watch` are those of `run`; `said` is told what is measured.
+    architecture it is; without one, the net is opened, as `choose` says (`open_network`). Channels are ordered by their
+    importance, the space's weights are trained with the full network for a teacher, architectures within the `budget`
+    (`"macs <= 0.5x"`, or several bounds with `and`) are tried with them, and the best one is trained on. `settings` are
+    those of `archir.search.reuse.shrinking.Plan`. At the end both networks are measured in torch and in onnxruntime,
+    and, with `int8`, written in eight bits. A folder in which the same was begun is gone on with. `device` and `watch`
+    are those of `run`; `said` is told what is measured.
 
     Raises ArchError: A2224 (the net is not the largest architecture), A0902 (the weights are not the net's), and what
     is wrong with files, data or the budget.
@@ -57,7 +62,9 @@ def shrink(
 
     path, plan = Path(folder), parsed(shrinking.Plan, settings or {})
     torch = backends.get("torch")
-    with TemporaryDirectory() as draft:
+    with TemporaryDirectory() as draft, TemporaryDirectory() as made:
+        if space is None:
+            space = _opened(net, choose, Path(made), said)
         recipe = shrinking.prepare(Path(net), Path(space), Path(weights), budget, plan, Path(draft))
         torch.load(torch.lower(graph(net)), Path(weights))  # raises where they do not fit
         begun = (path / manifest.NAME).exists() and shrinking.begun(Run.open(path), recipe, Path(weights))
@@ -81,6 +88,39 @@ def shrink(
         with Run.resume(path) as run:
             run.write(files | {BEFORE_AND_AFTER: json.dumps(found, indent=1) + "\n"})
     return found
+
+
+def _opened(net: str | Path, choose: str, folder: Path, said: Callable[[str], None]) -> str:
+    """The file of a space of a network, with what it imports beside it; with `:NET`."""
+    from archir.search.recipes.spaces import files_of
+
+    found, opens = _searchable(net, choose)
+    file, _ = split(str(net))
+    for name, text in files_of(Path(file).name, Path(file).resolve().parent).items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, "utf-8")
+    (folder / Path(file).name).write_text(found.text, "utf-8")
+    said(f"opened {opens} of {file}: {len(found.space.choices)} choices")
+    return f"{folder / Path(file).name}:{found.space.name}"
+
+
+def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
+    """A space of a network whose costs are known exactly, and what was opened for it: where that is too much, kinds are
+    left, the least important first."""
+    from archir.search.spaces.partial import largest
+
+    while True:
+        found = open_network(net, choose)
+        try:
+            largest(found.space)
+        except ArchError as error:
+            less = fewer(choose)
+            if error.diagnostics[0].code != "A1602" or less is None:
+                raise
+            choose = less
+        else:
+            return found, choose
 
 
 def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:

@@ -105,6 +105,8 @@ class Note:
 
     text: str
     span: Span | None = None
+    outcomes: tuple[tuple[str, int], ...] = ()
+    """If it names a combination of choices: their paths, and which of its alternatives each came to."""
 
 
 @dataclass(frozen=True)

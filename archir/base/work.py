@@ -14,8 +14,8 @@ from typing import Any
 
 from archir.base.errors import RuleError
 
-MOST_WORK = 2_000_000
-"""The budget of a command, unless it is raised: a third more than the largest example takes."""
+MOST_WORK = 1_600_000
+"""The budget of a command, unless it is raised: a fifth more than the largest example takes."""
 TOO_MUCH = "A0602"
 """What a spent budget is called."""
 MOST_HINTS = 100

@@ -25,7 +25,7 @@ Types = Mapping[NodeId, TensorType]
 
 MOST_LISTED = 4_096
 """Combinations of choices that are listed, whatever they are."""
-AN_OPERAND = 10
+AN_OPERAND = 15
 """Units of work of a rule, for each operand and the result."""
 LOOKED_UP = "things are looked up by integers: `tokens |> embedding(vocabulary, channels)`, `gather(x, positions)`"
 MOST_ELEMENTS = 2**63 - 1
@@ -39,6 +39,7 @@ class NodeError(RuleError):
         super().__init__(f"%{number}: {error.message}", error.hint, error.code, error.span or span)
         self.number, self.error = number, error
         self.combination = error.combination if isinstance(error, CaseError) else ""
+        self.notes = (error.note(),) if isinstance(error, CaseError) and error.assignment else ()
 
 
 def lifted(
@@ -61,6 +62,7 @@ def lifted(
     parts: list[Value] = [part for x in types for part in (x.kind, *x.dims)]
     varied = [i for i, part in enumerate(parts) if varies(part)]
     if not attributes and not varied:
+        spend(AN_OPERAND * (1 + len(types)))
         return lift(lambda: rule(op, *types), under=under, given=given)
 
     known: dict[Hashable, Value] = {}
@@ -268,24 +270,23 @@ class Typing(dict[NodeId, TensorType]):
 
 def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorType:
     """The type of what choices pick, whose leaves stand for types of one rank and element type."""
-    found = list({id(one): one for one in map(typed, leaves(value))}.values())
+    found = [typed(leaf) for leaf in leaves(value)]
     first = found[0]
-    if all(one == first for one in found):
+    if all(one is first or one == first for one in found):
         return first
 
-    known: dict[Hashable, Value] = {}  # height and width are often one
-
     def part(of: Callable[[TensorType], Value]) -> Value:
-        one, parts = of(first), tuple(map(of, found))
-        if all(same(one, other) for other in parts):
-            return one
-        name = keys(parts)
-        if name not in known:
-            known[name] = lift(lambda leaf: of(typed(leaf)), value)
-        return known[name]
+        parts = tuple(map(of, found))
+        return parts[0] if all(same(parts[0], other) for other in parts) else _joined(value, parts)
 
     dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
     return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))
+
+
+@lru_cache(MOST_KNOWN)
+def _joined(value: Value, parts: tuple[Value, ...]) -> Value:
+    """A value with parts for its leaves, in their order: nodes that repeat join the same, as height and width do."""
+    return lift(dict(zip(leaves(value), parts, strict=True)).__getitem__, value)
 
 
 _proved: WeakKeyDictionary[Graph, Typing] = WeakKeyDictionary()

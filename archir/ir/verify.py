@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Span
+from archir.base.errors import ArchError, Diagnostic, RuleError, Span
 from archir.ir.attributes import complaint, misfits
 from archir.ir.choices.cases import Choice, Value, leaves, support
 from archir.ir.choices.conditions import both, is_condition
@@ -44,7 +44,7 @@ def typed(graph: Graph, code: str | None = None) -> dict[NodeId, TensorType]:
         return infer(graph)
     except NodeError as refusal:
         node, error = graph[refusal.number], refusal.error
-        notes = (Note(f"when {refusal.combination}"),) if refusal.combination else ()
+        notes = refusal.notes
         message = f"%{refusal.number} ({node.op.name}): {error.message}"
         diagnostic = Diagnostic(code or error.code, message, node.span, error.hint, notes)
     except RuleError as error:

@@ -255,5 +255,45 @@ BOMBS = {
     "a megabyte of comment": "#" * 2**20,
     "a megabyte of newlines": "\n" * (2**20 - 10),
     "two megabytes": "a" * 2**21,
+    # kinds that others thought of
+    "wirings that follow each other": net(
+        "xs = [x]\n for i in 0..60 {\n a, b = choose w 2 of (0..i + 2)\n"
+        " xs = xs + [xs[min(a, i)] + xs[min(b, i)]]\n }\n x = xs[-1]"
+    ),
+    "zips of chosen lists": net(
+        "ls = [choose l([1, 2], [3, 4, 5], [6]) for i in 0..40]\n m = ls[0]\n"
+        " for l in ls {\n m = [a + b for a, b in zip(m, l)]\n }\n x = x |> conv(sum(m))"
+    ),
+    "required products": net(
+        "ws = [choose w(1..32) for i in 0..40]\n p = 1\n for w in ws {\n p = p * w\n }\n require p == 2 ** 60"
+    ),
+    "required differences": net(
+        "ws = [choose w(1..200) for i in 0..100]\n for i in 0..100 {\n for j in 0..i {\n require ws[i] != ws[j]\n }\n }"
+    ),
+    "recursion with choices as arguments": net(
+        "x = x |> b(12, 4)",
+        "block b(x, d, w) {\n return x |> conv(w) if d == 0 else"
+        " x |> b(d - 1, w + choose s(0, 1, 2)) |> b(d - 1, choose t(w, 8))\n}",
+    ),
+    "recurrence": net(
+        "h = x\n for t in 0..20_000 {\n h = (h + x) |> conv(4) |> choose act { a: relu, b: tanh }\n }\n x = h"
+    ),
+    "strings of choices": net(
+        'a = ""\n for i in 0..60 {\n a = a + str(choose c(1, 2, 3))\n }\n if a == "1" {\n x = x |> relu\n }'
+    ),
+    "volumes": "net n {\n input x: f32[4, 2 ** 20, 2 ** 20, 2 ** 20]\n y = x\n repeat 20_000 {\n"
+    " y = y |> conv(choose w(1..64), kernel=3)\n }\n output z = y\n}\n",
+    "repeats in comprehensions": net(
+        "xs = [x |> b(i) for i in 0..1_000]\n x = sum(xs)",
+        "block b(x, n) {\n repeat n {\n x = x |> relu\n }\n return x\n}",
+    ),
+    "experts": "import std.transformer\nnet n {\n input x: f32[16, 32]\n for i in 0..400 {\n"
+    " gates = x |> linear(64) |> softmax\n"
+    " x = sum([x |> linear(32) for e in 0..choose experts(2..64)])\n }\n output y = x\n}\n",
+    "chosen sizes of maps": net(
+        "for i in 0..60 {\n x = x |> resize(choose side(4..40)) |> conv(choose w(1..40), kernel=choose k(1, 3, 5))\n }"
+    ),
+    "how many, chosen": net("ws = choose ws 10 of (1..25)\n x = x |> conv(sum(ws))"),
+    "an import of a long path": 'import "' + "a" * 1_000 + '/b.arch"\n' + net(""),
 }
 """What is asked, and the program."""

@@ -73,7 +73,7 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
     "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
-    with bounded(MOST_WORK / 1.3):
+    with bounded(MOST_WORK / 1.15):
         api.graphs(path)
 
 
@@ -114,6 +114,17 @@ def test_a_text_is_read_once_within_a_budget() -> None:
         survey(text, "n.arch")
         elaborate(text, "n.arch", net="n1")
         assert len([key for key in work.known if key[0] == "parse"]) == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["a" * 1_000 + "/b.arch", "a/" * 20_000 + "b.arch"])
+def test_paths_that_no_system_opens_have_a_place(name: str, tmp_path: Path) -> None:
+    (tmp_path / "n.arch").write_text(f'import "{name}"\n')
+    with pytest.raises(ArchError) as caught:
+        api.graphs(tmp_path / "n.arch")
+    (problem,) = caught.value.diagnostics
+    assert problem.code == "A0801"
+    assert problem.span is not None
+    assert problem.span.line == 1
 
 
 FEW = ["ten million nodes", "open lists", "list nesting", "two megabytes"]

@@ -116,6 +116,29 @@ ATTENTIVE = {
 """Resolution, widths, kernels, expansions and depths of AttentiveNAS-A0, A1 and A6, by their millions of MACs."""
 
 
+def test_networks_that_were_found_cost_what_is_published() -> None:
+    """MnasNet-A1 (table 1 of the paper), and ProxylessNAS for phones: widths that their spaces have not are put in."""
+    text = (EXAMPLES / "zoo" / "mnasnet.arch").read_text("utf-8")
+    space = archir.loads(text.replace("(96, 3, 1)", "(90, 3, 1)"))
+    rows = [
+        ("mbconv6", 3, 0, 1, 0), ("mbconv3", 5, "1/4", "5/4", 0), ("mbconv6", 3, 0, "5/4", 0),
+        ("mbconv6", 3, "1/4", "5/4", -1), ("mbconv6", 5, "1/4", 1, 0),
+    ]  # fmt: skip
+    names = ("op", "kernel", "ratio", "filters", "more")
+    labels = {f"{name}[{i}]": label for i, row in enumerate(rows) for name, label in zip(names, row, strict=True)}
+    labels |= {f"skip[{i}]": "identity" for i in range(5)}
+    cost = archir.cost(space.specialize(space.architecture(labels)))
+    assert (round(cost.params / 1e6, 1), round(cost.macs / 1e6)) == (3.9, 312)
+    phone = ["53 33 00 00", "73 33 53 53", "76 53 53 53", "56 53 53 53", "76 76 73 73", "76"]
+    space = archir.load(EXAMPLES / "zoo" / "proxylessnas.arch", first=32)
+    ops = {f"layer[{i}][{j}].op": [*map(int, op)] for i, row in enumerate(phone) for j, op in enumerate(row.split())}
+    labels = {
+        one.path: next(a for a in one.alternatives if json.loads(str(a)) == ops[one.path]) for one in space.choices
+    }
+    cost = archir.cost(space.specialize(space.architecture(labels)))
+    assert (round(cost.params / 1e6, 1), round(cost.macs / 1e6)) == (4.1, 320)
+
+
 def cost_of(name: str, **labels: Any) -> archir.Cost:
     """The cost of an architecture, given by the labels of its choices; those of others are left out."""
     space = archir.load(EXAMPLES / "zoo" / f"{name}.arch")

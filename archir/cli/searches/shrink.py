@@ -15,6 +15,7 @@ from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option, objective_settings
 from archir.cli.output import emit, say, table
 from archir.cli.progress import SearchProgress
+from archir.language.opening.ladders import KINDS
 from archir.search.fronts.figures import shown
 
 
@@ -23,7 +24,11 @@ from archir.search.fronts.figures import shown
 @click.option(
     "--weights", type=Place(dir_okay=False, path_type=Path), required=True, help="Its trained weights: safetensors."
 )
-@click.option("--space", type=Place(), required=True, help="A space whose largest architecture is the net.")
+@click.option("--space", type=Place(), help="A space whose largest architecture is the net [the net is opened].")
+@click.option(
+    "--choose", default=",".join(KINDS), show_default=True, metavar="KINDS",
+    help="What is opened of the net, without --space (docs/opening.md).",
+)  # fmt: skip
 @click.option(
     "--budget", multiple=True, required=True, metavar="BOUND",
     help='What it may cost: "macs <= 0.5x", "params < 1M"; may be repeated.',
@@ -61,25 +66,26 @@ from archir.search.fronts.figures import shown
 @click.option("--int8/--no-int8", default=True, show_default=True, help="Write both networks in int8, too.")
 @json_option
 def shrink_command(
-    net: str, weights: Path, space: str, budget: tuple[str, ...], output: Path, device: str | None, int8: bool,
-    as_json: bool, **settings: Any,
+    net: str, weights: Path, space: str | None, choose: str, budget: tuple[str, ...], output: Path,
+    device: str | None, int8: bool, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Make the trained network of FILE smaller, and keep what it knows.
 
     \b
+    archir shrink net.arch --weights net.safetensors --budget "macs <= 0.5x" -o runs/half
     archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 0.5x" -o runs/half
 
-    The phases are those of an ordinary run (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `elastic`
-    trains the space's weights with it for a teacher, `search` tries architectures within the budget, `cut` takes the
-    best one out, `tuned` trains it on. Then both are measured side by side. The same command goes on with a run that
-    was stopped.
+    Without --space, numbers of the net become choices, as `archir open` says. The phases are those of an ordinary run
+    (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `elastic` trains the space's weights with it for a
+    teacher, `search` tries architectures within the budget, `cut` takes the best one out, `tuned` trains it on. Then
+    both are measured side by side. The same command goes on with a run that was stopped.
     """
     leads = os.environ.get("RANK", "0") == "0"
     given = {name: value for name, value in settings.items() if value is not None}
     with SearchProgress(output if leads else None) as watch:
         found = shrink(
-            net, weights, " and ".join(budget), output, space=space, settings=given, device=device, int8=int8,
-            watch=watch, said=lambda text: say(text, err=True),
+            net, weights, " and ".join(budget), output, space=space, choose=choose, settings=given, device=device,
+            int8=int8, watch=watch, said=lambda text: say(text, err=True),
         )  # fmt: skip
     if leads and as_json:
         emit(found)

@@ -86,9 +86,9 @@ def _least(table: _Table) -> _Table:
 def _led(chain: Chain, settled: list[_Table], sign: int) -> tuple[int, ...] | None:
     """The outcomes that lead to the least; of several the first ones, or with sign -1 the last."""
     known: dict[Choice, int] = {}
+    outcomes: dict[str, int] = {}
     codes: list[int] = []
     for decision, table in zip(chain.order, settled, strict=True):
-        outcomes = {choice.path: outcome for choice, outcome in known.items()}
         active = at(decision.active, outcomes) is True
         found = np.arange(decision.choice.outcomes if active else 1)
         if table.choices:
@@ -98,6 +98,7 @@ def _led(chain: Chain, settled: list[_Table], sign: int) -> tuple[int, ...] | No
                 return None
             numbers = table.numbers[index][found]
             found = found[numbers == numbers.min()]
-        known[decision.choice] = int(found[0 if sign == 1 else -1])
-        codes.append(known[decision.choice] if active else -1)
+        outcome = int(found[0 if sign == 1 else -1])
+        known[decision.choice] = outcomes[decision.choice.path] = outcome
+        codes.append(outcome if active else -1)
     return tuple(codes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archir.base.errors import FAULTS, Note, RuleError, unforeseen
+from archir.base.errors import FAULTS, Note, RuleError, Span, unforeseen
 from archir.base.work import WorkError, at_hand, spend
 from archir.ir.choices.cases import (
     MOST_STEPS,
@@ -39,7 +39,12 @@ class CaseError(RuleError):
         super().__init__(error.message, error.hint, error.code, error.span)
         self.assignment = dict(assignment)
         if assignment:
-            self.diagnostics = (replace(self.diagnostics[0], notes=(Note(f"when {self.combination}"),)),)
+            self.diagnostics = (replace(self.diagnostics[0], notes=(self.note(),)),)
+
+    def note(self, span: Span | None = None) -> Note:
+        """The combination, as a note."""
+        outcomes = tuple((choice.path, outcome) for choice, outcome in self.assignment.items())
+        return Note(f"when {self.combination}", span, outcomes)
 
     @property
     def combination(self) -> str:
@@ -90,7 +95,7 @@ def lift(rule: Callable[..., Value], *values: Value, under: Value = True, given:
 
 def _once(rule: Callable[..., Value], values: tuple[Value, ...], under: Value, given: Sequence[Value]) -> Value:
     """`rule` applied to plain values."""
-    spend(1)
+    spend(2)
     try:
         return rule(*values)
     except WorkError:

@@ -184,7 +184,7 @@ class Context:
             self.stop(error.code, error.message, span, error.hint)
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
-            notes = (Note(f"when {error.combination}", _place(error, span)),)
+            notes = (error.note(_place(error, span)),)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:

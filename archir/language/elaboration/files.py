@@ -19,6 +19,8 @@ from archir.language.syntax import ast
 from archir.language.syntax.parse import MOST_BYTES, parse
 
 MOST_IMPORTS = 64
+MOST_PATH = 4_096
+"""Characters of a path: systems open no longer ones, and finding out takes as long as the square of their length."""
 _SMALL = 2**16
 _STD = files("archir.language") / "std"
 
@@ -142,8 +144,7 @@ class Loader:
             text = read(path, self.most_bytes, item.path)
         except ArchError as error:
             problem = error.diagnostics[0]
-            near = suggest(path.name, (p.name for p in path.parent.glob("*.arch"))) if path.parent.is_dir() else None
-            raise fail(problem.code, problem.message, item.span, near) from None
+            raise fail(problem.code, problem.message, item.span, _near(path)) from None
         name = str(path.relative_to(root))
         return self._once(str(path), lambda: parse(text, name, self.most_bytes), name, path.parent, item.span)
 
@@ -151,6 +152,8 @@ class Loader:
         """The file of a relative path in a module, and the root folder. Raises ArchError (A0802, A0803)."""
         if folder is None or self.root is None:
             raise fail("A0802", "a text that is no file cannot read other files", span)
+        if len(name) > MOST_PATH:
+            raise fail("A0801", f"a path of more than {MOST_PATH:,} characters", span)
         try:
             path = (folder / name).resolve()
         except (OSError, ValueError, RuntimeError) as error:
@@ -210,6 +213,14 @@ def split(path: str) -> tuple[str, str | None]:
 def _of_library(name: str) -> ast.File:
     """A file of archir's own, which is read once, and out of nobody's budget: what is refused does not depend on it."""
     return Context().run(parse, (_STD / name).read_text("utf-8"), f"std/{name}")
+
+
+def _near(path: Path) -> str | None:
+    """Which file beside one that cannot be read may be meant."""
+    try:
+        return suggest(path.name, [beside.name for beside in path.parent.glob("*.arch")])
+    except OSError:
+        return None
 
 
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:

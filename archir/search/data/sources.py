@@ -96,8 +96,8 @@ def _parquet(name: str, inputs: Inputs) -> Source:
 
 
 def _hub(name: str, inputs: Inputs) -> Source:
-    name, _, column = name.partition("#")
-    return hub.read(name, image_of(inputs, f"`hf:{name}`"), column or None)
+    name, _, columns = name.partition("#")
+    return hub.read(name, inputs, table.parted(f"#{columns}")[1])
 
 
 def _existing(name: str) -> Path:

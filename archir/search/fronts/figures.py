@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-PERCENT = ("accuracy", "miou", "f1", "exact")
+PERCENT = ("accuracy", "miou", "f1", "exact", "average_precision")
 """What names of figures that are parts of a whole end with."""
 _BESIDE = {"epoch", "seconds", "finished", "trials", "failed", "entropy", "eigenvalue", "predictor_rank"}
 _PREFIXES = ("validation_", "smallest_", "expected_", "predicted_")

@@ -7,6 +7,7 @@ the weights out and measures statistics of norms anew. So everything that runs c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from archir.search.recipes.supernet import SupernetRecord
 from archir.search.reuse.borrowing import supernet_of, written
 from archir.search.runs import Run
 from archir.search.runs.phase import SUPERNET
+from archir.search.spaces.space import Space
 
 RECIPE, SPACE = "recipe.toml", "space/"
+REPLACED = "replaced"
+"""The phase that scores alternatives one by one."""
 OF_PHASE = ("space", "parameters", "data", "objective", "open")
 """Settings of the phase that trained the supernet, which hold for what searches it."""
 OF_TRAINING = ("batch", "precision")
@@ -43,22 +47,10 @@ def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], fold
     `options` are those of the searches. Raises ArchError: A2207 (no supernet was trained), A18xx (the run was damaged),
     A3105 (it needs plugins), and what is wrong with bounds.
     """
-    run, phase, supernet = _trained(source)
-    recipe = written(run)
-    plugins.require(recipe.recipe, ())
-    for name in run.files.manifest.files:
-        if name.startswith(SPACE):
-            path = folder / name.removeprefix(SPACE)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(run.content(name))
-    space = space_of(recipe.recipe, phase, folder)
+    supernet = _copied(source, folder)
     for text in bounds:
-        space.where(text).prove()
-    number = recipe.recipe.phase.index(phase)
-    told: Mapping[str, Any] = recipe.document.data["phase"][number]
-    training = {name: value for name, value in told.get("training", {}).items() if name in OF_TRAINING}
-    usual = {name: told[name] for name in OF_PHASE if name in told} | {"fixed": supernet.fixed, "training": training}
-    weights = f"{run.folder.resolve()}:{phase.name}"
+        supernet.space.where(text).prove()
+    usual, weights = supernet.usual, supernet.weights
     phases: list[dict[str, Any]] = []
     for position, text in enumerate(bounds, 1):
         name, search = network_name(position), search_name(position)
@@ -67,11 +59,53 @@ def prepare(source: str, bounds: Sequence[str], options: Mapping[str, Any], fold
         phases.append({"name": search, "strategy": "evolution", **usual, "start": starts, "options": within})
         starts = {"architecture": search, "weights": weights}
         phases.append({"name": name, "strategy": "inherit", **usual, "start": starts})
+    return supernet.write("specialized", phases, export="each")
+
+
+def one_by_one(source: str, options: Mapping[str, Any], folder: Path) -> Path:
+    """Write the recipe that scores each alternative alone with a supernet's weights into a folder, with the space; the
+    recipe's path. The rest is as for `prepare`."""
+    supernet = _copied(source, folder)
+    start = {"weights": supernet.weights}
+    phase = {"name": REPLACED, "strategy": "replace_one", **supernet.usual, "start": start, "options": {**options}}
+    return supernet.write("one by one", [phase])
+
+
+@dataclass(frozen=True)
+class _Copied:
+    """A supernet that was trained, in a folder for another recipe: its space, the settings that hold for what searches
+    it, and how its weights are named."""
+
+    run: Run
+    folder: Path
+    space: Space
+    usual: Mapping[str, Any]
+    weights: str
+    rest: Mapping[str, Any]
+
+    def write(self, about: str, phases: Sequence[Mapping[str, Any]], **more: Any) -> Path:
+        path = self.folder / RECIPE
+        told = {"title": f"{self.run.title}, {about}", **self.rest, **more, "phase": list(phases)}
+        path.write_text(toml.written(told), "utf-8")
+        return path
+
+
+def _copied(source: str, folder: Path) -> _Copied:
+    run, phase, supernet = trained(source)
+    recipe = written(run)
+    plugins.require(recipe.recipe, ())
+    for name in run.files.manifest.files:
+        if name.startswith(SPACE):
+            path = folder / name.removeprefix(SPACE)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(run.content(name))
+    number = recipe.recipe.phase.index(phase)
+    told: Mapping[str, Any] = recipe.document.data["phase"][number]
+    training = {name: value for name, value in told.get("training", {}).items() if name in OF_TRAINING}
+    usual = {name: told[name] for name in OF_PHASE if name in told} | {"fixed": supernet.fixed, "training": training}
     rest = {name: value for name, value in recipe.document.data.items() if name not in ("phase", "title", "export")}
-    title = f"{run.title}, specialized"
-    path = folder / RECIPE
-    path.write_text(toml.written({"title": title, **rest, "export": "each", "phase": phases}), "utf-8")
-    return path
+    space = space_of(recipe.recipe, phase, folder)
+    return _Copied(run, folder, space, usual, f"{run.folder.resolve()}:{phase.name}", rest)
 
 
 def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
@@ -89,7 +123,7 @@ def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
     }
 
 
-def _trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
+def trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
     """A run, the phase of it whose supernet is meant, and what that is."""
     place, colon, which = source.rpartition(":")
     run = Run.open(Path(place if colon else source))

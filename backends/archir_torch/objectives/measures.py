@@ -31,6 +31,9 @@ class Measure(ABC):
     """Whether more of it is better."""
     compares: ClassVar[Compared | None] = None
     """The targets that it is for, if not for all."""
+    whole: ClassVar[bool] = False
+    """Whether it is no function of sums: `sums` then gives a row for each sample of a batch [n, ...], and `figure` has
+    those of all samples."""
 
     @abstractmethod
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
@@ -221,6 +224,36 @@ class Exact(Measure):
         """How many."""
         self.require_alike(output, target)
         return ((output > 0) == (target > 0.5)).all(1).sum()
+
+
+@measure
+class MeanAveragePrecision(Measure):
+    """The mean over labels of average precision: of the precision at each logit, weighted by the recall that is gained
+    there. Samples of one logit count together; labels that no sample has do not count."""
+
+    name, larger = "mean_average_precision", True
+    compares = "labels"
+    whole = True
+
+    def sums(self, output: Tensor, target: Tensor) -> Tensor:
+        """Logits and labels of each sample [n, 2, labels]."""
+        self.require_alike(output, target)
+        return torch.stack([output.double(), (target > 0.5).double()], 1)
+
+    def figure(self, sums: Tensor, samples: int) -> float:
+        """Over all samples."""
+        found = [_precision(*label) for label in sums.permute(2, 1, 0) if label[1].any()]
+        return sum(found) / len(found) if found else math.nan
+
+
+def _precision(logits: Tensor, true: Tensor) -> float:
+    """The average precision of a label [n]."""
+    order = logits.argsort(descending=True)
+    logits, right = logits[order], true[order].cumsum(0)
+    last = torch.cat([logits[1:] != logits[:-1], torch.ones(1, dtype=torch.bool)]).nonzero()[:, 0]
+    found = right[last]
+    gained = found.diff(prepend=found.new_zeros(1))
+    return float((gained * found / (last + 1)).sum() / found[-1])
 
 
 # of numbers: outputs and targets [n, ...] of one shape

@@ -117,6 +117,11 @@ class Objective(nn.Module, ABC):
         return {"loss": False, **{one.name: one.larger for one in self.measures}, self.criterion: self.larger}
 
     @property
+    def whole(self) -> frozenset[str]:
+        """The measures that are no functions of sums, and are given a row for each sample."""
+        return frozenset(one.name for one in self.measures if one.whole)
+
+    @property
     def declared(self) -> bool:
         """Whether `directions` has all that `measure` gives, which an objective of somebody's own may not say."""
         kind = type(self)
@@ -202,6 +207,14 @@ class Together(Objective):
         for number, part in enumerate(self.parts):
             found |= {_free(name, number, found): larger for name, larger in part.directions.items()}
         return found
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Those of all of them."""
+        found: dict[str, bool] = {}
+        for number, part in enumerate(self.parts):
+            found |= {_free(name, number, found): name in part.whole for name in part.directions}
+        return frozenset(name for name, whole in found.items() if whole)
 
 
 def _free(name: str, number: int, taken: Mapping[str, object]) -> str:

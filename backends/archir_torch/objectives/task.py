@@ -68,6 +68,8 @@ class Task:
             outputs = self.outputs(call(*self.given(batch, seed)))
             for name, value in self.objective.measure(outputs, batch, seed).items():
                 part = value.double()
+                if name in self.objective.whole:
+                    part = part.new_zeros(len(split), *part.shape[1:]).index_copy_(0, rows.to(part.device), part)
                 totals[name] = totals.get(name, 0) + (part if own else torch.zeros_like(part))
         distributed.add(totals)
         found = self.objective.figures({name: total.cpu() for name, total in sorted(totals.items())}, len(split))

@@ -128,3 +128,16 @@ def test_what_is_refused(supernet: Path, tmp_path: Path) -> None:
     trained = search(tmp_path / "train", HEAD + TRAIN.replace('start = { weights = "WEIGHTS" }\n', ""))
     with pytest.raises(ArchError, match=r"(?s)A2207.*has no supernet.*sandwich"):
         archir.specialize(trained.folder, ["macs <= 0.5x"], tmp_path / "run")
+
+
+def test_alternatives_are_scored_one_by_one_with_its_weights(supernet: Path, tmp_path: Path) -> None:
+    """The reference is the largest network; each score is what one alternative alone changes."""
+    space, path = elastic(), tmp_path / "scores.json"
+    told = ["scores", str(next((supernet / "space").glob("*.arch"))), "--supernet", str(supernet), "-o", str(path)]
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 0, done.output
+    scores = archir.read_scores(path, space)
+    assert scores.made["by"] == "replace-one"
+    assert {term.choices[0] for term in scores.terms} == {choice.path for choice in space.choices}
+    assert scores(largest(space)) == scores.constant > 0
+    assert any(value for term in scores.terms for value in term.values.values())

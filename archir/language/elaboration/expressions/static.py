@@ -138,7 +138,7 @@ def compare(op: str, a: Value, b: Value) -> bool:
 def text(value: str) -> str:
     """A string, of bounded length."""
     require(len(value) <= MOST_TEXT, f"a string of more than {MOST_TEXT} characters", code="A0603")
-    spend(len(value) / 8)
+    spend(len(value) / 3)
     return value
 
 

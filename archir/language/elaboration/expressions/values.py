@@ -30,7 +30,7 @@ class Items(tuple[Value, ...]):
     def __new__(cls, items: Any = ()) -> Items:
         """RuleError if there are more items than memory should hold."""
         made = super().__new__(cls, items)
-        spend(1 + len(made) / 8)
+        spend(2 + len(made) / 3)
         made.size = 1 + sum(item.size if isinstance(item, Items) else 1 for item in made)
         if made.size > MOST_ITEMS:
             raise RuleError(f"a list of more than {MOST_ITEMS} items", code="A0603")

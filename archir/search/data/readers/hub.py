@@ -1,17 +1,21 @@
 """Data sets of the package `datasets`: by their name on the Hugging Face hub, or from a local folder.
 
-`NAME` or a path, then `@CONFIGURATION` and `#COLUMN` of the labels where there are several. What a data set needs to be
-read is data: code that comes with it is not run.
+`NAME` or a path, then `@CONFIGURATION`, and `#COLUMN` of the targets. For nets that take one image there is a column of
+images and one of labels; for others, columns are texts, sounds, arrays or numbers. What a data set needs to be read is
+data: code that comes with it is not run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from archir.base.errors import fail, listed
+from archir.search.data.columns import samples
+from archir.search.data.inputs import Inputs, image_of
 from archir.search.data.readers.encoded import Encoded
 from archir.search.data.readers.extras import needed
 from archir.search.data.readers.parquet import label_column
@@ -21,8 +25,8 @@ _TESTS = ("test", "validation", "valid", "val")
 _ERRORS = (OSError, ValueError, RuntimeError, KeyError, TypeError)
 
 
-def read(name: str, size: tuple[int, int, int], column: str | None = None) -> Source:
-    """The parts of a data set, images decoded when they are asked for.
+def read(name: str, inputs: Inputs, targets: Sequence[str] = ()) -> Source:
+    """The parts of a data set; images are decoded when they are asked for.
 
     Raises ArchError: A1101 (it cannot be had), A1102 (its form), A1112 (`datasets` is not installed).
     """
@@ -38,12 +42,38 @@ def read(name: str, size: tuple[int, int, int], column: str | None = None) -> So
     parts = dict(loaded) if isinstance(loaded, dict) else {"train": loaded}
     if "train" not in parts:
         raise fail("A1102", f"hf:{name} has no part `train`, but {listed(list(parts))}")
-    label, names = _labels(datasets, f"hf:{name}", parts["train"].features, column)
-    train = _part(datasets, f"hf:{name}", parts["train"], label, names, size)
     test = next((parts[part] for part in _TESTS if part in parts), None)
+    features = parts["train"].features
+    if len(inputs) != 1 or not inputs[0].is_image or not _images(datasets, features):
+        tables = [_columns(datasets, f"hf:{name}", part) for part in (parts["train"], test) if part is not None]
+        known = {key: one.names for key, one in features.items() if isinstance(one, datasets.ClassLabel) and one.names}
+        return samples(tables, inputs, targets, known, f"hf:{name}")
+    size = image_of(inputs, f"`hf:{name}`")
+    label, names = _labels(datasets, f"hf:{name}", features, targets[0] if targets else None)
+    train = _part(datasets, f"hf:{name}", parts["train"], label, names, size)
     held_out = _part(datasets, f"hf:{name}", test, label, names, size) if test is not None else None
     found = [train] if held_out is None else [train, held_out]
     return Source(train, held_out, names or classes_of(*found, certain=True))
+
+
+def _images(datasets: Any, features: Any) -> list[str]:
+    return [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
+
+
+def _columns(datasets: Any, where: str, part: Any) -> dict[str, Sequence[Any]]:
+    """The cells of all columns but images; sounds are not decoded. Raises ArchError (A1101)."""
+    pictures = _images(datasets, part.features)
+    found: dict[str, Sequence[Any]] = {}
+    for name, feature in part.features.items():
+        if name not in pictures:
+            some = part.select_columns([name])
+            if isinstance(feature, datasets.Audio):
+                some = some.cast_column(name, datasets.Audio(decode=False))
+            try:
+                found[name] = list(some[name])
+            except _ERRORS as error:
+                raise unreadable(f"column `{name}` of {where}", error) from None
+    return found
 
 
 def _labels(datasets: Any, where: str, features: Any, column: str | None) -> tuple[str, tuple[str, ...]]:
@@ -58,7 +88,7 @@ def _labels(datasets: Any, where: str, features: Any, column: str | None) -> tup
 
 
 def _part(datasets: Any, where: str, part: Any, label: str, names: tuple[str, ...], size: tuple[int, int, int]) -> Part:
-    images = [name for name, feature in part.features.items() if isinstance(feature, datasets.Image)]
+    images = _images(datasets, part.features)
     if len(images) != 1 or label not in part.features:
         raise fail("A1102", f"{where} must have one column of images, and `{label}`, in each part: {listed(images)}")
     labels = labelled(

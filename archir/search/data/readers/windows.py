@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,23 @@ def text(path: Path, inputs: Inputs) -> Source:
     one = _only(inputs, f"`{path}`")
     if one.type.rank != 1 or one.type.dtype not in ("i32", "i64"):
         raise refused(one, f"`{path}` holds tokens", "a net of tokens has an input such as i64[128]")
-    (length,) = one.type.shape
     train, test = (path / f"{name}.txt" for name in ("train", "test"))
-    if train.is_file() and test.is_file():
-        parts = [_tokens(train), _tokens(test)]
-    else:
-        whole = _tokens(path)
+    both = train.is_file() and test.is_file()
+    return of_tokens([_tokens(train), _tokens(test)] if both else [_tokens(path)], one, str(path))
+
+
+def of_tokens(parts: Sequence[NDArray[Any]], one: Input, where: str) -> Source:
+    """Windows of tokens [n], of which the last fifth is held out unless there is a second part. Raises ArchError
+    (A1102)."""
+    (length,) = one.type.shape
+    if len(parts) == 1:
+        (whole,) = parts
         parts = list(np.split(whole, [len(whole) - int(HELD_OUT * len(whole))]))
     made = []
     for tokens in parts:
         count = (len(tokens) - 1) // length
         if count < 1:
-            raise fail("A1102", f"{path} has {len(tokens)} tokens in a part: a window has {length}, and one after it")
+            raise fail("A1102", f"{where} has {len(tokens)} tokens in a part: a window has {length}, and one after it")
         made.append(Part(
             {one.name: tokens[: count * length].reshape(count, length)},
             {"next": tokens[1 : count * length + 1].reshape(count, length)},

@@ -1,0 +1,66 @@
+"""Spaces made of networks: numbers of their programs become choices, with what was trained as the largest one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archir.api.loading import source
+from archir.base.files import write_atomic
+from archir.language.elaboration.files import split
+from archir.language.opening.ladders import KINDS
+from archir.language.opening.opening import Row, open_text
+
+if TYPE_CHECKING:
+    from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.space import Space
+
+__all__ = ["Opened", "open_network"]
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A space that was made of a network.
+
+    `text` is its program: that of the network, in which numbers are choices. `full` is the architecture that is the
+    network. `opened` are the choices, `left` what was not made one, and why.
+    """
+
+    text: str
+    space: Space
+    full: Architecture
+    opened: tuple[Row, ...]
+    left: tuple[Row, ...]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the program, and beside it `NAME.full.json`, the architecture that is the network; this file's path.
+
+        Raises ArchError if files that the program imports are not to be found from there.
+        """
+        from archir.language.elaboration.elaborate import elaborate
+
+        file = Path(path)
+        elaborate(self.text, str(file), folder=file.resolve().parent, net=self.space.name)
+        beside = file.with_name(f"{file.stem}.full.json")
+        write_atomic(beside, self.full.to_json(self.space.graph.parameters).encode())
+        write_atomic(file, self.text.encode())
+        return beside
+
+
+def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str | None = None) -> Opened:
+    """The space of a network of a file, `"net.arch"` or `"nets.arch:name"`.
+
+    `choose` says what is opened: `widths`, `depths`, `heads`, `kernels`, `ratios`, separated by commas; each may say
+    what parts of the trained value there are, or which kernels: `"widths=0.5,0.75,1,kernels=3,5"`. `where` is a pattern
+    of scopes outside of which nothing changes. Every architecture is checked, and the network is proved to be the
+    largest one. Raises ArchError: A3211 to A3214, and what is wrong with the file.
+    """
+    from archir.search.spaces.space import Space
+
+    file, net = split(str(path))
+    text, folder = source(file)
+    found = open_text(text, choose, file, folder=folder, net=net, where=where)
+    space = Space(found.graph)
+    full = space.decode([found.full[choice.path] for choice in space.choices])
+    return Opened(found.text, space, full, found.opened, found.left)

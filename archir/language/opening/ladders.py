@@ -1,0 +1,98 @@
+"""The values that a choice has: by default, and as they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import ceil
+from typing import Literal, get_args
+
+from archir.base.errors import fail, suggest
+
+Kind = Literal["widths", "depths", "heads", "kernels", "ratios"]
+"""What may be chosen, the most important first: where two do not go together, the other is left."""
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Ladder = tuple[Fraction, ...]
+Asked = Mapping[Kind, Ladder | None]
+"""The kinds that are opened; with what they were asked to be: parts of the trained value, or kernels."""
+
+PARTS = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4), Fraction(1))
+FEW = 4
+"""Depths up to this are opened one by one."""
+
+
+def asked(text: str) -> Asked:
+    """What `widths,kernels=3,5,ratios=0.5,1` asks for. Raises ArchError (A3211)."""
+    found: dict[Kind, Ladder | None] = {}
+    last: Kind | None = None
+    for word in (part.strip() for part in text.split(",")):
+        name, equals, first = (part.strip() for part in word.partition("="))
+        if not equals and last is not None and found[last] is not None and _number(word) is not None:
+            found[last] = (*(found[last] or ()), _checked(last, word))
+            continue
+        last = next((kind for kind in KINDS if kind == name), None)
+        if last is None:
+            raise fail("A3211", f"`{name}` is nothing that `--choose` opens", None, _hint(name))
+        found[last] = (_checked(last, first),) if equals else None
+    return found
+
+
+def fewer(text: str) -> str | None:
+    """The same without the least important kind; None if there is no other."""
+    wanted = asked(text)
+    least = max(wanted, key=KINDS.index)
+    left = {kind: values for kind, values in wanted.items() if kind != least}
+    parts = [kind if values is None else f"{kind}={','.join(map(str, values))}" for kind, values in left.items()]
+    return ",".join(parts) or None
+
+
+def _hint(name: str) -> str:
+    return suggest(name, KINDS) or f"there are {', '.join(KINDS)}; `widths=0.5,1` says which parts of the trained value"
+
+
+def _number(text: str) -> Fraction | None:
+    try:
+        return Fraction(text) if len(text) < 20 and "e" not in text.lower() else None
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _checked(kind: Kind, text: str) -> Fraction:
+    value = _number(text)
+    if kind == "kernels":
+        if value is None or value.denominator != 1 or value < 1 or value % 2 == 0:
+            raise fail("A3211", f"`{text}` is no kernel to choose", None, "kernels are odd: `kernels=3,5`")
+    elif value is None or not 0 < value <= 1:
+        raise fail("A3211", f"`{text}` is no part of what was trained", None, f"parts are up to 1: `{kind}=0.5,0.75,1`")
+    return value
+
+
+def ladder(kind: Kind, trained: Fraction, wanted: Ladder | None) -> Ladder:
+    """The values of a choice, upwards to the trained one; only this if there are none below."""
+    if kind == "kernels":
+        odd = [Fraction(k) for k in range(3, int(trained), 2)] if wanted is None else [k for k in wanted if k < trained]
+        return (*sorted(set(odd)), trained) if trained % 2 else (trained,)
+    if kind == "depths" and wanted is None and trained <= FEW:
+        return tuple(Fraction(k) for k in range(1, int(trained) + 1))
+    parts = sorted({*(PARTS if wanted is None else wanted)})
+    found = {_rounded(kind, part * trained, trained) for part in parts}
+    return (*sorted(value for value in found if 0 < value < trained), trained)
+
+
+def _rounded(kind: Kind, value: Fraction, trained: Fraction) -> Fraction:
+    if kind == "ratios":
+        return value if trained < 3 or trained.denominator > 1 else Fraction(max(1, round(value)))
+    if kind == "widths":
+        step = _step(trained)
+        return Fraction(max(step, step * int(value / step + Fraction(1, 2))))
+    return Fraction(ceil(value))
+
+
+def _step(width: Fraction) -> int:
+    """What narrower ones are multiples of: 8 where that leaves some, as hardware likes it."""
+    return next(step for step in (8, 4, 2, 1) if width >= 4 * step or step == 1)
+
+
+def spelt(values: Sequence[Fraction]) -> str:
+    """Values as they are written in a choice."""
+    return ", ".join(str(value) for value in values)

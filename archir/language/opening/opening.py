@@ -1,0 +1,91 @@
+"""From the text of a network to the text of a space, and a proof that the network is the largest architecture of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from archir.base.errors import Span, fail
+from archir.base.work import bounded
+from archir.ir.graph import Graph
+from archir.ir.op import Op
+from archir.language.elaboration.context import Limits
+from archir.language.elaboration.elaborate import elaborate
+from archir.language.elaboration.files import Loader
+from archir.language.opening.edit import Group
+from archir.language.opening.flow import Flow
+from archir.language.opening.ladders import Asked, asked
+from archir.language.opening.search import Search
+from archir.language.opening.sites import sites
+from archir.language.syntax.format import canonical
+from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.spaces.specialize import specialize
+
+
+@dataclass(frozen=True)
+class Row:
+    """A choice of a space, or what was not made one: what it is, its values, where the network's text has it, and why
+    there are no more of them."""
+
+    kind: str
+    label: str
+    values: tuple[str, ...]
+    places: tuple[Span, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A space as a text, its graph, and the outcomes by which it is the network."""
+
+    text: str
+    graph: Graph
+    network: Graph
+    full: Mapping[str, int]
+    opened: tuple[Row, ...]
+    left: tuple[Row, ...]
+
+
+def open_text(
+    text: str, choose: str, path: str = "<input>", *, folder: Path | None = None, root: Path | None = None,
+    net: str | None = None, where: str | None = None,
+) -> Opening:  # fmt: skip
+    """The space of the text of a network. Raises ArchError: A3211 (`choose` is not understood), A3212 (nothing can be
+    opened), A3213 (the text has choices already), and what is wrong with the text."""
+    wanted, limits = asked(choose), Limits()
+
+    def made(source: str) -> Graph:
+        return elaborate(source, path, folder=folder, root=root, net=net, limits=limits)
+
+    network = made(text)
+    if network.decisions:
+        text = f"`{network.name}` has choices: what is opened is one network"
+        raise fail("A3213", text, None, "it is a space already, which can be edited by hand")
+    with bounded(limits.work):
+        module = Loader(root if root is not None else folder).load(text, path, folder)
+    flow = Flow(module, module.nets[network.name])
+    search = Search(text, flow, sites(flow, module), network, wanted, made)
+    edited, graph = search.run(where)
+    full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
+    most = specialize(graph, full)
+    if canonical_hash(most) != canonical_hash(network) or _named(most) != _named(network):
+        text = f"the largest architecture of what was made of `{network.name}` is another network"
+        raise fail("A3214", text, None, "open less of it: --choose widths, or --where SCOPE")
+    found = edited.text
+    if canonical(text, path) == text:  # what was laid out canonically, is
+        found = canonical(found, path)
+    opened = [_row(group, label, wanted) for label, group in edited.labels.items()]
+    left = [_row(group, "", wanted) for group in search.groups if group.kind is not None and group not in search.open]
+    return Opening(found, graph, network, full, tuple(opened), tuple(left))
+
+
+def _named(graph: Graph) -> set[str]:
+    """The scopes of weights, by which those of the network are found."""
+    return {graph[number].scope for number in graph if type(graph[number].op).weights is not Op.weights}
+
+
+def _row(group: Group, label: str, wanted: Asked) -> Row:
+    values = tuple(str(value) for value in group.values(wanted))
+    reason = group.reason or ("" if label else "there is nothing smaller")
+    return Row(str(group.kind), label, values, tuple(site.span for site in group.sites), reason)

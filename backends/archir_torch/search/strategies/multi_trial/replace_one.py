@@ -1,0 +1,34 @@
+"""Each alternative alone in a reference, scored with inherited weights: what `archir scores` makes a table of."""
+
+from __future__ import annotations
+
+from archir.search.multi.listed import Listed
+from archir.search.recipes.trials import Scorer, TrialOptions
+from archir.search.scores.replacing import replacements
+from archir.search.spaces.partial import largest
+from archir_torch.search.aims import aimed
+from archir_torch.search.job import Job, strategy
+from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.task import objective_of
+
+
+class ReplaceOptions(TrialOptions):
+    """By what, and with which weights."""
+
+    scorer: Scorer = Scorer(kind="inherited")
+    objective: str = "accuracy:max"
+
+
+@strategy("replace_one", ReplaceOptions)
+class ReplaceOne(Trials):
+    """One batch: the reference, which is the architecture that the phase starts from, or the one of most
+    multiply-accumulates, and then all that differ from it in one choice."""
+
+    def __init__(self, job: Job, options: ReplaceOptions) -> None:
+        options = aimed(options, objective_of(job.phase, job.folder))
+        space = job.space
+        reference = space.architecture(job.architecture) if job.architecture else largest(space)
+        several = [reference, *(one.architecture for one in replacements(space, reference))]
+        super().__init__(
+            job, options, lambda part, seed: Listed(part, options.objective, list(map(self.restricted, several)), seed)
+        )

@@ -1,0 +1,233 @@
+"""Networks are opened: numbers of their text become choices, and the network is the largest architecture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import archir
+from archir.base.errors import ArchError
+from archir.language.opening.ladders import fewer
+from archir.language.opening.opening import Opening, open_text
+from archir.passes.equivalence.canonical import canonical_hash
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ALL = "widths,depths,heads,kernels,ratios"
+
+RESIDUAL = """
+# Two stages.
+block unit(x, width, stride) {
+    y = x |> conv(width, kernel=3, stride=stride) |> relu |> conv(width, kernel=3)  # two convolutions
+    s = x if stride == 1 else x |> conv(width, kernel=1, stride=stride)
+    return y + s |> relu
+}
+
+net full(classes = 10) {
+    input image: f32[3, 16, 16]   # small
+
+    x = image |> conv(32, kernel=5) |> batch_norm
+    for width, stride, depth in zip([32, 64], [1, 2], [3, 1]) {
+        for i in 0..depth { x = x |> unit(width, stride if i == 0 else 1) }
+    }
+    output logits = x |> global_avg_pool |> linear(classes)
+}
+"""
+OPENED = """
+# Two stages.
+block unit(x, width, stride) {
+    y = x |> conv(choose ratio(1/4, 1/2, 3/4, 1) * width, kernel=3, stride=stride) |> relu |> conv(width, kernel=3)  # two convolutions
+    s = x if stride == 1 else x |> conv(width, kernel=1, stride=stride)
+    return y + s |> relu
+}
+
+net full(classes = 10) {
+    input image: f32[3, 16, 16]   # small
+    width_2 = choose width_2(8, 16, 24, 32)
+    width_3 = choose width_3(16, 32, 48, 64)
+    depth_2 = choose depth_2(1, 2, 3)
+
+    x = image |> conv(width_2, kernel=choose kernel_2(3, 5)) |> batch_norm
+    for width, stride, depth in zip([width_2, width_3], [1, 2], [depth_2, 1]) {
+        for i in 0..depth { x = x |> unit(width, stride if i == 0 else 1) }
+    }
+    output logits = x |> global_avg_pool |> linear(classes)
+}
+"""  # noqa: E501  (what stands behind a statement stays there)
+
+
+def test_only_numbers_change_and_what_is_added_is_tied() -> None:
+    found = open_text(RESIDUAL, ALL)
+    assert found.text == OPENED
+    assert {path for path in found.full if path.startswith("width")} == {"width_2", "width_3"}
+    left = {(row.kind, row.places[0].text): row.reason for row in found.left}
+    assert left["widths", "10"] == "it sets the size of the output `logits`"
+    assert "shapes differ" in left["ratios", "width"]  # those that are added
+
+
+TOKENS = """
+import std.attention
+import std.transformer
+
+block layer(x) {
+    x = x + (x |> layer_norm |> multi_head_attention(4))
+    return x + (x |> layer_norm |> feed_forward)
+}
+
+net tokens {
+    input image: f32[3, 8, 8]
+    x = concat(parameter([1, 32]), image |> conv(32, kernel=4, stride=4, padding="valid") |> to_tokens, axis=0)
+    x = x + parameter([5, 32])
+    repeat 2 {
+        x = x |> layer
+    }
+    output y = x |> slice(stop=1, axis=0) |> flatten |> linear(10)
+}
+"""
+
+
+def test_heads_are_left_out_with_their_channels_and_shapes_follow_widths() -> None:
+    found = open_text(TOKENS, ALL)
+    assert "    heads = choose heads(1, 2, 3, 4)\n" in found.text
+    assert "multi_head_attention(heads, channels=8 * heads)" in found.text
+    assert "feed_forward(ratio=choose ratio(1, 2, 3, 4))" in found.text
+    assert "parameter([1, width]), image |> conv(width," in found.text
+    assert "parameter([5, width])" in found.text  # five tokens stay five
+    assert "repeat depth {" in found.text
+
+
+def of(body: str, choose: str = ALL, where: str | None = None, shape: str = "3, 16, 16") -> Opening:
+    text = f"net n {{\n    input x: f32[{shape}]\n{body}\n    output y = x |> global_avg_pool |> linear(10)\n}}\n"
+    return open_text(text, choose, where=where)
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        ("widths", "conv(width, kernel=7)"),
+        ("widths=0.5,1", "choose width(32, 64)"),
+        ("widths=0.5", "choose width(32, 64)"),
+        ("kernels", "conv(64, kernel=choose kernel_2(3, 5, 7))"),
+        ("kernels=5", "conv(64, kernel=choose kernel_2(5, 7))"),
+        ("kernels=3,5,9,widths=0.75,1", "conv(width, kernel=choose kernel_2(3, 5, 7))"),
+    ],
+)
+def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> None:
+    assert expected in of("    x = x |> conv(64, kernel=7) |> relu", choose).text
+
+
+@pytest.mark.parametrize(
+    ("choose", "expected"),
+    [
+        ("width", "did you mean `widths`"),
+        ("", "widths, depths"),
+        ("widths=2", "parts are up to 1"),
+        ("widths=0", "parts are up to 1"),
+        ("widths=1/0", "parts are up to 1"),
+        ("kernels=4", "kernels are odd"),
+        ("widths,0.5", "widths=0.5,1"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
+    with pytest.raises(ArchError, match=expected) as error:
+        of("    x = x |> conv(64)", choose)
+    assert error.value.diagnostics[0].code == "A3211"
+
+
+def test_fewer_kinds_leave_the_least_important() -> None:
+    assert fewer("ratios=0.5,1,widths=0.25,1,depths") == "widths=1/4,1,depths"
+    assert fewer("kernels=3,5,heads") == "heads"
+    assert fewer("widths") is None
+
+
+def test_groups_go_with_widths() -> None:
+    text = of("    x = x |> conv(32) |> conv(32, kernel=3, groups=32) |> conv(48, kernel=1)").text
+    assert "conv(width) |> conv(width, kernel=3, groups=width) |> conv(width_2, kernel=1)" in text
+
+
+def test_widths_that_are_multiples_stay_multiples() -> None:
+    text = of("    a = x |> conv(32)\n    b = x |> conv(16)\n    x = concat(a, b) * (x |> conv(48))").text
+    assert "conv(2 * width)" in text
+    assert "conv(width)" in text
+    assert "conv(3 * width)" in text
+
+
+def test_parameters_are_opened_at_their_defaults() -> None:
+    text = """net n(width = 32, depth = 3) {
+    input x: f32[3, 8, 8]
+    x = x |> conv(width)
+    for i in 0..depth { x = x + (x |> conv(32, kernel=3)) }
+    output y = x |> global_avg_pool |> linear(10)
+}
+"""
+    found = open_text(text, ALL)
+    assert "net n(width = choose width(8, 16, 24, 32), depth = choose depth(1, 2, 3)) {" in found.text
+    assert "conv(width, kernel=3)" in found.text  # what is added to it
+
+
+def test_stages_whose_blocks_are_not_alike_keep_all() -> None:
+    found = of("    for i in 0..2 { x = x |> conv(16) |> max_pool(kernel=2, stride=2) }")
+    assert [row.reason for row in found.left if row.kind == "depths"] == [
+        "its blocks are not alike: f32[16, 4, 4] and f32[16, 8, 8]"
+    ]
+
+
+def test_no_architecture_needs_weights_that_were_not_trained() -> None:
+    """A shortcut that is only there where widths differ is none of the network, and no width makes one."""
+    text = """import std.resnet
+
+net n {
+    input x: f32[3, 8, 8]
+    output y = x |> conv(32) |> basic_block(32) |> global_avg_pool |> linear(10)
+}
+"""
+    found = open_text(text, "widths")
+    assert "conv(width) |> basic_block(width)" in found.text
+
+
+def test_nothing_changes_outside_of_where() -> None:
+    body = "    for i in 0..2 { x = x |> conv(32, kernel=5) |> relu }\n    x = x |> conv(64, kernel=5)"
+    assert of(body, "kernels").text.count("choose") == 2
+    with pytest.raises(ArchError, match=r"`conv\[0\]` is not in conv\[1\]"):
+        of(body, "kernels", where="conv[1]")  # the same text is conv[0]
+    found = of(body, "kernels", where="conv_2")
+    assert found.text.count("choose") == 1
+    assert "conv(64, kernel=choose" in found.text
+
+
+def test_what_cannot_be_opened_is_an_error() -> None:
+    with pytest.raises(ArchError, match="has choices") as error:
+        of("    x = x |> conv(choose w(8, 16))")
+    assert error.value.diagnostics[0].code == "A3213"
+    with pytest.raises(ArchError, match="nothing of `n` can be opened") as error:
+        of("    x = x |> conv(64)", "kernels")
+    assert error.value.diagnostics[0].code == "A3212"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "deit_tiny.arch",
+        "shrink/cifar.arch:full",
+        pytest.param("mobilenet_v2.arch", marks=pytest.mark.soak),
+        pytest.param("resnet50.arch", marks=pytest.mark.soak),
+    ],
+)
+def test_networks_written_by_hand_are_the_largest_of_their_spaces(name: str, tmp_path: Path) -> None:
+    path = EXAMPLES / name
+    found = archir.open_network(path)
+    full = found.space.specialize(found.full)
+    assert canonical_hash(full) == canonical_hash(archir.load(path).graph)
+    assert found.space.size > 1
+    beside = found.save(tmp_path / "space.arch")
+    space = archir.load(f"{tmp_path / 'space.arch'}:{found.space.name}")
+    assert space.size == found.space.size
+    assert beside.name == "space.full.json"
+    assert space.architecture(archir.api.architecture(beside).choices) == found.full
+
+
+def test_a_space_that_was_opened_has_no_warnings(tmp_path: Path) -> None:
+    for text in (RESIDUAL, TOKENS):
+        (tmp_path / "space.arch").write_text(open_text(text, ALL).text)
+        _, warnings = archir.api.linted(tmp_path / "space.arch")
+        assert not warnings

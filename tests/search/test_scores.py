@@ -1,0 +1,182 @@
+"""Scores that add up: as files, of alternatives one by one, fitted to trials, of architecture parameters."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+import archir
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir.language.elaboration.elaborate import elaborate
+from archir.search.scores import sources
+from archir.search.scores.fitting import fitted
+from archir.search.scores.replacing import replaced, replacements
+from archir.search.scores.sources import _log_softmax
+from archir.search.scores.table import Scores, Term, read
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
+
+TEXT = """net tiny {
+    input image: f32[3, 8, 8]
+    a = image |> conv(8)
+    b = a |> choose op {
+        conv: conv(8, kernel=choose inner(3, 5))
+        deep: conv(8) |> conv(8, kernel=choose further(1, 3, 5))
+        skip: identity
+    }
+    c = a |> conv(8, kernel=choose last(1, 3))
+    picked = choose inputs 2 of [a, b, c]
+    output y = picked[0] + picked[1] |> global_avg_pool |> linear(4)
+}"""
+
+
+@pytest.fixture(scope="module")
+def space() -> Space:
+    return Space(elaborate(TEXT, "tiny.arch"))
+
+
+def additive(space: Space, pairs: bool = False) -> Scores:
+    """Scores that are all different."""
+    terms = []
+    for i, choice in enumerate(space.choices):
+        values = {(one,): Fraction(10**i * (one + 1), 1000) for one in range(choice.outcomes)}
+        terms.append(Term((choice.path,), values))
+    if pairs:
+        one, other = space.choices[0], space.choices[-1]
+        both = {(i, j): Fraction(i * j + 1, 7) for i in range(one.outcomes) for j in range(other.outcomes)}
+        terms.append(Term((one.path, other.path), both))
+    return Scores(space.name, tuple(terms), Fraction(1, 8), {"by": "hand"})
+
+
+def test_files_hold_what_was_written(space: Space, tmp_path: Path) -> None:
+    given = additive(space)
+    given.write(tmp_path / "scores.json", space)
+    found = read(tmp_path / "scores.json", space)
+    assert found == given
+    written = json.loads((tmp_path / "scores.json").read_text())
+    assert written["kind"] == "archir scores"
+    assert any("a, b" in key or "0, 1" in key for term in written["terms"] for key in term["values"])
+
+
+def test_pairs_count_where_both_are_there(space: Space, tmp_path: Path) -> None:
+    given = additive(space, pairs=True)
+    for architecture in space.enumerate():
+        outcomes = architecture.outcomes
+        wanted = given.constant
+        for term in given.terms:
+            key = tuple(outcomes.get(path, -1) for path in term.choices)
+            wanted += term.values.get(key, Fraction(0))
+        assert given(architecture) == wanted
+    given.write(tmp_path / "scores.json", space)
+    found = read(tmp_path / "scores.json", space)
+    architecture = space.sample(0)
+    assert abs(found(architecture) - given(architecture)) < Fraction(1, 10**12)
+
+
+def test_replaced_one_by_one_additive_scores_are_found_again(space: Space) -> None:
+    """Up to what an alternative's inner choices start with, which counts with the alternative."""
+    truth = additive(space)
+    asked: list[Architecture] = []
+
+    def score(several: object) -> list[float]:
+        assert isinstance(several, list)
+        asked.extend(several)
+        return [float(truth(one)) for one in several]
+
+    found = replaced(space, space.sample(3), score)
+    for architecture in space.enumerate():
+        assert abs(found(architecture) - truth(architecture)) < Fraction(1, 10**9)
+    assert len(set(asked)) == len(asked) == found.made["evaluated"]
+    assert len(asked) <= 1 + sum(choice.outcomes for choice in space.choices)
+
+
+def test_replacements_differ_in_one_choice_and_what_it_turns_on(space: Space) -> None:
+    for one in replacements(space, space.sample(1)):
+        before, after = one.reference.outcomes, one.architecture.outcomes
+        assert before[one.path] != after[one.path] == one.outcome
+        same = before.keys() & after.keys() - {one.path}
+        assert all(before[path] == after[path] for path in same)
+
+
+def test_models_fit_what_adds_up(space: Space) -> None:
+    truth = additive(space, pairs=True)
+    several = list(space.enumerate())
+    scores = [float(truth(one)) for one in several]
+    linear, pairwise = (fitted(space, several, scores, pairs) for pairs in (False, True))
+    worst = [max(abs(float(model(one)) - float(truth(one))) for one in several) for model in (linear, pairwise)]
+    assert worst[1] < 0.01 < worst[0]
+    assert pairwise.made["rank_correlation"] > 0.99
+    assert pairwise.made["by"] == "pairwise model"
+    with pytest.raises(ArchError, match="A3323"):
+        fitted(space, several[:7], scores[:7])
+
+
+def test_logits_are_log_probabilities() -> None:
+    shares = _log_softmax([0.0, 0.0, float("-inf")])
+    assert float(shares[0]) == float(shares[1]) == pytest.approx(-0.693147, abs=1e-5)
+    assert -70 < shares[2] < -60
+
+
+def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three inputs: the logarithms of both probabilities."""
+    picked = next(choice for choice in space.choices if choice.take == 2)
+    run = SimpleNamespace(folder=tmp_path, title="a run", phases=lambda: [SimpleNamespace(name="search")])
+    run.files = SimpleNamespace(manifest=SimpleNamespace(files=["phases/search/alphas.json"]))
+    run.content = lambda name: json.dumps({"logits": {picked.path: [0.0, 1.0, 2.0]}})
+    monkeypatch.setattr(sources.Run, "open", lambda path: run)
+    (term,) = sources.of_logits(str(tmp_path), space).terms
+    shares = _log_softmax([0.0, 1.0, 2.0])
+    wanted = {(i,): shares[one] + shares[other] for i, (one, other) in enumerate(picked.subsets)}
+    assert dict(term.values) == wanted
+
+
+def test_costs_are_scored_by_their_opposite(tmp_path: Path) -> None:
+    (tmp_path / "tiny.arch").write_text(TEXT)
+    path = tmp_path / "scores.json"
+    told = ["scores", str(tmp_path / "tiny.arch"), "--cost", 'weight_bytes("int8")', "-o", str(path), "--json"]
+    done = CliRunner().invoke(main, told)
+    assert done.exit_code == 0, done.output
+    space = archir.load(tmp_path / "tiny.arch")
+    made = json.loads(done.stdout)["made"]
+    assert made["rank_correlation"] > 0.8
+    scores, largest = archir.read_scores(path, space), space.account.extremes("params")[1]
+    assert scores(space.decode(largest.codes)) == -largest.value
+
+
+def test_one_source_is_named(tmp_path: Path) -> None:
+    (tmp_path / "tiny.arch").write_text(TEXT)
+    told = ["scores", str(tmp_path / "tiny.arch"), "-o", str(tmp_path / "scores.json")]
+    assert CliRunner().invoke(main, told).exit_code == 2
+    assert CliRunner().invoke(main, [*told, "--cost", "macs", "--pairs"]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "is no table of scores"),
+        ('{"kind": "archir scores", "schema": 2}', "is no table of scores"),
+        ('{"kind": "archir scores", "schema": 1, "terms": 3}', "`terms` a list"),
+        ("{", "cannot be read as scores"),
+        ('{"kind": "archir scores", "schema": 1, "constant": NaN, "terms": []}', "cannot be read as scores"),
+        ('{"kind": "archir scores", "schema": 1, "constant": 1e999999, "terms": []}', "too many digits"),
+        (["opp"], "there is no choice `opp`.*did you mean `op`"),
+        (["op", "op", "last"], "one or two `choices`"),
+        ([{"op": {"con": 1}}], "`op` has no `con`.*did you mean `conv`"),
+        ([{"op": {"conv": "much"}}], "a score is a number"),
+        ([{"op": 3}], "has the labels of `op`"),
+    ],
+)  # fmt: skip
+def test_wrong_files_are_refused(space: Space, tmp_path: Path, text: object, said: str) -> None:
+    if isinstance(text, list):
+        choices, values = (list(text[0]), text[0]["op"]) if isinstance(text[0], dict) else (text, {})
+        term = {"choices": choices, "values": values}
+        text = json.dumps({"kind": "archir scores", "schema": 1, "terms": [term]})
+    (tmp_path / "scores.json").write_text(str(text))
+    with pytest.raises(ArchError, match=f"(?s)A3322.*{said}"):
+        read(tmp_path / "scores.json", space)

@@ -31,7 +31,7 @@ from archir_torch.lowering.weights import read_weights  # noqa: E402
 NEW = 1000
 """Tones of the table."""
 OBJECTIVE = {"kind": "multilabel", "criterion": "raw_pitch_accuracy", "measures": ["raw_pitch_accuracy"]}
-USUAL = {"objective": OBJECTIVE, "elastic": 1, "order": "taylor", "samples": 150, "lr": 1e-3, "threads": 1}
+USUAL = {"objective": OBJECTIVE, "elastic": 1, "order": "taylor", "samples": 150, "lr": 1e-4, "threads": 1}
 SHRUNK: dict[str, tuple[str, dict[str, Any]]] = {
     "eighth": ("macs <= 0.125x", {"data": "tones:few", "batch": 16, "epochs": 4, "trials": 16}),
     "small": ("macs <= 36792320", {"data": "tones:many", "batch": 32, "epochs": 10, "trials": 40}),

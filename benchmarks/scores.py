@@ -35,7 +35,7 @@ from archir_torch.search.task import Task
 from archir_torch.supernet.network import extract
 
 SPACE = """
-net stack(width = 16, layers = 8) {
+net stack(width = 16, layers = 4) {
     input image: f32[1, 8, 8]
     x = image |> conv(width) |> group_norm(groups=4) |> relu
     for i in 0..layers {
@@ -63,9 +63,9 @@ weights = 0.8
 [[phase]]
 name = "supernet"
 strategy = "spos"
-training = { epochs = 30, batch = 64 }
+training = { epochs = 60, batch = 32 }
 weights = { kind = "adamw", lr = 4e-3, weight_decay = 0.01, warmup_epochs = 1, clip = 1.0 }
-options = { evaluate_every = 30 }
+options = { evaluate_every = 60 }
 """
 Way = tuple[int, Fraction, tuple[int, ...]]
 """A cost, a score, and the outcomes so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -228,3 +229,19 @@ def test_examples_come_back(name: str, tmp_path: Path) -> None:
     graph = space.specialize(space.sample(random.Random(0)))
     archir.export(graph, tmp_path / "m.onnx", archir.compile(graph), deployed=False)
     assert archir.canonical_hash(archir.from_onnx(tmp_path / "m.onnx").graph) == archir.canonical_hash(graph)
+
+
+WHEELS = {
+    "silero_vad.onnx": "If: control flow",
+    "silero_vad_16k_sequence.onnx": "LSTM",
+    "silero_vad_openvino_16k.onnx": "LSTM",
+}
+
+
+@pytest.mark.parametrize("name", WHEELS)
+def test_trained_models_of_wheels_are_refused_with_their_operators(name: str) -> None:
+    spec = find_spec("silero_vad")
+    if spec is None or spec.origin is None:
+        pytest.skip("not installed: silero-vad")
+    with pytest.raises(ArchError, match=WHEELS[name]):
+        archir.from_onnx(Path(spec.origin).parent / "data" / name, shapes={"input": (512,), "state": (1, 128)})

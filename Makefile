@@ -5,7 +5,8 @@ BIN := .venv/bin
 STAMP := .venv/installed
 # Where an index serves other files than PyPI: make venv LOCK='-c constraints.txt hatchling editables'
 LOCK ?= --no-deps --require-hashes -r requirements.lock
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location
+# Compiling all that is installed takes a minute, and most of it is never imported: python compiles what is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-warn-script-location --no-compile
 
 # Tests start hundreds of processes, which would compile all modules again each time.
 unexport PYTHONDONTWRITEBYTECODE

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -298,11 +299,7 @@ def main() -> None:
     )
     print(summary)
     if options.output:
-        import timm
-        import torchvision
-        import transformers
-
-        versions = {one.__name__: one.__version__.partition("+")[0] for one in (timm, torchvision, transformers)}
+        versions = {name: version(name).partition("+")[0] for name in ("timm", "torchvision", "transformers")}
         text = HEAD.format(summary=summary, **versions) + "\n".join(map(str, rows)) + "\n"
         options.output.write_text(text, "utf-8")
 

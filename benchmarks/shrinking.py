@@ -59,7 +59,7 @@ def main() -> None:
             table.add(str(seed), *accuracies, *figures)
             print(*table.rows[-1], flush=True)
     means = {kind: mean(row[kind]["accuracy"] for row in rows) for kind in kinds}
-    table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()))
+    table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()), *[""] * 6)
     print(f"{machine('cpu')}\n{table}")
 
 

@@ -108,7 +108,9 @@ def described(kind: Any) -> str:
         return " or ".join(map(described, get_args(kind)))
     if get_origin(kind) is Literal:
         return " or ".join(f'`"{name}"`' for name in get_args(kind))
-    return "list of integers" if get_origin(kind) is tuple else WORDS[kind]
+    if get_origin(kind) is tuple:
+        return "list of integers" if get_args(kind)[0] is int else "list of numbers"
+    return WORDS[kind]
 
 
 def library() -> str:

@@ -223,6 +223,8 @@ CASES: list[Case] = [
     *((PixelShuffle(factor), ((36, 3, 2),)) for factor in (1, 2, 3)),
     *((PixelUnshuffle(factor), ((3, 6, 12),)) for factor in (1, 2, 3)),
     *((op, (TOKENS,)) for op in (Sinusoidal(), Sinusoidal(100.0), Positions(), Constant((3, 1, 4)))),
+    (Constant((0.5, -1, 2.25), "f32"), (TOKENS,)),
+    (Constant((True, False), "bool"), (TOKENS,)),
     (Sinusoidal(), ((6, 7),)),
     *((kind(k), (dims,)) for kind in (TopK, TopPositions) for k, dims in ((1, VECTOR), (3, TOKENS), (5, MAP))),
     *((ExpertLinear(5, 6, bias), (rows, (4, 3))) for bias in (True, False) for rows in ((4, 8), (12, 8))),

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archir.base.errors import fail, suggest
-from archir.search.optimal.answers import Answer
-from archir.search.optimal.answers import optimize as optimized
-from archir.search.optimal.fronts import Front, front
-from archir.search.optimal.problem import Objective
-from archir.search.scores.table import Scores, read
-from archir.search.spaces.space import Space
+
+if TYPE_CHECKING:
+    from archir.search.optimal.answers import Answer
+    from archir.search.optimal.fronts import Front
+    from archir.search.optimal.problem import Objective
+    from archir.search.scores.table import Scores
+    from archir.search.spaces.space import Space
 
 __all__ = ["exact_front", "optimize"]
 
@@ -37,8 +38,10 @@ def optimize(
     Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
     A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
     """
+    from archir.search.optimal.answers import optimize
+
     objective = _objective(space, minimize, maximize)
-    return optimized(_bounded(space, where), objective, best, _outcomes(space, fixed or {}), seconds)
+    return optimize(_bounded(space, where), objective, best, _outcomes(space, fixed or {}), seconds)
 
 
 def exact_front(
@@ -53,10 +56,13 @@ def exact_front(
 ) -> Front:
     """All architectures of the front of a cost, or scores, and a cost: the least costs, the greatest scores.
 
-    With `points`, about so many, spread evenly over `second`. Raises ArchError as `optimize` does; A3301 if nothing is
-    within the bounds.
+    With `points`, about so many, spread evenly over `second`. `where` are bounds, `fixed` labels of choices by path;
+    after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
     """
-    scores = isinstance(first, Path | Scores) or first.endswith(".json")
+    from archir.search.optimal.fronts import front
+    from archir.search.optimal.problem import Objective
+
+    scores = not isinstance(first, str) or first.endswith(".json")
     objective = _objective(space, None, first) if scores else Objective(str(first))
     return front(_bounded(space, where), objective, Objective(second), points, _outcomes(space, fixed or {}), seconds)
 
@@ -66,6 +72,9 @@ def _bounded(space: Space, where: str | None) -> Space:
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
+    from archir.search.optimal.problem import Objective
+    from archir.search.scores.table import read
+
     if (minimize is None) == (maximize is None):
         raise fail("A3305", "one thing is optimised", None, 'minimize="macs", or maximize="scores.json"')
     if minimize is not None:

@@ -12,11 +12,11 @@ from archir import backends
 from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
-from archir.api.opening import open_network
+from archir.api.opening import Opened, open_network
 from archir.base.errors import ArchError
 from archir.ir.text.serial import from_json
 from archir.language.elaboration.files import split
-from archir.language.opening.ladders import KINDS
+from archir.language.opening.ladders import KINDS, fewer
 
 if TYPE_CHECKING:
     from archir.search.runs.folder import Content
@@ -94,15 +94,33 @@ def _opened(net: str | Path, choose: str, folder: Path, said: Callable[[str], No
     """The file of a space of a network, with what it imports beside it; with `:NET`."""
     from archir.search.recipes.spaces import files_of
 
-    found = open_network(net, choose)
+    found, opens = _searchable(net, choose)
     file, _ = split(str(net))
     for name, text in files_of(Path(file).name, Path(file).resolve().parent).items():
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
     (folder / Path(file).name).write_text(found.text, "utf-8")
-    said(f"opened {len(found.opened)} numbers of {file}: {len(found.space.choices)} choices")
+    said(f"opened {opens} of {file}: {len(found.space.choices)} choices")
     return f"{folder / Path(file).name}:{found.space.name}"
+
+
+def _searchable(net: str | Path, choose: str) -> tuple[Opened, str]:
+    """A space of a network whose costs are known exactly, and what was opened for it: where that is too much, kinds are
+    left, the least important first."""
+    from archir.search.spaces.partial import largest
+
+    while True:
+        found = open_network(net, choose)
+        try:
+            largest(found.space)
+        except ArchError as error:
+            less = fewer(choose)
+            if error.diagnostics[0].code != "A1602" or less is None:
+                raise
+            choose = less
+        else:
+            return found, choose
 
 
 def _in_int8(model: Path, output: Path, data: str) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def _described(wanted: Any) -> str:
         return " or ".join(_described(option) for option in get_args(wanted))
     if get_origin(wanted) is Literal:
         return " or ".join(f'"{name}"' for name in get_args(wanted))
+    if get_origin(wanted) is tuple:
+        return "a tuple of integers" if get_args(wanted)[0] is int else "a tuple of numbers"
     return _WORDS.get(wanted, "a tuple of integers")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
+from archir.language.opening.ladders import fewer
 from archir.language.opening.opening import Opening, open_text
 from archir.passes.equivalence.canonical import canonical_hash
 
@@ -131,6 +132,12 @@ def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
     with pytest.raises(ArchError, match=expected) as error:
         of("    x = x |> conv(64)", choose)
     assert error.value.diagnostics[0].code == "A3211"
+
+
+def test_fewer_kinds_leave_the_least_important() -> None:
+    assert fewer("ratios=0.5,1,widths=0.25,1,depths") == "widths=1/4,1,depths"
+    assert fewer("kernels=3,5,heads") == "heads"
+    assert fewer("widths") is None
 
 
 def test_groups_go_with_widths() -> None:

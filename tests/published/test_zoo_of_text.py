@@ -6,8 +6,10 @@ from math import prod
 from pathlib import Path
 
 import pytest
+import torch
 
 import archir
+from archir_torch import BACKEND as TORCH
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
 from tests.portions import portion
@@ -54,3 +56,17 @@ def test_networks_work(name: str, seed: int, tmp_path: Path) -> None:
     net = f"zoo/{name}.arch:{name}"
     space = elaborated(net, **NETS[net])
     assert_deploys(space.specialize(space.sample(seed)), tmp_path)
+
+
+@pytest.mark.parametrize("net", [*(f"zoo/{name}.arch:{name}" for name in TEXT), "llama/llama3.arch:llama3"])
+def test_a_network_of_each_has_the_weights_that_are_counted(net: str) -> None:
+    """Small, and drawn: it says numbers of every token."""
+    space = elaborated(net, **NETS[net])
+    graph = space.specialize(space.sample(1))
+    module = TORCH.lower(graph).eval()
+    types = [graph[number].op.infer() for number in graph.inputs.values()]
+    with torch.no_grad():
+        found = module(*(torch.ones(2, *one.shape, dtype=torch.int64) for one in types))
+    assert found.shape[0] == 2
+    assert found.isfinite().all()
+    assert sum(one.numel() for one in module.parameters()) == archir.cost(graph).params

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -13,6 +14,7 @@ import archir
 from archir.base.errors import ArchError
 from archir.cli import main
 from archir.language.elaboration.elaborate import elaborate
+from archir.search.scores import sources
 from archir.search.scores.fitting import fitted
 from archir.search.scores.replacing import replaced, replacements
 from archir.search.scores.sources import _log_softmax
@@ -119,6 +121,19 @@ def test_logits_are_log_probabilities() -> None:
     shares = _log_softmax([0.0, 0.0, float("-inf")])
     assert float(shares[0]) == float(shares[1]) == pytest.approx(-0.693147, abs=1e-5)
     assert -70 < shares[2] < -60
+
+
+def test_of_several_that_are_taken_logits_add_up(space: Space, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of three inputs: the logarithms of both probabilities."""
+    picked = next(choice for choice in space.choices if choice.take == 2)
+    run = SimpleNamespace(folder=tmp_path, title="a run", phases=lambda: [SimpleNamespace(name="search")])
+    run.files = SimpleNamespace(manifest=SimpleNamespace(files=["phases/search/alphas.json"]))
+    run.content = lambda name: json.dumps({"logits": {picked.path: [0.0, 1.0, 2.0]}})
+    monkeypatch.setattr(sources.Run, "open", lambda path: run)
+    (term,) = sources.of_logits(str(tmp_path), space).terms
+    shares = _log_softmax([0.0, 1.0, 2.0])
+    wanted = {(i,): shares[one] + shares[other] for i, (one, other) in enumerate(picked.subsets)}
+    assert dict(term.values) == wanted
 
 
 def test_costs_are_scored_by_their_opposite(tmp_path: Path) -> None:

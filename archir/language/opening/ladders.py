@@ -37,6 +37,15 @@ def asked(text: str) -> Asked:
     return found
 
 
+def fewer(text: str) -> str | None:
+    """The same without the least important kind; None if there is no other."""
+    wanted = asked(text)
+    least = max(wanted, key=KINDS.index)
+    left = {kind: values for kind, values in wanted.items() if kind != least}
+    parts = [kind if values is None else f"{kind}={','.join(map(str, values))}" for kind, values in left.items()]
+    return ",".join(parts) or None
+
+
 def _hint(name: str) -> str:
     return suggest(name, KINDS) or f"there are {', '.join(KINDS)}; `widths=0.5,1` says which parts of the trained value"
 

@@ -51,7 +51,7 @@ def tree(graph: Graph, classes: Mapping[str, str], shared: Mapping[NodeId, str])
             _home(graph[number].scope, classes, known).items.append(number)
     _arrange(root, graph, shared)
     for region in root.everything():
-        _cut(region, graph)
+        _cut(region, graph, shared)
     _connect(root, graph)
     return root
 
@@ -77,7 +77,7 @@ def _arrange(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> set[
     split = {
         id(inner)
         for inner in region.regions()
-        if not _closed(graph, inside[id(inner)]) or _shares(inside[id(inner)], whole, shared)
+        if not _closed(graph, inside[id(inner)]) or _shares(inside[id(inner)], shared)
     }
     while True:
         items: list[Region | NodeId] = []
@@ -112,7 +112,7 @@ def _closed(graph: Graph, nodes: set[NodeId]) -> bool:
     return True
 
 
-def _shares(nodes: set[NodeId], whole: set[NodeId], shared: Mapping[NodeId, str]) -> bool:
+def _shares(nodes: set[NodeId], shared: Mapping[NodeId, str]) -> bool:
     """Whether some of the nodes share weights with others that are not among them."""
     names = {shared[number] for number in nodes if number in shared}
     return any(shared[number] in names for number in shared if number not in nodes) if names else False
@@ -148,7 +148,7 @@ def _ordered(
     return ordered, stuck
 
 
-def _cut(region: Region, graph: Graph) -> None:
+def _cut(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
     """Make modules of what lies between the values that all of a long list of nodes passes through, if it branches."""
     places = {item: place for place, item in enumerate(region.items) if not isinstance(item, Region)}
     if len(places) < len(region.items) or len(places) < LONG:
@@ -170,7 +170,7 @@ def _cut(region: Region, graph: Graph) -> None:
         if needed > place:
             continue
         part = nodes[begin : place + 1]
-        if len(part) >= FEWEST:
+        if len(part) >= FEWEST and not _shares(set(part), shared):
             items.append(Region(f"{region.scope}.part[{begin}]".lstrip("."), "Part", list(part)))
         else:
             items += part

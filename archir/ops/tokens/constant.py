@@ -6,9 +6,10 @@ They take a tensor, of which they need the shape, or no more than where it is: i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from math import isfinite
+from typing import ClassVar, Literal
 
-from archir.base.errors import require
+from archir.base.errors import RuleError, require
 from archir.ir.op import Free, Piece, Tied, View
 from archir.ir.types import TensorType, is_tokens
 
@@ -55,20 +56,33 @@ class Positions(Free):
 
 @dataclass(frozen=True)
 class Constant(View):
-    """These integers, for every sample of x: positions that are known, such as `gather(x, constant(x, [0, 5]))`."""
+    """These numbers, for every sample of x: positions that are known, such as `gather(x, constant(x, [0, 5]))`; with
+    `dtype="f32"` real numbers, with `dtype="bool"` truth values, of which `reshape` makes a mask."""
 
     any_element: ClassVar[bool] = True
-    values: tuple[int, ...]
+    later: ClassVar[tuple[str, ...]] = ("dtype",)
+    values: tuple[bool | int | float, ...]
+    dtype: Literal["i64", "f32", "bool"] = "i64"
 
     def infer(self, x: TensorType) -> TensorType:
-        """i64[as many as there are]."""
+        """i64[as many as there are], or f32, or bool."""
         require(len(self.values) >= 1, "`values` is an empty list")
-        return TensorType((len(self.values),), "i64")
+        wrong = next((one for one in self.values if type(one) not in _WRITTEN[self.dtype]), None)
+        if wrong is not None:
+            own = "f32" if type(wrong) is float else "bool"
+            hint = f'`dtype="{own}"` says what they are' if own != self.dtype and type(wrong) is not int else None
+            raise RuleError(f"`values` of {self.dtype} hold {str(wrong).lower()}", hint)
+        require(all(map(isfinite, self.values)), "`values` are finite numbers")
+        return TensorType((len(self.values),), self.dtype)
 
-    def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
-        """As they are written."""
-        return min(self.values), max(self.values)
+    def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int] | None:
+        """As they are written, if they are integers."""
+        return (int(min(self.values)), int(max(self.values))) if self.dtype == "i64" else None
 
     def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
-        """None: integers have no channels."""
+        """None: these numbers have no channels."""
         return ()
+
+
+_WRITTEN: dict[str, tuple[type, ...]] = {"i64": (int,), "f32": (int, float), "bool": (bool,)}
+"""What values of each element type are written as."""

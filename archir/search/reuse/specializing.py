@@ -91,7 +91,7 @@ class _Copied:
 
 
 def _copied(source: str, folder: Path) -> _Copied:
-    run, phase, supernet = _trained(source)
+    run, phase, supernet = trained(source)
     recipe = written(run)
     plugins.require(recipe.recipe, ())
     for name in run.files.manifest.files:
@@ -123,7 +123,7 @@ def evolution(trials: int, **scorer: Any) -> dict[str, Any]:
     }
 
 
-def _trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
+def trained(source: str) -> tuple[Run, Phase, SupernetRecord]:
     """A run, the phase of it whose supernet is meant, and what that is."""
     place, colon, which = source.rpartition(":")
     run = Run.open(Path(place if colon else source))

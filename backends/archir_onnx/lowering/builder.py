@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from archir.ir.types import TensorType
 from archir_onnx.lowering.form import Form
@@ -18,6 +18,8 @@ CONTRIB = "com.microsoft"
 
 END = 2**31 - 1
 """Where a slice ends that goes on to the end of an axis."""
+MOST_TOLD = 2**24
+"""Bytes of a tensor that a node says."""
 
 
 class Builder:
@@ -84,6 +86,13 @@ class Builder:
         """A trained tensor under its state-dict name. Raises ArchError (A0931)."""
         self.arrays.setdefault(name, self.form.cast(name, array))
         return name
+
+    def told(self, name: str) -> str:
+        """A tensor that is not trained, as a node that says it; as a weight, if it is large."""
+        array = self.arrays[name]
+        if name in self.lent or array.nbytes > MOST_TOLD:
+            return name
+        return self.node("Constant", value=numpy_helper.from_array(self.arrays.pop(name), name))
 
     def transposed(self, name: str) -> str:
         """A weight's transpose, made here rather than when the model runs, unless others need it as it is."""

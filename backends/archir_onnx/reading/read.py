@@ -194,7 +194,7 @@ def _attribute(one: onnx.AttributeProto, path: Path) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, float):
-        return float(f"{value:.7g}")  # numbers of 32 bits, as they were written
+        return float(str(np.float32(value)))  # as it was written
     return list(value) if not isinstance(value, int | str) else value
 
 

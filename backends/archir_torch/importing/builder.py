@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+import numpy as np
 import torch
 
 from archir.base.errors import RuleError
@@ -41,6 +42,7 @@ class Builder:
 
     def add(self, op: Op, *operands: NodeId, scope: str | None = None) -> NodeId:
         """A node of the module at hand; of equal ones that move data there is one. Unsupported if a rule refuses."""
+        op = _short(op)
         try:
             type_ = op.infer(*(self.types[operand] for operand in operands))
         except RuleError as error:
@@ -233,6 +235,13 @@ class Builder:
                 return value, i, _size(one[len(wanted) :])
         value, at = self.isolated(value, axis)
         return value, at, 1
+
+
+def _short(op: Op) -> Op:
+    """With numbers of the fewest digits: of those that are the same in 32 bits, one is as good as another."""
+    numbers = {name: value for name, value in op.attributes().items() if isinstance(value, float)}
+    short = {name: float(str(np.float32(value))) for name, value in numbers.items()}
+    return replace(op, **short) if short != numbers else op
 
 
 def scope_of(path: str) -> str:

@@ -24,10 +24,11 @@ from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
 from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
-from archir_torch.importing.idioms import name_of, recognised
 from archir_torch.importing.layout import Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import valued
 from archir_torch.importing.outputs import labelled, named
+from archir_torch.importing.patterns.matching import name_of
+from archir_torch.importing.patterns.recognise import recognised
 from archir_torch.importing.rules import OPERATORS
 
 BATCH = 23

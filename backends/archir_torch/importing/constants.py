@@ -39,7 +39,13 @@ class Constant:
         """With its axes in another order."""
         if order == tuple(range(len(order))):
             return self
-        return replace(self, tensor=self.tensor.permute(order), moves=(*self.moves, Move("permute", order)))
+        moves, whole = self.moves, order
+        if moves and moves[-1].kind == "permute":  # back and forth is nothing at all
+            whole = tuple(moves[-1].numbers[axis] for axis in order)
+            moves = moves[:-1]
+        if whole != tuple(range(len(whole))):
+            moves = (*moves, Move("permute", whole))
+        return replace(self, tensor=self.tensor.permute(order), moves=moves)
 
     def reshaped(self, shape: tuple[int, ...]) -> Constant:
         """In another shape."""

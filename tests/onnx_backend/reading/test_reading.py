@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import archir
 from archir.base.errors import ArchError
+from archir.ir.graph import Graph
 from archir.language.writing.imported import Imported
 from archir.language.writing.write import write
 from tests.conftest import EXAMPLES
@@ -45,7 +47,11 @@ def node(operator: str, reads: str, writes: str, **attributes: Any) -> Any:
 
 def operations(imported: Imported) -> list[str]:
     """The operations of a network but for inputs."""
-    graph = imported.graph
+    return operations_of(imported.graph)
+
+
+def operations_of(graph: Graph) -> list[str]:
+    """The same of a graph."""
     return [graph[number].op.name for number in graph if graph[number].op.name != "input"]
 
 
@@ -67,6 +73,30 @@ def test_what_archir_exports_comes_back(tmp_path: Path) -> None:
     assert archir.canonical_hash(imported.graph) == archir.canonical_hash(graph)
     assert archir.cost(imported.graph) == archir.cost(graph)
     assert archir.canonical_hash(archir.loads(write(imported).text).graph) == archir.canonical_hash(graph)
+
+
+BACK = """net back(width = 20) {
+    input ids: i64[6]
+    input image: f32[3, 12, 12]
+    x = image |> conv(width, kernel=3) |> batch_norm(momentum=0.01, eps=0.001)
+    x = x |> avg_pool(kernel=3, stride=2, count_padding=true)
+    y = x * parameter([1, 1, 1]) |> scale(0.9805806) |> avg_pool(kernel=2, stride=2, padding="valid") |> to_tokens
+    z = (ids |> embedding(11, 8, weights="table")) + (ids |> positions |> embedding(6, 8))
+    z = z + parameter([6, 8], trained=false) |> rms_norm |> rotary(heads=2)
+    z = attention(z, z, z, heads=2, causal=true) |> gelu(approximate=true)
+    output one = y
+    output two = z |> linear(11, bias=false, weights="table")
+}
+"""
+
+
+def test_what_archir_writes_in_several_operators_comes_back(tmp_path: Path) -> None:
+    """Pools by convolution, tables that are shared, tensors that are not trained, rotations, what norms keep."""
+    graph = archir.loads(BACK).graph
+    archir.export(graph, tmp_path / "m.onnx", archir.compile(graph), deployed=False)
+    again = archir.from_onnx(tmp_path / "m.onnx").graph
+    assert sorted(operations_of(again)) == sorted(operations_of(graph))
+    assert archir.canonical_hash(again) == archir.canonical_hash(graph)
 
 
 def test_a_layer_norm_and_a_gelu_written_out_are_one_operation_each(tmp_path: Path) -> None:
@@ -199,3 +229,19 @@ def test_examples_come_back(name: str, tmp_path: Path) -> None:
     graph = space.specialize(space.sample(random.Random(0)))
     archir.export(graph, tmp_path / "m.onnx", archir.compile(graph), deployed=False)
     assert archir.canonical_hash(archir.from_onnx(tmp_path / "m.onnx").graph) == archir.canonical_hash(graph)
+
+
+WHEELS = {
+    "silero_vad.onnx": "If: control flow",
+    "silero_vad_16k_sequence.onnx": "LSTM",
+    "silero_vad_openvino_16k.onnx": "LSTM",
+}
+
+
+@pytest.mark.parametrize("name", WHEELS)
+def test_trained_models_of_wheels_are_refused_with_their_operators(name: str) -> None:
+    spec = find_spec("silero_vad")
+    if spec is None or spec.origin is None:
+        pytest.skip("not installed: silero-vad")
+    with pytest.raises(ArchError, match=WHEELS[name]):
+        archir.from_onnx(Path(spec.origin).parent / "data" / name, shapes={"input": (512,), "state": (1, 128)})

@@ -195,6 +195,55 @@ def test_what_is_written_out_is_the_one_operation() -> None:
     assert operations(archir.from_torch(Packed(), TOKENS))["attention"] == 1
 
 
+class Rotated(nn.Module):
+    """Attention of rotated queries and keys between norms, all written out, as language models have it."""
+
+    def __init__(self, width: int = 16, base: float = 10000.0) -> None:
+        super().__init__()
+        self.base = base
+        self.scale, self.qkv = nn.Parameter(torch.rand(width)), nn.Linear(width, 3 * width, bias=False)
+        self.up = nn.Linear(width, width)
+
+    def norm(self, x: Tensor) -> Tensor:
+        return self.scale * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+    def rotated(self, x: Tensor) -> Tensor:
+        angles = torch.outer(torch.arange(6), self.base ** (torch.arange(4) / -4)).repeat(1, 2)
+        first, second = x[..., :4], x[..., 4:]
+        return x * angles.cos() + torch.cat((-second, first), -1) * angles.sin()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        b, n, d = tokens.shape
+        q, k, v = self.qkv(self.norm(tokens)).view(b, n, 3, 2, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        y = F.scaled_dot_product_attention(self.rotated(q), self.rotated(k), v).transpose(1, 2).reshape(b, n, d)
+        y = self.up(y)
+        return 0.5 * y * (1 + torch.tanh(0.7978845608 * (y + 0.044715 * torch.pow(y, 3))))
+
+
+@pytest.mark.parametrize("base", [10000.0, 500.0])
+def test_norms_rotations_and_activations_written_out_are_one_operation(base: float) -> None:
+    imported = archir.from_torch(Rotated(base=base), TOKENS)
+    assert operations(imported) == Counter(
+        {"input": 1, "rms_norm": 1, "linear": 2, "slice": 3, "rotary": 2, "attention": 1, "gelu": 1}
+    )
+    rotary = next(imported.graph[n].op for n in imported.graph if imported.graph[n].op.name == "rotary")
+    assert rotary.attributes() == {"heads": 2, "base": base, "width": None}
+
+
+class Turned(Rotated):
+    """By other angles than those of positions."""
+
+    def rotated(self, x: Tensor) -> Tensor:
+        angles = torch.linspace(0.1, 3, 24).view(6, 4).repeat(1, 2)
+        return x * angles.cos() + torch.cat((-x[..., 4:], x[..., :4]), -1) * angles.sin()
+
+
+def test_rotations_by_other_angles_stay_written_out() -> None:
+    found = operations(archir.from_torch(Turned(), TOKENS))
+    assert found["rotary"] == 0
+    assert found["mul"] == 4
+
+
 def test_tied_weights_are_one() -> None:
     imported = archir.from_torch(Language(), TEXT)
     assert sum(name.endswith("table.weight") for name in imported.weights) == 1

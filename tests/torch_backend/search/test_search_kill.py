@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from safetensors.torch import load
 from torch import Tensor
 
+import archir
+from archir.base.errors import ArchError
 from archir.search.runs import Run, summaries
 from archir.search.runs.lock import locked
 from archir.search.runs.manifest import NAME
@@ -87,6 +90,19 @@ def timeless(figures: Any) -> Any:
     if isinstance(figures, Mapping):
         return {name: timeless(one) for name, one in figures.items() if name not in ("seconds", "minutes", "folder")}
     return figures
+
+
+def test_logits_are_scores_that_add_up(whole: Path) -> None:
+    """Those of choices that were searched."""
+    space = archir.load(next((whole / "space").glob("*.arch")))
+    scores = archir.scores(space, logits=f"{whole}:search")
+    history = json.loads(Run.open(whole).content("phases/search/alphas.json"))["history"]
+    logs = {path: [log(one) for one in rows[-1]] for path, rows in history.items()}
+    for architecture in space.enumerate():
+        wanted = sum(logs[path][one] for path, one in architecture.outcomes.items() if path in logs)
+        assert float(scores(architecture)) == pytest.approx(wanted, abs=1e-5)
+    with pytest.raises(ArchError, match=r"A3324.*no architecture parameters of a phase `other`"):
+        archir.scores(space, logits=f"{whole}:other")
 
 
 def test_tensorboard_shows_probabilities(whole: Path) -> None:

@@ -64,8 +64,8 @@ def shrunk(trained: Path, folder: Path, **given: Any) -> dict[str, Any]:
 def test_before_and_after(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archir.api.shrinking._SECONDS", 0.05)
     arguments = [
-        "shrink", f"{trained}/nets.arch:full", "--weights", str(trained / "full.safetensors"), "--space",
-        f"{trained}/nets.arch:space", "--budget", "macs <= 0.6x", "--budget", "params < 2K", "--elastic", "1",
+        "shrink", f"{trained}/nets.arch:full", "--weights", str(trained / "full.safetensors"), "--choose",
+        "widths", "--budget", "macs <= 0.6x", "--budget", "params < 2K", "--elastic", "1",
         "--epochs", "1", "--trials", "2", "--teach", "alone", "--threads", "1",
         "--device", "cpu", "-o", str(tmp_path / "run"),
     ]  # fmt: skip

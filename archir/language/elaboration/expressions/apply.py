@@ -197,7 +197,10 @@ def convert(value: Value, wanted: Any, what: str) -> Value:
             return value
         if get_origin(option) is tuple and isinstance(value, (Items, range)):
             require(len(value) <= MOST_RANK, f"{what} has more than {MOST_RANK} items", code="A0603")
-            return tuple(_sized(static.integer(item, f"each item of {what}"), what) for item in value)
+            kind = get_args(option)[0]
+            if kind is int:
+                return tuple(_sized(static.integer(item, f"each item of {what}"), what) for item in value)
+            return tuple(convert(item, kind, f"each item of {what}") for item in value)
     if int in options and (static.is_number(value) or not isinstance(value, (str, Items, Tensor))):
         return static.integer(value, what)
     raise RuleError(f"{what} must be {_wanted(options)}, got {show(value)}", code="A0309")
@@ -215,5 +218,5 @@ def _wanted(options: Sequence[Any]) -> str:
         if get_origin(option) is Literal:
             found += [f'"{name}"' for name in get_args(option)]
         else:
-            found.append(words.get(option, "a list of integers"))
+            found.append(words.get(option, "a list of integers" if int in get_args(option) else "a list of numbers"))
     return " or ".join(found)

@@ -35,7 +35,8 @@ def positions(g: Builder, op: ops.Positions, x: str) -> str:
 
 @lowers(ops.Constant)
 def constant(g: Builder, op: ops.Constant, x: str) -> str:
-    return g.spread(g.constant(op.values), g.type.shape)
+    kinds = {"i64": np.int64, "bool": np.bool_, "f32": g.form.dtype}
+    return g.spread(g.constant(op.values, kinds[op.dtype]), g.type.shape)
 
 
 def _count(g: Builder, x: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import TensorProto
 
@@ -30,7 +32,8 @@ def batch_norm(
     scale, shift = _filled(g, weight, channels, 1), _filled(g, bias, channels, 0)
     if g.type.rank == 2:
         x = g.transpose(x, 0, 2, 1)
-    y = g.node("BatchNormalization", x, scale, shift, running_mean, running_var, epsilon=op.eps)
+    kept: dict[str, Any] = {} if op.momentum == 0.1 else {"momentum": 1 - op.momentum}
+    y = g.node("BatchNormalization", x, scale, shift, running_mean, running_var, epsilon=op.eps, **kept)
     return g.transpose(y, 0, 2, 1) if g.type.rank == 2 else y
 
 

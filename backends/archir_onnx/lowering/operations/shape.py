@@ -77,4 +77,4 @@ def upsample(g: Builder, op: ops.Upsample, x: str) -> str:
 
 @lowers(ops.Parameter)
 def parameter(g: Builder, op: ops.Parameter, *, value: str) -> str:
-    return g.spread(value, op.shape)
+    return g.spread(value if op.trained else g.told(value), op.shape)

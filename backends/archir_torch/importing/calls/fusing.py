@@ -195,4 +195,19 @@ def _affine(f: _Fusing, call: Call) -> Found | None:
     return None
 
 
-RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (_product, _norm, _affine)
+def _pool(f: _Fusing, call: Call) -> Found | None:
+    """A convolution of each channel by itself that gives the mean of each window."""
+    weight = f.arrays.get(call.reads[1]) if call.operator == "Conv" and len(call.reads) == 2 else None
+    if weight is None or weight.ndim != 4 or weight.shape[:2] != (call.attributes.get("group", 1), 1):
+        return None
+    area = weight[0, 0].size
+    dilated = set(call.attributes.get("dilations", [1])) != {1}
+    if area < 2 or dilated or not bool((weight == np.float32(1 / area)).all()):
+        return None
+    kept = {name: value for name, value in call.attributes.items() if name in ("strides", "pads", "auto_pad")}
+    padded = any(kept.get("pads", [])) or kept.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
+    kept |= {"kernel_shape": [*weight.shape[2:]], "count_include_pad": int(padded)}
+    return "AveragePool", call.reads[:1], kept
+
+
+RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (_product, _norm, _affine, _pool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -64,6 +65,8 @@ class Followed(nn.Module):
         super().__init__()
         self.calls, self.fixed = calls, fixed
         self.constants: dict[str, Array] = {}
+        self.literal: set[str] = set()
+        """Tensors that the calls themselves say, and what is computed of these: they are not learned."""
         self.held: dict[str, str] = {}
         """Where stored tensors are, by their names."""
         self.sources: dict[str, str] = {}
@@ -74,8 +77,11 @@ class Followed(nn.Module):
         """Compute what is constant, hold what is learned, and make a module for every other call."""
         arrays: dict[str, Array] = dict(self.calls.tensors)
         problems: dict[str, list[Call]] = {}
+        uses = Counter(name for call in self.calls.calls for name in call.reads)
         for index, call in enumerate(self.calls.calls):
-            if all(not name or name in arrays for name in call.reads) and call.operator in FUNCTIONS:
+            shared = call.operator == "Transpose" and uses[call.reads[0]] > 1 and call.reads[0] in self.calls.tensors
+            constant = call.operator in FUNCTIONS and all(not name or name in arrays for name in call.reads)
+            if constant and not shared:  # a transpose of weights that others read, too, is still these weights
                 try:
                     made = known(call.operator, [arrays.get(name) for name in call.reads], call.attributes)
                 except TooLargeError as error:
@@ -85,6 +91,8 @@ class Followed(nn.Module):
                     raise ArchError(Diagnostic("A0916", text)) from None
                 if made is not None:
                     arrays[call.writes[0]] = made
+                    if all(not name or name in self.literal for name in call.reads):
+                        self.literal.add(call.writes[0])
                     continue
             if call.operator not in OPERATORS and call.operator != "Shape" and call.operator not in FUNCTIONS:
                 problems.setdefault(call.operator, []).append(call)
@@ -113,7 +121,9 @@ class Followed(nn.Module):
         """Make a stored tensor of floating-point numbers a parameter or a buffer."""
         roles = ROLES.get(call.operator, ())
         role = roles[position] if position < len(roles) else ""
+        told = name in self.literal and not role
         learned = bool(role) or (call.operator == "Gather" and position == 0) or array.size > 1
+        learned = learned or (array.ndim > 1 and name in self.calls.tensors)
         sized = call.operator in ("Reshape", "Resize", "Upsample", "Pad", "Clip", "Pow", "Expand", "Slice", "Tile")
         if name in self.held or not learned or (sized and position) or not np.issubdtype(array.dtype, np.floating):
             return
@@ -128,7 +138,7 @@ class Followed(nn.Module):
         with np.errstate(all="ignore"):
             plain = np.array(array, np.float32) if not array.flags.writeable or array.dtype != np.float32 else array
         tensor = torch.from_numpy(plain)
-        if role.rstrip("_") in STATISTICS:
+        if told or role.rstrip("_") in STATISTICS:
             owner.register_buffer(role, tensor)
         else:
             owner.register_parameter(role, nn.Parameter(tensor, requires_grad=True))

@@ -266,10 +266,11 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, **give
 
 @operator("BatchNormalization")
 def batch_norm(
-    x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor, epsilon: float = 1e-5, **_: Any
-) -> Tensor:
-    """By the statistics that are stored."""
-    return F.batch_norm(x, mean, var, scale, shift, False, 0.1, epsilon)
+    x: Tensor, scale: Tensor, shift: Tensor, mean: Tensor, var: Tensor, epsilon: float = 1e-5, momentum: float = 0.9,
+    **_: Any,
+) -> Tensor:  # fmt: skip
+    """By the statistics that are stored, of which training keeps a share of `momentum` in each step."""
+    return F.batch_norm(x, mean, var, scale, shift, False, 1 - momentum, epsilon)
 
 
 @operator("InstanceNormalization")
@@ -342,9 +343,14 @@ def avg_pool(
         raise RuleError("a pool that is dilated")
     if count_include_pad and before != after:
         x, before, after = _padded(x, before, after), [0] * len(kernel), [0] * len(kernel)
-    if not count_include_pad and all(
-        k >= b + size and size + b + a - k < s
-        for size, k, s, b, a in zip(x.shape[2:], kernel, strides, before, after, strict=True)
+    halves = kernel == strides == [*x.shape[2:]]  # a map of one window, and no pool of all there is
+    if (
+        not count_include_pad
+        and not halves
+        and all(
+            k >= b + size and size + b + a - k < s
+            for size, k, s, b, a in zip(x.shape[2:], kernel, strides, before, after, strict=True)
+        )
     ):
         return x.mean(list(range(2, x.dim())), keepdim=True)
     ceil = _rounds_up(x, kernel, strides, before, after, bool(ceil_mode))
@@ -483,12 +489,21 @@ def sliced(
 
 
 @operator("Gather")
-def gather(x: Tensor, at: Any, axis: int = 0, **_: Any) -> Tensor:
+def gather(x: Tensor, at: Any, axis: int = 0, batch: int = 1, **given: Any) -> Tensor:
     """A row of a table, or positions that are known."""
     if isinstance(at, Tensor):
         if isinstance(x, torch.nn.Parameter) and axis == 0 and x.dim() == 2:
             return F.embedding(at, x)
         raise RuleError("positions that depend on numbers of the input")
+    if np.ndim(at) > 1:
+        rows = np.asarray(at)
+        if len(rows) == batch and bool((rows == rows[:1]).all()) and axis == 0:  # the same for all samples
+            table = isinstance(x, torch.nn.Parameter) and x.dim() == 2 and rows.ndim == 2
+            made = F.embedding(torch.from_numpy(rows[0].copy()), x) if table else gather(x, rows[0], 0, batch)
+            return made.unsqueeze(0).expand(batch, *made.shape)
+        flat: Tensor = gather(x, rows.reshape(-1), axis, batch)
+        parted: Tensor = flat.unflatten(axis, rows.shape)
+        return parted
     places = ints(at)
     if np.ndim(at) == 0:
         return x.select(axis, places[0])

@@ -10,13 +10,13 @@ import torch
 
 from archir.ops.activation import Scale, Softmax
 from archir.ops.arithmetic import Matmul
-from archir.ops.attention import Attention
+from archir.ops.attention import Attention, Rotary
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, fresh
-from archir_torch.importing.operators.elementwise import add, aligned_beside, for_one, mapped, valued
+from archir_torch.importing.operators.elementwise import add, aligned_beside, for_one, mapped, mul, valued
 from archir_torch.importing.operators.layers import linear
-from archir_torch.importing.operators.movement import permute, reshaped, transpose
+from archir_torch.importing.operators.movement import cat, permute, reshaped, transpose
 from archir_torch.importing.rules import understands
 
 LOWEST = float(torch.finfo(torch.float32).min) / 2
@@ -88,6 +88,13 @@ def attention(
         return replace(found, axes=(found.axes[0] + found.axes[1], *found.axes[2:]))
     if len(query.axes) != 4:
         raise Unsupported(f"an attention on {list(query.shape)}")
+    beside = query.axes[0][1:]
+    if beside and mask is None and query.axes[0][0] is b.batch:  # windows are as many more heads
+        given = query, key, value
+        if all(x.axes[0] == query.axes[0] and {*beside} <= {*x.atoms} for x in given):
+            q, k, v = (replace(x, axes=((b.batch,), beside + x.axes[1], *x.axes[2:])) for x in given)
+            found = attention(b, q, k, v, None, 0.0, is_causal, scale, enable_gqa)
+            return replace(found, axes=(query.axes[0], query.axes[1], *found.axes[2:]))
     if any(x.axes[0] not in ((b.batch,), ()) for x in (query, key, value)):
         return _apart(b, query, key, value, mask, is_causal, usual if scale is None else scale)
     if isinstance(mask, Constant):
@@ -151,6 +158,45 @@ def _mask(b: Builder, mask: Value | Constant, queries: int, keys: int) -> Value:
     held = set(x.atoms)
     axes = tuple(tuple(a for a in axis if a in held) for axis in x.axes)
     return b.laid(replace(x, axes=axes), axes)
+
+
+@understands("rotated")
+def rotated(b: Builder, x: Value, cosines: Any, sines: Any) -> Value:
+    """A rotary embedding, where the angles are those of positions; else products and a sum."""
+    op, places = _rotary(x, cosines, sines) if isinstance(x, Value) else (None, 0)
+    if op is None:
+        half = x.shape[-1] // 2
+        first, second = (b.sliced(x, len(x.axes) - 1, start, start + half) for start in (0, half))
+        if isinstance(cosines, Constant) and cosines.tensor.shape[-1] == half:
+            tables = [torch.cat([one.tensor] * 2, -1) for one in (cosines, sines)]
+            cosines, sines = (Constant(one, computed="angles") for one in tables)
+        turned = cat(b, [mapped(b, Scale(-1.0), second), first], -1)
+        return add(b, mul(b, x, cosines), mul(b, turned, sines))
+    heads = 3 - places
+    x = b.laid(x, (x.axes[places], x.axes[heads] + x.axes[3]))
+    return replace(x, node=b.add(op, b.node(x)))
+
+
+def _rotary(x: Value, cosines: Any, sines: Any) -> tuple[Rotary | None, int]:
+    """The operation, and the axis of positions: the other one between samples and width is that of heads."""
+    if not (isinstance(cosines, Constant) and isinstance(sines, Constant)) or len(x.axes) != 4:
+        return None, 0
+    cos, sin = (one.tensor.reshape((1,) * (4 - one.tensor.dim()) + one.tensor.shape) for one in (cosines, sines))
+    long = [axis for axis in (1, 2) if cos.shape[axis] > 1]
+    width = x.shape[3]
+    if len(long) != 1 or cos.shape != sin.shape or cos.shape[0] != 1 or cos.shape[3] not in (width, width // 2):
+        return None, 0
+    (places,) = long
+    count, half = cos.shape[places], width // 2
+    cos, sin = (one.reshape(count, -1) for one in (cos, sin))
+    if count != x.shape[places] or not float(sin[1, 1 % half]) > 0:
+        return None, 0
+    speed = float(torch.atan2(sin[1, 1 % half], cos[1, 1 % half]))
+    base = float(f"{speed**-half:.5g}") if half > 1 else 10000.0
+    angles = torch.outer(torch.arange(count), base ** (torch.arange(half) / -half))
+    angles = torch.cat([angles] * (cos.shape[1] // half), 1)
+    fits = torch.allclose(angles.cos(), cos, atol=2e-5) and torch.allclose(angles.sin(), sin, atol=2e-5)
+    return (Rotary(x.shape[3 - places], base), places) if fits and base > 0 else (None, 0)
 
 
 def _apart(b: Builder, query: Value, key: Value, value: Value, mask: Any, causal: bool, scale: float) -> Value:

@@ -7,9 +7,11 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 import archir
+from archir.base.errors import ArchError
 from archir.cli import main
 from archir.search.runs import Run, Trial
 from archir.search.spaces.space import Space
@@ -144,3 +146,19 @@ def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) ->
         assert table is not None
         assert table[0].count("<details>") == count
         assert f"archir train --trial run {phase}:0 -o {phase}-0" in table[0]
+
+
+def test_trials_give_scores_that_add_up(run: Run) -> None:
+    """A model of them, which says how well it orders what it has not seen; of losses, less is better."""
+    space = elastic()
+    tried = [one for one in run.phase("evolve").trials() if one.scores.get("accuracy") is not None]
+    for pairs in (False, True):
+        scores = archir.scores(space, trials=f"{run.folder}:evolve", pairs=pairs)
+        assert scores.made["fitted_to"] == len(tried)
+        assert -1 <= scores.made["rank_correlation"] <= 1
+        assert any(len(term.choices) == 2 for term in scores.terms) == pairs
+        assert all(set(term.choices) <= {choice.path for choice in space.choices} for term in scores.terms)
+    good, bad = (archir.scores(space, trials=f"{run.folder}:evolve", score=name) for name in ("accuracy", "loss"))
+    assert good.constant > 0 > bad.constant
+    with pytest.raises(ArchError, match=r"A3324.*no trial of `evolve` has the score `speed`"):
+        archir.scores(space, trials=f"{run.folder}:evolve", score="speed")

@@ -1,46 +1,13 @@
-"""What modules write out in several operators, as the one that it is."""
+"""Attention that is written out, as the one operator that it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import fx
 
-aten = torch.ops.aten
-
-PASSING = {"dropout", "clone", "contiguous", "to", "_to_copy", "alias", "detach", "type_as"}
-"""Operators that give what they read, in evaluation."""
-
-
-def name_of(node: Any) -> str:
-    """`aten.conv2d.default` -> `conv2d`; nothing for what is no call."""
-    if not isinstance(node, fx.Node) or node.op != "call_function":
-        return ""
-    schema = getattr(node.target, "_schema", None)
-    return schema.name.split("::")[-1] if schema is not None else getattr(node.target, "__name__", str(node.target))
-
-
-def recognised(module: fx.GraphModule) -> fx.Graph:
-    """The module's graph, with the idioms in it as one operator each."""
-    graph = module.graph
-    for node in list(graph.nodes):
-        if name_of(node) in ("softmax", "_softmax"):
-            _attention(graph, node)
-    graph.eliminate_dead_code()
-    return graph
-
-
-def made(graph: fx.Graph, before: fx.Node, like: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
-    """A node of the module that another one is of, put before a third."""
-    with graph.inserting_before(before):
-        node = graph.call_function(target, args, kwargs)
-    node.meta["nn_module_stack"] = like.meta.get("nn_module_stack")
-    return node
-
-
-# attention
+from archir_torch.importing.patterns.matching import PASSING, aten, made, name_of, passed
 
 
 @dataclass(frozen=True)
@@ -52,7 +19,7 @@ class _Logits:
     hidden: tuple[fx.Node, ...] = ()
 
 
-def _attention(graph: fx.Graph, softmax: fx.Node) -> None:
+def attention(graph: fx.Graph, softmax: fx.Node) -> None:
     """softmax(q k^T * scale + mask) v."""
     value = softmax.meta.get("val")
     if value is None or value.dim() < 3 or softmax.args[1] not in (-1, value.dim() - 1):
@@ -62,7 +29,7 @@ def _attention(graph: fx.Graph, softmax: fx.Node) -> None:
     if found is None or product is None or name_of(product) not in ("matmul", "bmm"):
         return
     weights, values = product.args[:2]
-    if _passed(weights) is not softmax or not isinstance(values, fx.Node):
+    if passed(weights) is not softmax or not isinstance(values, fx.Node):
         return
     mask: fx.Node | None = None
     if found.hidden:
@@ -88,12 +55,6 @@ def _only_user(node: fx.Node) -> fx.Node | None:
             return user
         node = user
     return None
-
-
-def _passed(node: Any) -> Any:
-    while name_of(node) in PASSING:
-        node = node.args[0]
-    return node
 
 
 def _logits(node: Any) -> _Logits | None:

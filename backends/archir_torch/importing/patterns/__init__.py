@@ -1,0 +1,1 @@
+"""What modules write out in several operators, found in torch's graph."""

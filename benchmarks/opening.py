@@ -1,0 +1,175 @@
+"""Opens networks of timm and torchvision as spaces, and says what of them holds.
+
+    python benchmarks/opening.py [NAME ...] [--rows rows.jsonl] [-o benchmarks/results/opening_cpu.txt]
+
+A row is a network with random weights, imported: its parameters, the seconds that opening takes, the choices and
+architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
+architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
+torch by onnxruntime); and the largest difference of outputs, relative to how much they differ between samples, when
+channels are ordered by importance. With --rows, rows are kept in a file as they come, and those that are there already
+are not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+ROOT = Path(__file__).parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
+
+import archir  # noqa: E402
+from archir.ir.graph import Graph  # noqa: E402
+from archir.ir.typing import infer  # noqa: E402
+from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
+from archir_torch.lowering.module import lower  # noqa: E402
+from archir_torch.search.ordering.measures import Trained  # noqa: E402
+from archir_torch.search.ordering.order import ordered  # noqa: E402
+from benchmarks.imports import Case, cases  # noqa: E402
+
+NAMES = (
+    "timm resnet18", "timm resnext50_32x4d", "timm seresnet50", "timm regnety_002", "timm mobilenetv1_100",
+    "timm mobilenetv2_050", "timm mobilenetv3_small_050", "timm efficientnet_b0", "timm mnasnet_050",
+    "timm lcnet_050", "timm convnext_atto", "timm ghostnet_050", "timm repvgg_a0", "timm vit_tiny_patch16_224",
+    "timm deit_tiny_distilled_patch16_224", "timm poolformer_s12", "torchvision squeezenet1_1",
+    "torchvision shufflenet_v2_x0_5", "torchvision vgg11", "torchvision alexnet",
+)  # fmt: skip
+DRAWN = 20
+PASSES = 30
+"""Of samples, by which norms get their statistics."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a network."""
+
+    name: str
+    params: int
+    seconds: float
+    choices: int
+    size: str
+    same: bool
+    trained: int
+    exported: int
+    drawn: int
+    order: float
+
+
+def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
+    """Import a network, open it, draw architectures, and try what is claimed of them."""
+    torch.manual_seed(seed)
+    imported = archir.from_torch(case.make().eval(), case.example)
+    with tempfile.TemporaryDirectory() as folder:
+        archir.save_import(imported, Path(folder) / "net.arch")
+        network = archir.load(Path(folder) / "net.arch").graph
+        begun = time.perf_counter()
+        found = archir.open_network(Path(folder) / "net.arch")
+        seconds = time.perf_counter() - begun
+        space = found.space
+        same = canonical_hash(space.specialize(found.full)) == canonical_hash(imported.graph)
+        rng, trained, exported = random.Random(seed), 0, 0
+        for _ in range(drawn):
+            graph = space.specialize(space.sample(rng))
+            module = lower(graph)
+            trained += steps(module, graph, seed)
+            archir.export(graph, Path(folder) / "drawn.onnx", module.eval())  # which compares them
+            exported += 1
+    params = archir.cost(network).params
+    return Row(case.name, params, seconds, len(space.choices), str(space.size), same, trained, exported, drawn,
+               difference(network, seed))  # fmt: skip
+
+
+def given(graph: Graph, seed: int) -> Tensor:
+    """Two random samples."""
+    shape = infer(graph)[next(iter(graph.inputs.values()))].shape
+    return torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed))
+
+
+def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
+    """Whether one step of training changes weights, and leaves a finite loss."""
+    module.train()
+    before = [parameter.detach().clone() for parameter in module.parameters()]
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01)
+    loss = module(given(graph, seed)).square().mean()
+    loss.backward()
+    optimizer.step()
+    changed = any(not torch.equal(one, other) for one, other in zip(before, module.parameters(), strict=True))
+    return changed and bool(torch.isfinite(loss))
+
+
+def difference(network: Graph, seed: int) -> float:
+    """Of the network's outputs when its channels are ordered by importance, in parts of how much these differ between
+    samples: random weights of unlike channels, with statistics of norms that fit them, so that samples do differ."""
+    module = lower(network)
+    generator = torch.Generator().manual_seed(seed)
+    for tensor in module.parameters():
+        noise = torch.rand(tensor.shape, generator=generator)
+        tensor.data = tensor * (0.5 + noise) if tensor.dim() > 1 else tensor + 0.1 * noise
+    x = given(network, seed)
+    with torch.no_grad():
+        for _ in range(PASSES):
+            module.train()(x)
+    weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+    outputs = []
+    for one in (weights, ordered(Trained(network, weights), "l1")):
+        module = lower(network).double().eval()
+        module.load_state_dict({name: tensor.double() for name, tensor in one.items()})
+        with torch.no_grad():
+            outputs.append(module(x.double()))
+    return float((outputs[0] - outputs[1]).abs().max() / (outputs[0] - outputs[0].mean(0)).abs().max())
+
+
+def table(rows: list[Row]) -> str:
+    """Rows as text."""
+    heads = ("params", 11), ("s", 5), ("choices", 7), ("size", 8), ("largest", 8), ("trained", 8), ("exported", 8)
+    lines = [
+        "Networks with random weights, imported and opened by `archir open`; python benchmarks/opening.py made this.",
+        " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads), f"{'order':>8}"]),
+    ]
+    for one in rows:
+        parts = f"{one.name:40} {one.params:>11,} {one.seconds:>5.1f} {one.choices:>7} {float(one.size):>8.1e}"
+        done = " ".join(f"{f'{count}/{one.drawn}':>8}" for count in (one.trained, one.exported))
+        lines.append(f"{parts} {'equal' if one.same else 'DIFFERS':>8} {done} {one.order:>8.0e}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Make the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--rows", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    wanted = options.names or NAMES
+    kept: dict[str, Row] = {}
+    if options.rows is not None and options.rows.exists():
+        kept = {found["name"]: Row(**found) for found in map(json.loads, options.rows.read_text().splitlines())}
+    for case in cases():
+        if case.name in wanted and case.name not in kept:
+            try:
+                kept[case.name] = row(case)
+            except archir.ArchError as error:
+                print(f"{case.name}: {error}", file=sys.stderr)
+                continue
+            print(kept[case.name], flush=True)
+            if options.rows is not None:
+                with options.rows.open("a") as stream:
+                    stream.write(json.dumps(asdict(kept[case.name])) + "\n")
+    text = table([kept[name] for name in wanted if name in kept])
+    if options.output is not None:
+        options.output.write_text(text, "utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

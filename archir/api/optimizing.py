@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from archir.base.errors import fail, suggest
 
 if TYPE_CHECKING:
-    from archir.search.optimal.answers import Answer
-    from archir.search.optimal.fronts import Front
-    from archir.search.optimal.problem import Objective
     from archir.search.scores.table import Scores
+    from archir.search.spaces.optimal.answers import Answer
+    from archir.search.spaces.optimal.fronts import Front
+    from archir.search.spaces.optimal.problem import Objective
     from archir.search.spaces.space import Space
 
 __all__ = ["exact_front", "optimize"]
@@ -38,7 +38,7 @@ def optimize(
     Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
     A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
     """
-    from archir.search.optimal.answers import optimize
+    from archir.search.spaces.optimal.answers import optimize
 
     objective = _objective(space, minimize, maximize)
     return optimize(_bounded(space, where), objective, best, _outcomes(space, fixed or {}), seconds)
@@ -59,8 +59,8 @@ def exact_front(
     With `points`, about so many, spread evenly over `second`. `where` are bounds, `fixed` labels of choices by path;
     after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
     """
-    from archir.search.optimal.fronts import front
-    from archir.search.optimal.problem import Objective
+    from archir.search.spaces.optimal.fronts import front
+    from archir.search.spaces.optimal.problem import Objective
 
     scores = not isinstance(first, str) or first.endswith(".json")
     objective = _objective(space, None, first) if scores else Objective(str(first))
@@ -72,8 +72,8 @@ def _bounded(space: Space, where: str | None) -> Space:
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
-    from archir.search.optimal.problem import Objective
     from archir.search.scores.table import read
+    from archir.search.spaces.optimal.problem import Objective
 
     if (minimize is None) == (maximize is None):
         raise fail("A3305", "one thing is optimised", None, 'minimize="macs", or maximize="scores.json"')

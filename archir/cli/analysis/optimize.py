@@ -18,8 +18,8 @@ from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:
-    from archir.search.optimal.answers import Answer
-    from archir.search.optimal.fronts import Front
+    from archir.search.spaces.optimal.answers import Answer
+    from archir.search.spaces.optimal.fronts import Front
     from archir.search.spaces.space import Space
 
 

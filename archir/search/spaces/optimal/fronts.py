@@ -12,9 +12,9 @@ import numpy as np
 
 from archir.base.errors import ArchError, fail
 from archir.ir.graph import Constraint
-from archir.search.optimal.answers import optimize
-from archir.search.optimal.problem import Objective
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.optimal.answers import optimize
+from archir.search.spaces.optimal.problem import Objective
 from archir.search.spaces.space import Space
 
 MOST_POINTS = 100_000

@@ -15,8 +15,8 @@ from archir.costs.account import PEAKS
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.ir.graph import Constraint
 from archir.language.elaboration.names.locals import latency_file
-from archir.search.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled
 from archir.search.spaces.space import Space
 
 _ANY = "params"

@@ -16,6 +16,8 @@ from tests.fuzz.options import VALUES
 from tests.fuzz.registry import SPACE, kind, words
 
 QUICK = sorted(set(_COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
+ENDLESS = {"--serve"}
+"""Options with which a command goes on until it is stopped."""
 
 
 @kind
@@ -50,7 +52,7 @@ def commands(folder: Path) -> Maker:
         command = main.get_command(None, name)  # type: ignore[arg-type]
         assert command is not None
         arguments = [name, *rng.choices(files, k=rng.choice([0, 1, 1, 1, 1, 2, 3]))]
-        options = [option for option in command.params if option.opts[0].startswith("-")]
+        options = [one for one in command.params if one.opts[0].startswith("-") and one.opts[0] not in ENDLESS]
         for option in rng.choices(options, k=rng.choice([0, 1, 1, 2, 3])) if options else ():
             arguments.append(rng.choice(option.opts))
             if not getattr(option, "is_flag", False):

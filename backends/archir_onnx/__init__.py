@@ -37,6 +37,7 @@ from archir_onnx.measuring.speed import OnnxRuns
 from archir_onnx.reading.read import read
 from archir_onnx.running.sessions import lacking, present, run, session, trouble
 from archir_onnx.verification.certificate import certify, look
+from archir_onnx.verification.sandbox import require_bounded
 from archir_onnx.verification.verify import TOLERANCES, Report, check, verify
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -111,7 +112,9 @@ class OnnxBackend:
 
     def interface(self, path: Path) -> Interface:
         """What a model takes and gives, as the network behind it does. Raises ArchError (A0916, A2801)."""
-        return Entrance.of(external.read(path)).interface
+        model = external.read(path)
+        require_bounded(model, path)
+        return Entrance.of(model).interface
 
     def quantize(
         self,

@@ -195,6 +195,31 @@ def test_random_costs_under_several_bounds(seed: int) -> None:
     assert len({row.tobytes() for row in answer.codes}) == len(answer.codes)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_sums_that_nearly_fill_64_bits_are_proved_as_others(seed: int) -> None:
+    """A bound that only the least keeps drives multipliers up, until products would wrap around."""
+    rng = np.random.default_rng(seed)
+    network = instance(rng, 6, 4, 2, 30)
+    for layer in network.layers:
+        layer.costs[:, 0] *= 10**16 // 30 * (-1) ** seed
+        layer.costs[:, 1] *= -1
+    sums = sum(
+        layer.costs.reshape([4 if i == j else 1 for j in range(6)] + [3]) for i, layer in enumerate(network.layers)
+    )
+    all_of_them = np.asarray(sums).reshape(-1, 3)
+    limits = [int(all_of_them[:, 1].min()), int(all_of_them[:, 2].max())]
+    within = all_of_them[(all_of_them[:, 1:] <= limits).all(axis=1), 0]
+    answer = optimum(network, limits)
+    assert answer.settled
+    assert answer.value == within.min()
+    exact = sum(
+        min(sum(int(c) * w for c, w in zip(row, answer.proof.weights, strict=True)) for row in layer.costs)
+        for layer in network.layers
+    )
+    room = sum(w * limit for w, limit in zip(answer.proof.weights[1:], limits, strict=True))
+    assert answer.proof.bound == exact - room
+
+
 def test_out_of_time_says_how_far_it_is() -> None:
     rng = np.random.default_rng(1)
     network = instance(rng, 40, 20, 3, 10**6)

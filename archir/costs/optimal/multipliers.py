@@ -76,8 +76,18 @@ def _proof(network: Network, rooms: Sequence[int], spans: Sequence[int], at: Flo
     exact = [float(one) * spans[0] / span for one, span in zip(at, spans[1:], strict=True)]
     sizes = [network.magnitudes[0], *(one * size for one, size in zip(exact, network.magnitudes[1:], strict=True))]
     sizes += [one * abs(room) for one, room in zip(exact, rooms, strict=True)]
-    scale = max(1, min(FINE, int(MOST_SUM / 4 / max(sum(sizes), 1))))
-    return prove(network, rooms, [scale, *(round(one * scale) for one in exact)])
+    scale = min(FINE, MOST_SUM / 4 / max(sum(sizes), 1))
+    weights = [max(int(scale), 1), *(int(one * scale) for one in exact)]
+    return prove(network, rooms, _fitting(network, rooms, weights))
+
+
+def _fitting(network: Network, rooms: Sequence[int], weights: list[int]) -> list[int]:
+    """Weights whose sums fit into 64 bits, worked out in integers: lesser multipliers prove less, and still prove."""
+    rest = zip(network.magnitudes[1:], rooms, strict=True)
+    sizes = [network.magnitudes[0], *(max(size, abs(room)) for size, room in rest)]
+    while sum(weight * size for weight, size in zip(weights, sizes, strict=True)) >= MOST_SUM and any(weights[1:]):
+        weights = [max(weights[0] // 2, 1), *(weight // 2 for weight in weights[1:])]
+    return weights
 
 
 class _Smooth:

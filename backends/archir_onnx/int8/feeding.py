@@ -92,7 +92,11 @@ def _dims(one: onnx.ValueInfoProto) -> list[int]:
 
 def _outputs(model: onnx.ModelProto) -> Iterator[tuple[str, TensorType]]:
     """The outputs of which the sizes are known, but for the batch's."""
-    for one in onnx.shape_inference.infer_shapes(model).graph.output:
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+    except (onnx.shape_inference.InferenceError, ValueError, RuntimeError) as error:
+        raise fail("A2801", f"the sizes of the model's outputs cannot be worked out: {error}") from None
+    for one in inferred.graph.output:
         _, *dims = _dims(one) or [0]
         if all(dims) and one.type.tensor_type.elem_type in _DTYPES:
             yield one.name, TensorType(tuple(dims), _DTYPES[one.type.tensor_type.elem_type])

@@ -86,6 +86,6 @@ def test_what_the_supernet_was_not_trained_for() -> None:
     assert errors[6] is None
     assert all("A2209" in str(errors[width]) for width in (4, 8))
     chosen = {"width": 8, "kernel": 3, "op": "skip", "last": "skip"}
-    train = replace(one, phase=one.phase.model_copy(update={"strategy": "train"}), architecture=chosen)
+    train = replace(one, phase=one.phase.model_copy(update={"strategy": "train", "fixed": {}}), architecture=chosen)
     with pytest.raises(ArchError, match=r"A2209.*trained with `width` = 6, not 8"):
         made(train)

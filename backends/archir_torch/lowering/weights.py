@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | No
         if name.startswith(prefix)
     }
     # safetensors writes no valid header where there is neither a weight nor metadata, but an empty dict of it
-    write_atomic(path, save(state, dict(metadata) if metadata else None))
+    data = save(state, dict(metadata) if metadata else None)
+    write_atomic(path, _in_order(data) if metadata else data)
 
 
 def read_weights(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -62,6 +64,16 @@ def load_weights(module: nn.Module, path: Path, names: Names | None = None) -> d
 def shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """The shapes of tensors by name."""
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _in_order(data: bytes) -> bytes:
+    """A safetensors file with its metadata sorted: safetensors writes it in an order that changes by process."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[start:]
 
 
 def _unfit(path: Path, wanted: Mapping[str, tuple[int, ...]], given: Mapping[str, tuple[int, ...]]) -> list[Diagnostic]:

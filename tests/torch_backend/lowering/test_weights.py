@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,18 @@ def test_what_is_saved_is_read_back(tmp_path: Path) -> None:
     assert set(tensors) == set(state(0))
     assert metadata["hash"] == "abc"
     assert [file.name for file in path.parent.iterdir()] == ["net.safetensors"]
+
+
+def test_metadata_is_written_in_order(tmp_path: Path) -> None:
+    names = [f"key{i}" for i in range(8)]
+    for order in (names, names[::-1]):
+        save_weights(network(0), tmp_path / order[0], dict.fromkeys(order, "é"))
+    data = (tmp_path / "key0").read_bytes()
+    assert data == (tmp_path / "key7").read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    assert size % 8 == 0
+    assert list(json.loads(data[8 : 8 + size])["__metadata__"]) == names
+    assert equal({name: read_weights(tmp_path / "key0")[0][name] for name in state(0)}, state(0))
 
 
 def test_saving_again_replaces_the_file_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,9 @@ from tests.conftest import ROOT
 from tests.fuzz.harness import found, tried
 from tests.fuzz.kinds import KINDS
 
-SLOW = {"models": 60, "run_folders": 25, "commands": 60, "graph_json": 100, "graph_text": 100}
+SLOW = {"models": 40, "run_folders": 15, "commands": 40, "graph_json": 60, "graph_text": 60, "where": 60}
 """How many of those that take tens of milliseconds each."""
-USUAL = 200
+USUAL = 120
 PORTIONS, PORTION = 20, 10_000
 
 

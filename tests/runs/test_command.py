@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -94,6 +95,10 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     assert "1 of 2 choices are the same" in text
     assert "<th>op&lt;</th><td>conv</td><td>skip</td><td>skip</td>" in text
     assert said(str(tmp_path), "-o", str(page)).exit_code == 2
+    copy = shutil.copytree(tmp_path / "s0", tmp_path / "other" / "s0")
+    said(str(tmp_path / "s0"), str(copy), "--compare", "-o", str(page))
+    assert "2 runs side by side" in page.read_text()
+    assert str(copy) in page.read_text()
 
 
 def test_json_and_damage(tmp_path: Path) -> None:

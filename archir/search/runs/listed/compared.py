@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,13 @@ def compared(found: Sequence[tuple[Path, Summary]]) -> Compared:
         "params": [number(one.params) for one in runs],
         "MACs": [number(one.macs) for one in runs],
     }
-    return Compared([one.name for one in runs], told, came, _over(runs) if told.keys() == {"seed"} else None)
+    return Compared(labels(found), told, came, _over(runs) if told.keys() == {"seed"} else None)
+
+
+def labels(found: Sequence[tuple[Path, Summary]]) -> list[str]:
+    """The names of runs; of those whose names are alike, their folders."""
+    names = Counter(one.name for _, one in found)
+    return [one.name if names[one.name] == 1 else str(path) for path, one in found]
 
 
 def score(one: Summary) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from archir.search.runs.listed.compared import compared
+from archir.search.runs.listed.compared import compared, labels
 from archir.search.runs.listed.summaries import Summary
 from archir.search.runs.report.curves import Chart, curves
 from archir.search.runs.report.page import document, number
@@ -19,7 +19,7 @@ BEST = "best.json"
 
 def together(found: Sequence[tuple[Path, Summary]]) -> str:
     """The page of runs that are whole."""
-    runs = {one.name: Run.open(path) for path, one in found}
+    runs = {label: Run.open(path) for label, (path, _) in zip(labels(found), found, strict=True)}
     return document(f"{len(runs)} runs side by side", ", ".join(runs), list(_sections(found, runs)))
 
 

@@ -180,7 +180,7 @@ def disturbed(name: str, whole: Path, folder: Path, worker: int, driver: int) ->
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", portion(["processes:2", "ray"], ["processes:2"]))
+@pytest.mark.parametrize("name", portion(["processes:2", "ray"], []))
 def test_a_worker_is_killed_and_then_the_driver(name: str, whole: Path, tmp_path: Path) -> None:
     disturbed(name, whole, tmp_path / "run", 3, 12)
 

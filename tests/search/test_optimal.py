@@ -20,6 +20,7 @@ from archir.cli.main import main
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
 from archir.search.scores.table import Scores, Term
+from archir.search.spaces.optimal import answers
 from archir.search.spaces.space import Space
 
 SPACE = """
@@ -123,6 +124,24 @@ def test_scores_of_pairs_count_where_both_choices_are_active(
     answer = archir.optimize(space, maximize=scores, where=f"macs <= {limit}")
     assert answer.values == (max(each),)
     assert scores(answer.best) == max(each)
+
+
+def test_scores_of_too_many_digits_are_refused(space: Space) -> None:
+    values = {(0,): Fraction(1, 10**19), (1,): Fraction(1, 7**20)}
+    scores = Scores(space.name, (Term(("width",), values),))
+    with pytest.raises(ArchError, match=r"A3302.*too many digits"):
+        archir.optimize(space, maximize=scores)
+
+
+def test_a_conflict_that_time_was_out_for_says_so(space: Space, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = "params >= 1500 and macs <= 20000 and kernels <= 90"
+    assert archir.optimize(space, "macs", where=where).fewest
+    monkeypatch.setattr(answers._Optimizing, "_some", lambda self, bounds: None)
+    answer = archir.optimize(space, "macs", where=where)
+    assert not answer.fewest
+    assert len(answer.conflict) == 3
+    with pytest.raises(ArchError, match=r"(?s)A3301.*time was out"):
+        answer.best  # noqa: B018
 
 
 def test_bounds_that_depend_on_choices_are_kept() -> None:

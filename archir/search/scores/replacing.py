@@ -75,4 +75,5 @@ def replaced(
 
 
 def _exactly(score: float) -> Fraction:
-    return Fraction(repr(float(score)))
+    """Nine digits of it, or all of a whole number: sums of scores are exact, and fit into 64 bits."""
+    return Fraction(int(score)) if float(score).is_integer() else Fraction(f"{score:.9g}")

@@ -36,8 +36,9 @@ class Needed:
 class Answer:
     """`architectures` are the best in order, with `values`; no other one is better than `bound`.
 
-    `settled`: that is proved; with no architecture, that nothing is within the bounds, and `conflict` has the fewest of
-    them that contradict each other. `proof` has multipliers and what was listed with them.
+    `settled`: that is proved; with no architecture, that nothing is within the bounds, and `conflict` has some of them
+    that contradict each other: if `fewest`, without any one of them there are architectures, else time was out before
+    that was known. `proof` has multipliers and what was listed with them.
     """
 
     objective: Objective
@@ -47,6 +48,7 @@ class Answer:
     settled: bool
     conflict: tuple[Needed, ...]
     proof: Mapping[str, Any]
+    fewest: bool = True
 
     @property
     def best(self) -> Architecture:
@@ -67,6 +69,8 @@ class Answer:
             for one in self.conflict
             if one.nearest is not None
         )
+        if not self.fewest:
+            hint = "time was out before it was known whether fewer of these contradict each other"
         return fail("A3301", f"no architecture has {' and '.join(texts)}", span, hint or None)
 
 
@@ -104,7 +108,7 @@ class _Optimizing:
         assert problem.network is not None
         found = optimum(problem.network, problem.limits, best, self.late)
         if found.settled and not len(found.codes):
-            return Answer(objective, (), (), None, True, self._conflict(), {})
+            return Answer(objective, (), (), None, True, *self._conflict())
         values = tuple(problem.value(int(total)) for total in found.totals[:, 0])
         proof = {"multipliers": list(found.proof.weights), "cutoff": found.cutoff}
         return Answer(objective, self._decoded(found), values, problem.value(found.bound), found.settled, (), proof)
@@ -134,14 +138,18 @@ class _Optimizing:
             return True
         return False if found.settled else None
 
-    def _conflict(self) -> tuple[Needed, ...]:
-        """The fewest bounds that contradict each other: each of them left out, there are architectures."""
-        kept = list(self.bounds)
+    def _conflict(self) -> tuple[tuple[Needed, ...], Mapping[str, Any], bool]:
+        """Bounds that contradict each other, no proof of an optimum, and whether they are the fewest: each of them left
+        out, there are architectures."""
+        kept, fewest = list(self.bounds), True
         for bound in self.bounds:
             others = [one for one in kept if one is not bound]
-            if others and self._some(others) is False:
+            some = self._some(others) if others else True
+            if some is False:
                 kept = others
-        return tuple(Needed(one, self._nearest(one, [other for other in kept if other is not one])) for one in kept)
+            fewest = fewest and some is not None
+        needed = (Needed(one, self._nearest(one, [other for other in kept if other is not one])) for one in kept)
+        return tuple(needed), {}, fewest
 
     def _nearest(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
         """The cost nearest to a bound, the others kept; None if that is not known in time."""
@@ -172,7 +180,7 @@ class _Optimizing:
         if best > 1:
             raise fail("A3302", f"of `{objective.what}`, which is no sum, only the best one is found: leave out --best")
         if self.bounds and self._some(self.bounds) is False:
-            return Answer(objective, (), (), None, True, self._conflict(), {})
+            return Answer(objective, (), (), None, True, *self._conflict())
         found = self._peak(objective)
         if found is None:
             low, high = self.space.account.limits(str(objective.what))

@@ -19,7 +19,7 @@ from archir.costs.account import PEAKS, Account
 from archir.costs.dynamic import Chain
 from archir.costs.optimal.network import Network, network
 from archir.costs.sums import Terms, only
-from archir.costs.tables import Groups, Table, grouped
+from archir.costs.tables import MOST_SUM, Groups, Table, grouped
 from archir.ir.choices.cases import Choice, Value, case, when
 from archir.ir.choices.conditions import either, if_else, negate
 from archir.ir.choices.lifting import lift
@@ -102,6 +102,8 @@ def _objective(space: Space, objective: Objective) -> tuple[int, Fraction, Terms
         )
     scores = objective.what
     scale = lcm(1, *(value.denominator for term in scores.terms for value in term.values.values()))
+    if sum(max(map(abs, term.values.values()), default=0) for term in scores.terms) * scale >= MOST_SUM // 2:
+        raise fail("A3302", "scores have too many digits to be added up exactly", None, "round them to nine digits")
     active = {decision.choice.path: decision for decision in space.order}
     found = Terms()
     for term in scores.terms:

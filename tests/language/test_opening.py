@@ -195,6 +195,12 @@ def test_nothing_changes_outside_of_where() -> None:
     assert "conv(64, kernel=choose" in found.text
 
 
+def test_inputs_may_stand_where_the_net_begins() -> None:
+    text = "net a { input image: f32[3, 8, 8]\n    x = image |> conv(16, kernel=5) |> relu\n"
+    text += "    output logits = x |> global_avg_pool |> linear(10) }\n"
+    assert archir.loads(open_text(text, "kernels,widths").text).size > 1
+
+
 def test_what_cannot_be_opened_is_an_error() -> None:
     with pytest.raises(ArchError, match="has choices") as error:
         of("    x = x |> conv(choose w(8, 16))")

@@ -1,4 +1,4 @@
-"""Exact optimisation of the published spaces: its ends are those of `archir cost`, and no draw beats it within bounds."""
+"""Exact optimisation of the published spaces: its ends are those of `archir cost`; no draw beats it within bounds."""
 
 from __future__ import annotations
 

@@ -170,6 +170,7 @@ def test_one_source_is_named(tmp_path: Path) -> None:
         ([{"op": {"con": 1}}], "`op` has no `con`.*did you mean `conv`"),
         ([{"op": {"conv": "much"}}], "a score is a number"),
         ([{"op": 3}], "has the labels of `op`"),
+        ([["op"]], "one or two `choices`"),
     ],
 )  # fmt: skip
 def test_wrong_files_are_refused(space: Space, tmp_path: Path, text: object, said: str) -> None:

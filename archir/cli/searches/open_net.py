@@ -12,6 +12,7 @@ from archir.api.opening import Opened
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import big, emit, say, table
+from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS
 from archir.language.opening.opening import Row
 
@@ -43,6 +44,8 @@ def open_command(net: str, choose: str, where: str | None, output: Path, as_json
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
     if net == "-":
         raise click.UsageError("name a file: what is opened has a place beside it")
+    if output.resolve() == Path(split(net)[0]).resolve():
+        raise click.UsageError(f"{output} is the network itself: name another file")
     found = api.open_network(net, choose, where=where)
     beside = found.save(output)
     if as_json:

@@ -143,6 +143,7 @@ def _top(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[i
     if leading:
         start = text.rfind("\n", 0, leading[-1].span.start) + 1
         before = text[start : leading[-1].span.start]
+        before = before if not before.strip() else "    "
         end = text.find("\n", leading[-1].span.end)
         return end, end, "".join(f"\n{before}{line}" for line in lines)
     start = text.rfind("\n", 0, first.span.start) + 1

@@ -27,10 +27,15 @@ def samples(
 ) -> Source:
     """The parts of a data set, of which the second one is held out. `names` are those of classes, by column. Raises
     ArchError (A1102, A1103, A1104)."""
-    columns = list(parts[0])
+    columns = [name for name in parts[0] if all(name in part for part in parts)]
     for target in targets:
+        if target in parts[0] and target not in columns:
+            raise fail("A1102", f"the held-out part of {where} has no column `{target}`", None, _known(columns))
         if target not in columns:
             raise fail("A1102", f"{where} has no column `{target}`", None, suggest(target, columns) or _known(columns))
+    parts = [{name: part[name] for name in columns} for part in parts]
+    if not columns or not all(len(part[columns[0]]) for part in parts):
+        raise fail("A1102", f"a part of {where} has no rows" if columns else f"the parts of {where} share no column")
     if len(inputs) == 1 and _is_tokens(inputs[0]):
         texts = _of(parts, inputs[0], targets, _is_text)
         if texts is None:
@@ -115,7 +120,10 @@ def _ids(cell: Any, what: str) -> NDArray[np.int64]:
         return np.frombuffer(cell.encode(), np.uint8).astype(np.int64)
     if not _is_text(cell):
         raise fail("A1102", f"{what} must hold texts, or ids of tokens")
-    return np.array(cell, np.int64)
+    try:
+        return np.array(cell, np.int64)
+    except OverflowError:
+        raise fail("A1102", f"{what} holds a token beyond 64 bits") from None
 
 
 def _given(cells: Sequence[Any], one: Input, what: str, rates: dict[int, Any]) -> NDArray[Any]:

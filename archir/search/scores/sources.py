@@ -14,9 +14,11 @@ import numpy as np
 
 from archir.base.errors import fail, listed
 from archir.costs.latencies.fill import spearman
+from archir.language.elaboration.names.costs import is_cost
 from archir.search.recipes.recipe import Phase
 from archir.search.reuse.borrowing import written
 from archir.search.runs import Run, Trial
+from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.scores.fitting import DIGITS, fitted
 from archir.search.scores.replacing import replaced
 from archir.search.scores.table import Scores, Term
@@ -77,7 +79,10 @@ def of_trials(source: str, space: Space, score: str, pairs: bool = False) -> Sco
         names = listed(sorted({name for one in tried for name in one.scores}))
         raise fail("A3324", f"no trial of `{phase.name}` has the score `{score}`", None, f"there are {names or 'none'}")
     made = {"score": score, "run": run.title, "phase": phase.name}
-    scores = _replaced(space, done, score) if _one_by_one(phase) and not pairs else _fitted(space, done, score, pairs)
+    sign = 1 if _more(run, space, score) else -1
+    values = [sign * float(one.scores[score] or 0.0) for one in done]
+    one_by_one = _one_by_one(phase) and not pairs
+    scores = _replaced(space, done, values) if one_by_one else _fitted(space, done, values, pairs)
     return replace(scores, made={**scores.made, **made})
 
 
@@ -100,13 +105,12 @@ def of_function(space: Space, function: Callable[[Architecture], float], made: M
     return replaced(space, largest(space), lambda several: [function(one) for one in several], made)
 
 
-def _fitted(space: Space, done: Sequence[Trial], score: str, pairs: bool) -> Scores:
-    architectures = [space.architecture(one.architecture) for one in done]
-    return fitted(space, architectures, [_better(score, one) for one in done], pairs)
+def _fitted(space: Space, done: Sequence[Trial], values: Sequence[float], pairs: bool) -> Scores:
+    return fitted(space, [space.architecture(one.architecture) for one in done], values, pairs)
 
 
-def _replaced(space: Space, done: Sequence[Trial], score: str) -> Scores:
-    known = {one.hash: _better(score, one) for one in done}
+def _replaced(space: Space, done: Sequence[Trial], values: Sequence[float]) -> Scores:
+    known = {one.hash: value for one, value in zip(done, values, strict=True)}
 
     def scored(several: Sequence[Architecture]) -> list[float]:
         names = [space.canonical(one) for one in several]
@@ -122,9 +126,15 @@ def _one_by_one(phase: Phase) -> bool:
     return phase.strategy == REPLACE
 
 
-def _better(score: str, trial: Trial) -> float:
-    value = float(trial.scores[score] or 0.0)
-    return -value if score.endswith(("loss", "error")) else value
+def _more(run: Run, space: Space, score: str) -> bool:
+    """Whether more of a score is better: as the run's objectives say of measures; of costs and losses, less is."""
+    told: dict[str, bool] = {"loss": False}
+    for phase in run.phases():
+        path = f"phases/{phase.name}/{OBJECTIVE}"
+        if path in run.files.manifest.files:
+            told |= json.loads(run.content(path)).get("measures", {})
+    name = score.removeprefix("validation_")
+    return told[name] if name in told else not is_cost(name) and name not in space.account.names
 
 
 def _log_softmax(row: Sequence[Any]) -> list[Fraction]:

@@ -98,8 +98,8 @@ class _Reading:
         return Scores(str(data.get("space", "")), tuple([term for term in found if term]), constant, made)
 
     def _term(self, data: Any) -> Term | None:
-        paths = data.get("choices") if isinstance(data, dict) else None
-        if not isinstance(paths, list) or len(paths) not in (1, 2) or len(set(map(str, paths))) < len(paths):
+        paths: Any = data.get("choices") if isinstance(data, dict) else None
+        if not _one_or_two(paths):
             self._wrong("each term has one or two `choices`, and `values`")
             return None
         if unknown := [path for path in paths if path not in self.choices]:
@@ -128,6 +128,12 @@ class _Reading:
 
     def _wrong(self, text: str, hint: str | None = None) -> None:
         self.problems.append(Diagnostic("A3322", f"{self.file}: {text}", hint=hint))
+
+
+def _one_or_two(paths: Any) -> bool:
+    """Whether these are the paths of one choice, or of two."""
+    texts = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    return texts and len(paths) in (1, 2) and len({*paths}) == len(paths)
 
 
 def spelled(choice: Choice, outcome: int) -> str:

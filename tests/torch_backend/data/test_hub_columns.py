@@ -15,6 +15,7 @@ import torch
 
 import archir
 from archir.base.errors import ArchError
+from archir.search.data import columns
 from archir.search.data.inputs import Inputs, inputs_of
 from archir.search.data.readers import hub
 from archir_torch.data import Data, load
@@ -185,3 +186,24 @@ def test_the_package_itself(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     assert len(data.train) + len(data.held_out) == 12
     heard = load(f"hf:{tmp_path / 'saved'}#label", taking("input x: f32[3, 1]"))
     assert arrays(heard).shape[1:] == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ([{"y": [[1.0]], "label": [1]}, {"y": [[1.0]]}], "the held-out part of d has no column `label`"),
+        ([{"y": [[1.0]], "label": [1]}, {"label": [1]}], "needs targets and inputs"),
+        ([{"y": [], "label": []}], "a part of d has no rows"),
+        ([{"y": [[1.0]]}, {"z": [[1.0]]}], "share no column|has no column"),
+    ],
+)
+def test_parts_that_lack_something_are_refused(parts: list[dict[str, list[Any]]], said: str) -> None:
+    space = archir.loads("net n() { input y: f32[1]\n output z = y |> linear(2) }")
+    targets = ["label"] if "label" in parts[0] else []
+    with pytest.raises(ArchError, match=said):
+        columns.samples(parts, inputs_of(space.graph), targets, {}, "d")
+
+
+def test_tokens_beyond_64_bits_are_refused() -> None:
+    with pytest.raises(ArchError, match=r"A1102.*beyond 64 bits"):
+        columns._ids([1, 2**70], "`y` of d")

@@ -14,6 +14,7 @@ import archir
 from archir.base.errors import ArchError
 from archir.cli import main
 from archir.search.runs import Run, Trial
+from archir.search.scores import sources
 from archir.search.spaces.space import Space
 from tests.torch_backend.tried import COUNTS, PHASES, elastic, trials_of
 
@@ -160,5 +161,8 @@ def test_trials_give_scores_that_add_up(run: Run) -> None:
         assert all(set(term.choices) <= {choice.path for choice in space.choices} for term in scores.terms)
     good, bad = (archir.scores(space, trials=f"{run.folder}:evolve", score=name) for name in ("accuracy", "loss"))
     assert good.constant > 0 > bad.constant
+    less = [sources._more(run, space, name) for name in ("validation_loss", "macs", "params", 'weight_bytes("int8")')]
+    assert less == [False] * 4
+    assert sources._more(run, space, "naswot")
     with pytest.raises(ArchError, match=r"A3324.*no trial of `evolve` has the score `speed`"):
         archir.scores(space, trials=f"{run.folder}:evolve", score="speed")

@@ -21,6 +21,8 @@ from archir.ir.structure import Select
 from archir.passes.spaces.specialize import specialize
 
 Flags = NDArray[np.bool_]
+CELLS_A_UNIT = 256
+"""Rows times nodes that are costed for a unit of work."""
 WORK_A_NODE = 40
 """Units of work that specialising a node and costing it takes."""
 
@@ -124,6 +126,7 @@ class Parts(Sums):
         return np.concatenate(parts) if parts else np.zeros((0, len(self.owns)), np.int64)
 
     def _part(self, codes: Codes) -> Numbers:
+        spend(len(codes) * len(self.graph) * len(self.owns) / CELLS_A_UNIT)
         total = super().at(codes)
         counted: dict[str, Flags] = {}
         needed = self.needed(codes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import archir
@@ -66,3 +67,29 @@ def test_a_budget_anew_takes_nothing_from_the_one_around_it() -> None:
         with anew(2):
             spend(150)
         assert current().left == 10
+
+
+def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
+    """The best so far stays if costing its neighbours is too much; without any cost, the first one that there is."""
+    space = archir.loads("""
+        net n() {
+            input x: f32[4, 6, 6]
+            for i in 0..3 { x = x |> choose op { wide: conv(8, kernel=1) |> conv(4, kernel=1), same: relu } }
+            output y = x |> conv(4)
+        }
+    """)
+    codes = space.sample_codes(8, np.random.default_rng(0))
+    ends = space.account._ends
+    costs = space.cost(codes, ["params"])["params"]
+    calls = []
+
+    def dear(rows: np.ndarray) -> np.ndarray:
+        calls.append(len(rows))
+        spend(0 if len(calls) == 1 else 10**6)
+        return space.cost(rows, ["params"])["params"]
+
+    with bounded(1_000):
+        best = ends._improved(codes, dear)
+        assert space.cost(best, ["params"])["params"] == costs.min()
+        assert len(ends._improved(codes, dear)) == 1
+    assert len(calls) == 3

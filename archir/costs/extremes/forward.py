@@ -39,6 +39,7 @@ class _Forward:
         self.constant = sum(int(term) for term in terms if not varies(term))
         self.settled: list[list[Followed]] = [[] for _ in self.choices]  # terms, by the last choice that they test
         self.needed = [0] * len(self.choices)  # the last choice that is tested together with each one
+        self.open: list[int] = []  # the choices made that later terms test, too
         for term in terms:
             if varies(term):
                 self._file(term)
@@ -91,8 +92,8 @@ class _Forward:
 
     def _merge(self, position: int) -> None:
         """Of the states that nothing tells apart after a choice, the cheapest is kept."""
-        told = [i for i in range(position + 1) if self.needed[i] > position]
-        names = _names([*(self.codes[:, i] for i in told), *self.nodes], len(self.codes))
+        self.open = [i for i in (*self.open, position) if self.needed[i] > position]
+        names = _names([*(self.codes[:, i] for i in self.open), *self.nodes], len(self.codes))
         order = np.lexsort((self.totals, names))
         first = np.ones(len(order), bool)
         first[1:] = names[order][1:] != names[order][:-1]

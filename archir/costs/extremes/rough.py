@@ -24,6 +24,8 @@ DRAWN, ROUNDS = 512, 12
 MOST_NEIGHBOURS = 4_096
 A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that too many architectures are worth going on with."""
+A_ROUND = 1 / 8
+"""Of the work that is left, what looking at the neighbours of an architecture may take."""
 A_DRAW = 1 / 2
 """Of the work that is left, what finding out how to draw may take."""
 
@@ -77,10 +79,15 @@ class Ends:
             return np.zeros((0, len(self.order)), np.int16)
 
     def _improved(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> Codes:
-        """One architecture: the cheapest of these, changed in one choice at a time for as long as that helps."""
+        """One architecture: the cheapest of these, changed in one choice at a time for as long as that helps, and is no
+        more work than a share of what is left."""
         best, known = codes[:0], 0
         for _ in range(ROUNDS if len(codes) else 0):
-            found = costs(codes)
+            found = _afforded(costs, codes)
+            if found is None and not len(best):
+                return codes[:1]
+            if found is None:
+                break
             place = int(np.argmin(found))
             if len(best) and found[place] >= known:
                 break
@@ -92,15 +99,16 @@ class Ends:
 
     def _neighbours(self, codes: NDArray[np.int16]) -> Codes:
         """Rows that differ in one choice."""
-        rows = []
-        for position, decision in enumerate(self.order):
-            if codes[position] >= 0:
-                for outcome in _some(decision.choice):
-                    changed = np.maximum(codes, 0)
-                    changed[position] = outcome
-                    rows.append(changed)
-        del rows[MOST_NEIGHBOURS:]
-        return np.array(rows, np.int16).reshape(len(rows), len(self.order))
+        changes = [
+            (position, outcome)
+            for position, decision in enumerate(self.order)
+            if codes[position] >= 0
+            for outcome in _some(decision.choice)
+        ][:MOST_NEIGHBOURS]
+        rows = np.repeat(np.maximum(codes, 0)[None], len(changes), axis=0)
+        for row, (position, outcome) in zip(rows, changes, strict=True):
+            row[position] = outcome
+        return rows
 
     def _settled(self, rows: Codes) -> Codes:
         """The rows that are architectures, with -1 for the choices that are not there."""
@@ -122,6 +130,15 @@ class Ends:
     @cached_property
     def _followed(self) -> list[Followed]:
         return [Followed(condition, self._index) for condition in self.conditions if varies(condition)]
+
+
+def _afforded(costs: Callable[[Codes], Numbers], codes: Codes) -> Numbers | None:
+    """What rows cost; None where working that out takes too much of what is left."""
+    try:
+        with portion(A_ROUND):
+            return costs(codes)
+    except WorkError:
+        return None
 
 
 def _some(choice: Choice) -> Sequence[int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import archir
 from archir.base.errors import ArchError
 from archir.base.work import WorkError, anew, bounded, current, portion, spend
+from archir.cli.main import main
 from archir.costs.symbolic import Symbolic
 from archir.search.spaces.space import Space
+from tests.conftest import EXAMPLES
 from tests.language.reference.grow import program
 
 MOST = 60
@@ -93,3 +96,11 @@ def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
         assert space.cost(best, ["params"])["params"] == costs.min()
         assert len(ends._improved(codes, dear)) == 1
     assert len(calls) == 3
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["amoebanet", "auto_deeplab", "hnas"])
+def test_the_command_costs_large_spaces(name: str) -> None:
+    """Each cost has a budget of its own, which these take most of."""
+    done = CliRunner().invoke(main, ["cost", f"{EXAMPLES}/zoo/{name}.arch"])
+    assert done.exit_code == 0, done.output

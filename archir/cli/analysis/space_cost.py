@@ -45,13 +45,13 @@ def extremes(space: Space, as_json: bool) -> None:
 
 
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    with anew(2):  # at both ends
+    with anew(3):  # at both ends
         return space.account.extremes(name)
 
 
 def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:
     """What bounds a cost that is a maximum."""
-    with anew(2):
+    with anew(3):
         least, greatest = space.account.limits(name)
     codes = () if least == greatest else None  # any architecture has it
     return Extreme(least, codes), Extreme(greatest, codes)

@@ -6,35 +6,24 @@ import numpy as np
 import pytest
 
 import archir
-from tests.conftest import EXAMPLES
 from tests.portions import portion
+from tests.published.test_spaces import SPACES, space_of
 
-SPACES = {
-    "full attention": "full_attention/full_attention.arch",
-    "TrioNet": "trionet/trionet.arch",
-    "AutoLA": "autola/autola.arch",
-    "NOS": "nos/nos.arch:nos",
-    "GLiT": "glit/glit.arch",
-    "DARTS": "darts/darts.arch:darts",
-    "NAS-Bench-201": "nas_bench_201/nas_bench_201.arch",
-    "OFA-MobileNetV3": "mobilenet_v3_ofa/mobilenet_v3_ofa.arch",
-    "AutoFormer-Tiny": "autoformer/autoformer.arch",
-}
 COSTS = ("params", "macs", "activation_bytes", "kernels")
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["NAS-Bench-201"]))
+@pytest.mark.parametrize("name", portion(SPACES, ["nas_bench_201"]))
 def test_ends(name: str) -> None:
-    space = archir.load(f"{EXAMPLES}/{SPACES[name]}")
+    space = space_of(name)
     for cost in COSTS:
         least, greatest = space.account.extremes(cost)
         assert archir.optimize(space, minimize=cost).values == (least.value,)
         assert archir.optimize(space, maximize=cost).values == (greatest.value,)
 
 
-@pytest.mark.parametrize("name", portion(SPACES, ["AutoFormer-Tiny"]))
+@pytest.mark.parametrize("name", portion(SPACES, ["autoformer"]))
 def test_no_draw_within_bounds_is_better(name: str) -> None:
-    space = archir.load(f"{EXAMPLES}/{SPACES[name]}")
+    space = space_of(name)
     costs = space.cost(space.sample_codes(2_000, np.random.default_rng(0)), COSTS)
     for cost, other in (("macs", "params"), ("activation_bytes", "kernels")):
         for part in (0.1, 0.5):

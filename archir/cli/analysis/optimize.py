@@ -13,14 +13,13 @@ from archir import api
 from archir.base.files import write_atomic
 from archir.cli.kinds import Place
 from archir.cli.options import file_argument, json_option, net_options
-from archir.cli.output import emit, say, table
+from archir.cli.output import counted, emit, say, table
 from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:
     from archir.search.spaces.optimal.answers import Answer
     from archir.search.spaces.optimal.fronts import Front
-    from archir.search.spaces.space import Space
 
 
 def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:
@@ -71,7 +70,7 @@ def optimize_command(
         if points is not None:
             raise click.UsageError("--points goes with --front")
         answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
-        _answer(space, answer, minimize or maximize or "", output, parameters, as_json)
+        _answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
     names = [one.strip() for one in re.split(r",(?![^(]*\))", front)]
     if len(names) != 2 or best != 1 or output is not None:
@@ -81,43 +80,41 @@ def optimize_command(
 
 
 def _answer(
-    space: Space, answer: Answer, what: str, output: Path | None, parameters: dict[str, Any], as_json: bool
+    answer: Answer, what: str, output: Path | None, parameters: dict[str, Any], as_json: bool
 ) -> None:  # fmt: skip
     if as_json:
-        emit(
-            {
-                "settled": answer.settled,
-                "bound": None if answer.bound is None else number(answer.bound),
-                "architectures": [
-                    {"value": number(value), "choices": dict(one)}
-                    for one, value in zip(answer.architectures, answer.values, strict=True)
-                ],
-                "conflict": [{"bound": one.bound.text, "nearest": one.nearest} for one in answer.conflict],
-                "proof": dict(answer.proof),
-            }
-        )
-        answer.best  # noqa: B018
-    else:
-        architecture = answer.best
-        name = what if not what.endswith(".json") else "score"
-        if answer.settled:
-            say(f"{name} = {shown(answer.values[0])}, proved: no architecture within the bounds is better")
-        else:
-            assert answer.bound is not None
-            best = f"{name} = {shown(answer.values[0])} is the best found in time"
-            say(f"{best}; none is better than {shown(answer.bound)}")
-        if len(answer.architectures) > 1:
-            pairs = list(zip(answer.architectures, answer.values, strict=True))
-            table(
-                "",
-                ["", name, "what differs from the first"],
-                [_row(i, *pair, architecture) for i, pair in enumerate(pairs, 1)],
-            )
-        say(str(architecture))
+        emit(_plain(answer))
+    best = answer.best  # if there is none, the error that says why
+    if not as_json:
+        _say("score" if what.endswith(".json") else what, answer)
     if output is not None:
-        write_atomic(output, (answer.best.to_json(parameters) + "\n").encode())
+        write_atomic(output, (best.to_json(parameters) + "\n").encode())
         if not as_json:
             say(f"wrote {output}")
+
+
+def _plain(answer: Answer) -> dict[str, Any]:
+    pairs = zip(answer.architectures, answer.values, strict=True)
+    return {
+        "settled": answer.settled,
+        "bound": None if answer.bound is None else number(answer.bound),
+        "architectures": [{"value": number(value), "choices": dict(one)} for one, value in pairs],
+        "conflict": [{"bound": one.bound.text, "nearest": one.nearest} for one in answer.conflict],
+        "proof": dict(answer.proof),
+    }
+
+
+def _say(name: str, answer: Answer) -> None:
+    first = f"{name} = {shown(answer.values[0])}"
+    if answer.settled:
+        say(f"{first}, proved: no architecture within the bounds is better")
+    elif answer.bound is not None:
+        say(f"{first} is the best found in time; none is better than {shown(answer.bound)}")
+    if len(answer.architectures) > 1:
+        pairs = enumerate(zip(answer.architectures, answer.values, strict=True), 1)
+        rows = [_row(place, *pair, answer.best) for place, pair in pairs]
+        table("", ["", name, "what differs from the first"], rows)
+    say(str(answer.best))
 
 
 def _row(place: int, one: Any, value: Fraction, first: Any) -> tuple[str, str, str]:
@@ -132,8 +129,10 @@ def _front(found: Front, names: list[str], as_json: bool) -> None:
         ]
         emit({"settled": found.settled, "names": names, "points": points})
         return
+    names = ["score" if name.endswith(".json") else name for name in names]
     table("", names, [[shown(Fraction(value)) for value in one.values] for one in found.points], right=(0, 1))
-    say(f"{len(found.points):,} points{'' if found.settled else ', as far as time went'}")
+    cut = "" if found.settled else ", as far as it was followed"
+    say(f"{counted(len(found.points), 'point')}{cut}; --json has their choices")
 
 
 def number(value: Fraction | int) -> float | int:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from archir.base.errors import fail
 from archir.costs.dynamic import Chain, State, Step
-from archir.costs.tables import MOST_SUM, Codes, Numbers
+from archir.costs.tables import MOST_SUM, Numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,18 +97,6 @@ class Network:
         for layer in self.layers:
             found += abs(layer.costs).max(axis=0).astype(object)
         return [int(one) + abs(constant) for one, constant in zip(found, self.constant, strict=True)]
-
-    def costs(self, codes: Codes) -> Numbers:
-        """The sums of each row of outcomes [rows, columns], which are paths."""
-        states = np.zeros(len(codes), np.int64)
-        totals = np.repeat(np.array([self.constant], np.int64), len(codes), axis=0)
-        for position, layer in enumerate(self.layers):
-            for row, state in enumerate(states):
-                steps = slice(layer.starts[state], layer.starts[state] + layer.counts[state])
-                (step,) = np.flatnonzero(layer.outcomes[steps] == codes[row, position]) + layer.starts[state]
-                totals[row] += layer.costs[step]
-                states[row] = layer.after[step]
-        return totals
 
 
 def network(chain: Chain) -> Network | None:

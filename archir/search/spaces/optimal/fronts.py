@@ -31,7 +31,7 @@ class Point:
 @dataclass(frozen=True)
 class Front:
     """Points from the best of the first objective on; no architecture is better than one of them in one objective and
-    as good in the other. If not `settled`, time was out before the rest was found."""
+    as good in the other. If not `settled`, time was out, or the points were too many, before the rest was found."""
 
     points: tuple[Point, ...]
     settled: bool
@@ -87,7 +87,7 @@ class _Front:
             if found[-1].values[0] == one.values[0]:
                 found.pop()
             found.append(one)
-        return Front(tuple(found), True)
+        return Front(tuple(found), len(found) < MOST_POINTS)
 
     def _next(self, limit: int | None) -> Point | None:
         """The best architecture with the second cost within a limit; None if time is out."""

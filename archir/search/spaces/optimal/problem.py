@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.base.errors import fail, suggest
+from archir.base.errors import fail
 from archir.costs.account import PEAKS, Account
 from archir.costs.dynamic import Chain
 from archir.costs.optimal.network import Network, network
@@ -37,11 +37,6 @@ class Objective:
 
     what: str | Scores
     greatest: bool = False
-
-    @property
-    def text(self) -> str:
-        """What is wanted, in words."""
-        return f"{'greatest' if self.greatest else 'least'} {self.what if isinstance(self.what, str) else 'score'}"
 
 
 @dataclass(frozen=True)
@@ -179,9 +174,7 @@ def _counted(account: Account, table: Table, most: int) -> Groups:
 
 
 def _fixed(space: Space, fixed: Mapping[str, int]) -> Iterator[Value]:
-    """Conditions that choices have these outcomes where they are active. Raises ArchError (A3303)."""
-    known = {decision.choice.path: decision for decision in space.order}
-    for path, outcome in fixed.items():
-        if path not in known:
-            raise fail("A3303", f"there is no choice `{path}`", None, suggest(path, known))
-        yield either(negate(known[path].active), when(known[path].choice, [outcome]))
+    """Conditions that choices have these outcomes where they are active."""
+    for decision in space.order:
+        if decision.choice.path in fixed:
+            yield either(negate(decision.active), when(decision.choice, [fixed[decision.choice.path]]))

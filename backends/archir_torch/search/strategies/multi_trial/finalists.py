@@ -7,10 +7,9 @@ from archir.base.settings import Count
 from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
 from archir.search.recipes.trials import Scorer, TrialOptions
-from archir_torch.search.aims import aimed
+from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.multi_trial.trials import Trials
-from archir_torch.search.task import objective_of
 
 
 class FinalistsOptions(TrialOptions):
@@ -27,7 +26,7 @@ class Finalists(Trials):
     """One batch: the best of `start.trials`."""
 
     def __init__(self, job: Job, options: FinalistsOptions) -> None:
-        options = aimed(options, objective_of(job.phase, job.folder))
+        options = aimed(options, compared(job))
         aim = objective(options.objective)
         done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
         if not done:

@@ -11,7 +11,8 @@ from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.base.toml import Path as Place
 from archir.search.recipes import job
-from archir.search.recipes.open_choices import opened
+from archir.search.recipes.derivation import check_some
+from archir.search.recipes.open_choices import opened, settle
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Evaluate, Phase, Recipe
 from archir.search.recipes.training import registered
@@ -141,7 +142,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         where = getattr(options, "where", "")
         if where:
             with document.blamed("phase", number, "options", "where"):
-                space.where(where).prove()
+                check_some(_known(space, phase).where(where), phase.derive)
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.
@@ -181,6 +182,16 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         phases = recipe.phase
         if executor is not None and not any(issubclass(self.kind_of(one).options, TrialOptions) for one in phases):
             raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
+
+
+def _known(space: Space, phase: Phase) -> Space:
+    """What is open of a space, as far as is known before an earlier phase has said what the rest is."""
+    if phase.start.architecture is not None:
+        return space
+    try:
+        return settle(space, phase.open, phase.fixed, None).space
+    except ArchError:  # said where the phase is made
+        return space
 
 
 _TABLES = "phases that try candidates do, unless `options.scorer` says otherwise"

@@ -383,10 +383,11 @@ class Space:
         """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
 
         `macs <= 0.5x` is half of the most that choices allow, whatever bounds on costs there are. `latency("cpu.json")`
-        is the table in a file, looked for from the current folder on.
+        is the table in a file, looked for from the current folder on; single quotes do, too.
         """
         graph = copy(self.graph)
-        graph.constraints = [*self.graph.constraints, *elaborate_bounds(in_numbers(text, self._most))]
+        text = in_numbers(text.replace("'", '"'), self._most)
+        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
         return Space(graph)
 
     @cached_property

@@ -30,6 +30,8 @@ from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
 from archir.search.scores.results import reading
 from archir.search.scores.results.table import Results
+from archir.search.scores.sources import kept_as
+from archir.search.scores.table import read as read_scores
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
@@ -84,6 +86,11 @@ def begin(
                 _check_map(phase, path.parent)
         with blamed("phase", number, "also"):
             given |= teaching(phase, path.parent)
+        scores = phase.options.get("maximize", "")
+        if isinstance(scores, str) and scores.endswith(".json"):
+            with blamed("phase", number, "options", "maximize"):
+                read_scores(path.parent / scores, space_of(recipe, phase, path.parent, spaces))
+            given[kept_as(scores)] = path.parent / scores
     given |= _tables(written, path.parent)
     for name, content in given.items():
         if isinstance(content, Path) and name.endswith(".safetensors"):

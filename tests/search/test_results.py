@@ -102,6 +102,15 @@ def test_forms_are_read_alike(form: str, tmp_path: Path) -> None:
     assert all(found(one) == whole(one) for one in SPACE.enumerate())
 
 
+def test_rows_that_are_meant(tmp_path: Path) -> None:
+    rows = arrays()["ms"]
+    found = table(tmp_path, f'{MAPPING}\n[rows]\n"ms" = {rows[5]}\n')
+    assert len(found) == 1
+    assert next(iter(found.values["latency"]))[1].tolist() == [rows[5]]
+    with pytest.raises(ArchError, match=r"A2251.*no row of table.npz has `ms = -1`"):
+        table(tmp_path, f'{MAPPING}\n[rows]\n"ms" = -1\n')
+
+
 @pytest.mark.parametrize("name", sorted(strategies()))
 def test_every_strategy_is_told_by_a_table(name: str, tmp_path: Path) -> None:
     found = table(tmp_path)

@@ -47,6 +47,14 @@ class Columns:
         except ValueError:
             raise fail("A2251", f"`{pattern}` of {self.file} is no column of numbers") from None
 
+    def where(self, name: str, cell: str | float) -> Columns:
+        """The rows in which a column has this cell. Raises ArchError (A2251) if there are none."""
+        column = self.one(name)
+        rows = np.array([one == cell or str(one).lower() == str(cell).lower() for one in column.tolist()], bool)
+        if not rows.any():
+            raise fail("A2251", f"no row of {self.file} has `{name} = {cell}`")
+        return Columns(self.file, {other: array[rows] for other, array in self.arrays.items()})
+
     @property
     def rows(self) -> int:
         """How many there are. Raises ArchError (A2251) where columns are not of one length."""

@@ -4,6 +4,9 @@
     "cell.edge[*].op" = "op_*"
     depth = "depth"
 
+    [rows]                                            # the table's other rows are left out
+    seed = 1
+
     [labels]                                          # where cells are numbers of alternatives, and no labels
     "*.op" = ["none", "skip", "conv"]
 
@@ -65,6 +68,8 @@ class Mapping(Settings):
     measures: dict[str, Measure] = Field(min_length=1)
     labels: dict[str, Annotated[tuple[str | int | bool, ...], Many]] = Field(default_factory=dict)
     """What cells 0, 1, 2... stand for, by patterns of choices' paths."""
+    rows: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What columns have in the rows that are meant; by default all are."""
 
     @model_validator(mode="before")
     @classmethod

@@ -93,8 +93,7 @@ def results(file: Path, about: Path | None, space: Space, measures: Sequence[str
     Of several `measures`, those that are named, in this order. Raises ArchError: A2251 (the mapping does not fit),
     A2252 (no row is of this space), A1101, A1102, A1112 (the file cannot be read).
     """
-    said, document = mapping.read(about or file.with_suffix(".toml"))
-    table = columns.read(file)
+    table, said, document = _opened(file, about or file.with_suffix(".toml"))
     problems: list[Diagnostic] = []
     wanted = _wanted(said.measures, measures)
     with document.blamed("choices"):
@@ -114,6 +113,27 @@ def results(file: Path, about: Path | None, space: Space, measures: Sequence[str
         for name, trainings in values.items()
     }
     return Results(table.file, {name: one.best == "max" for name, one in wanted.items()}, rows, averaged)
+
+
+def rows_of(file: Path, about: Path, space: Space) -> Codes:
+    """The architecture of each row of a file, as codes; `UNKNOWN` stands for what the space does not have. Raises
+    ArchError (A2251, A11xx)."""
+    table, said, document = _opened(file, about)
+    problems: list[Diagnostic] = []
+    codes = _Cells(table, document, space, problems).codes(said)
+    if problems:
+        raise ArchError(*problems)
+    return codes
+
+
+def _opened(file: Path, about: Path) -> tuple[Columns, mapping.Mapping, Document]:
+    """The rows of a file that are meant, and what its columns are."""
+    said, document = mapping.read(about)
+    table = columns.read(file)
+    for name, cell in said.rows.items():
+        with document.blamed("rows", name):
+            table = table.where(name, cell)
+    return table, said, document
 
 
 def _wanted(known: Mapping[str, Measure], names: Sequence[str]) -> Mapping[str, Measure]:

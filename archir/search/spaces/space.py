@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.costs.account import Account
-from archir.ir.choices.cases import MOST_CHOICES, Value, at, support, when
+from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
 from archir.ir.choices.conditions import either, met
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
@@ -228,20 +228,24 @@ class Space:
         """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
         codes = list(draft)
         outcomes: dict[str, int] = {}
-        for position, decision in enumerate(self.order):
-            path = decision.choice.path
-            if codes[position] == -2:
-                if at(decision.active, outcomes) is not True:
+        for position, (path, active, distribution) in enumerate(self._steps):
+            code = codes[position]
+            if code == -2:
+                if active is not True and at(active, outcomes) is not True:
                     codes[position] = -1
                     continue
-                distribution = at(self._program.distributions[path], outcomes)
-                if keep and keep[position] in distribution.possible:
-                    codes[position] = keep[position]
-                else:
-                    codes[position] = _draw(distribution, rng, policy)
-            if codes[position] >= 0:
-                outcomes[path] = codes[position]
+                found = at(distribution, outcomes) if type(distribution) is Case else distribution
+                kept = keep and keep[position] in found.possible
+                codes[position] = code = keep[position] if kept else _draw(found, rng, policy)
+            if code >= 0:
+                outcomes[path] = code
         return codes
+
+    @cached_property
+    def _steps(self) -> list[tuple[str, Value, Value]]:
+        """Of each choice its path, when it is active, and what it is drawn from."""
+        paths = [(one.choice.path, one.active) for one in self.order]
+        return [(path, active, self._program.distributions[path]) for path, active in paths]
 
     def _settled(self, position: int) -> bool:
         """Whether changing a choice changes nothing about any other."""

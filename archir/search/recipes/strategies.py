@@ -14,9 +14,9 @@ from archir.search.recipes import job
 from archir.search.recipes.derivation import check_some
 from archir.search.recipes.open_choices import opened, settle
 from archir.search.recipes.reading import Written
-from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.recipes.recipe import Evaluate, Phase, Recipe
 from archir.search.recipes.training import registered
-from archir.search.recipes.trials import TrialOptions
+from archir.search.recipes.trials import TABLE, TrialOptions
 from archir.search.spaces.space import Space
 
 Job = TypeVar("Job", bound="job.Job[Any, Any]")
@@ -65,6 +65,31 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
     def whole(self, phase: Phase) -> bool:
         """Whether a phase's strategy works on all training images, and not as a search on the halves."""
         return self.kind_of(phase).whole
+
+    def tabulated(self, recipe: Recipe, phase: Phase) -> Evaluate | None:
+        """The table that candidates of a phase are looked up in; None if it tries none, or scores them otherwise.
+
+        Raises ArchError (A2253) for a phase that asks for one and is given none."""
+        if not issubclass(self.kind_of(phase).options, TrialOptions):
+            return None
+        asked = phase.options.get("scorer")
+        wanted = isinstance(asked, Mapping) and asked.get("kind") == TABLE
+        table = recipe.evaluate_of(phase)
+        if wanted and table is None:
+            text = f"phase `{phase.name}` is scored by a table, and there is none"
+            raise fail("A2253", text, None, 'name it: [evaluate] table = "results.npz"')
+        return table if wanted or asked is None else None
+
+    def check_tables(self, written: Written) -> None:
+        """Raise ArchError (A2253) for a table that nothing would be looked up in."""
+        recipe = written.recipe
+        for number, phase in enumerate(recipe.phase):
+            if phase.evaluate is not None and self.tabulated(recipe, phase) is None:
+                with written.document.blamed("phase", number, "evaluate"):
+                    raise fail("A2253", f"nothing of phase `{phase.name}` is looked up in a table", None, _TABLES)
+        if recipe.evaluate is not None and not any(self.tabulated(recipe, one) for one in recipe.phase):
+            with written.document.blamed("evaluate"):
+                raise fail("A2253", "no phase looks anything up in a table", None, _TABLES)
 
     def made(self, job: Job) -> Strategy:
         """The strategy of a job. Raises ArchError (A2202, A1109)."""
@@ -169,5 +194,6 @@ def _known(space: Space, phase: Phase) -> Space:
         return space
 
 
+_TABLES = "phases that try candidates do, unless `options.scorer` says otherwise"
 _LONGER = ("trials", "generations", "count", "population")
 """Options of which more means that more is tried."""

@@ -8,10 +8,9 @@ from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.spaces.space import Space
-from archir_torch.search.aims import aimed
+from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.multi_trial.trials import Trials
-from archir_torch.search.task import objective_of
 
 
 class FinalistsOptions(TrialOptions):
@@ -28,7 +27,7 @@ class Finalists(Trials):
     """One batch: the best of `start.trials` that keep `where`."""
 
     def __init__(self, job: Job, options: FinalistsOptions) -> None:
-        options = aimed(options, objective_of(job.phase, job.folder))
+        options = aimed(options, compared(job))
         aim, phase = objective(options.objective), job.phase
         done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
         if not done:

@@ -47,12 +47,15 @@ def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dic
 @click.option("--fix", "fixed", multiple=True, callback=_fixed, metavar="PATH=LABEL", help="What a choice is to have.")
 @click.option("--time-limit", type=click.FloatRange(0), metavar="SECONDS", help="Say what is known by then.")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the best architecture, JSON.")
+@click.option(
+    "--certificate", type=Place(dir_okay=False, path_type=Path), help="Write a proof that `archir verify` checks, JSON."
+)
 @net_options
 @json_option
 def optimize_command(
     file: str, minimize: str | None, maximize: str | None, front: str | None, points: int | None,
     bounds: tuple[str, ...], best: int, fixed: dict[str, Any], time_limit: float | None, output: Path | None,
-    parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
+    certificate: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best architecture of FILE within bounds, with a proof that no other one is better.
 
@@ -72,12 +75,16 @@ def optimize_command(
     if front is None:
         if points is not None:
             raise click.UsageError("--points goes with --front")
-        answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
+        answer = api.optimize(
+            space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit, certificate=certificate
+        )  # fmt: skip
+        if certificate is not None and not as_json:
+            say(f"wrote {certificate}: `archir verify` proves it again")
         _answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
     names = [one.strip() for one in re.split(r",(?![^(]*\))", front)]
-    if not 2 <= len(names) <= 3 or best != 1 or output is not None:
-        text = "--front takes two or three costs with commas between, and neither --best nor --output"
+    if not 2 <= len(names) <= 3 or best != 1 or output is not None or certificate is not None:
+        text = "--front takes two or three costs with commas between, and no --best, --output or --certificate"
         raise click.UsageError(text)
     found = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
     _front(found, names, as_json)

@@ -67,7 +67,7 @@ KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(BOUNDS, max_size=3), st.sampled_from(["params", "macs", "peak_bytes"]), st.booleans(), st.integers(1, 4)
 )

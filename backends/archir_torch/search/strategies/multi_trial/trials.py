@@ -225,7 +225,7 @@ class Trials:
 
     def _whole(self, candidate: Candidate) -> Candidate:
         architecture: Architecture = self.opened.completed(candidate.architecture)
-        return Candidate(candidate.id, architecture, candidate.hash, candidate.budget)
+        return replace(candidate, architecture=architecture, canonical=lambda _: candidate.hash)
 
 
 def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:

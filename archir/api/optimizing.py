@@ -77,24 +77,26 @@ def verify_optimum(file: str | Path, space: Space | str | Path | None = None) ->
 def exact_front(
     space: Space,
     first: str | Path | Scores,
-    second: str,
-    *,
+    *costs: str,
     points: int | None = None,
     where: str | None = None,
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Front:
-    """All architectures of the front of a cost, or scores, and a cost: the least costs, the greatest scores.
+    """All architectures of the front of a cost, or scores, and one or two `costs`: least costs, greatest scores.
 
-    With `points`, about so many, spread evenly over `second`. `where` are bounds, `fixed` labels of choices by path;
+    With `points`, about so many, spread evenly over `costs`. `where` are bounds, `fixed` labels of choices by path;
     after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
     """
     from archir.search.spaces.optimal.fronts import front
     from archir.search.spaces.optimal.problem import Objective
 
     scores = not isinstance(first, str) or first.endswith(".json")
+    if not 1 <= len(costs) <= 2:
+        raise fail("A3305", "a front is of two or three objectives", None, 'exact_front(space, "macs", "params")')
     objective = _objective(space, None, first) if scores else Objective(str(first))
-    return front(_bounded(space, where), objective, Objective(second), points, _outcomes(space, fixed), seconds)
+    others = [Objective(one) for one in costs]
+    return front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
 
 
 def _bounded(space: Space, where: str | None) -> Space:

@@ -81,9 +81,11 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         return table if wanted or asked is None else None
 
     def check_tables(self, written: Written) -> None:
-        """Raise ArchError (A2253) for a table that nothing would be looked up in."""
+        """Raise ArchError (A2202, A2253) for a table that nothing would be looked up in."""
         recipe = written.recipe
         for number, phase in enumerate(recipe.phase):
+            with written.document.blamed("phase", number, "strategy"):
+                self.kind_of(phase)
             if phase.evaluate is not None and self.tabulated(recipe, phase) is None:
                 with written.document.blamed("phase", number, "evaluate"):
                     raise fail("A2253", f"nothing of phase `{phase.name}` is looked up in a table", None, _TABLES)

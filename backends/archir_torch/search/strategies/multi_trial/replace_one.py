@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from archir.search.multi.listed import Listed
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.scores.replacing import replacements
@@ -16,6 +18,12 @@ class ReplaceOptions(TrialOptions):
 
     scorer: Scorer = Scorer(kind="inherited")
     objective: str = "accuracy:max"
+
+    @model_validator(mode="after")
+    def _unbounded(self) -> ReplaceOptions:
+        if self.where:
+            raise ValueError("all alternatives are scored, whatever they cost; bounds are for the phase that chooses")
+        return self
 
 
 @strategy("replace_one", ReplaceOptions)

@@ -152,9 +152,9 @@ class Comparison:
             ],
         }  # fmt: skip
         (folder / "recipe.toml").write_text(toml.written(recipe), "utf-8")
-        networks = archir.run(folder / "recipe.toml", folder / "run")["networks"]
+        phases = archir.run(folder / "recipe.toml", folder / "run")["phases"]
         graph = self.space.specialize(uniform)
-        made = {"accuracy": networks["tuned"]["accuracy"], "cut": networks["cut"]["accuracy"]}
+        made = {name: phases[phase]["held_out_accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
         return made | {"macs": archir.cost(graph).macs}
 
 

@@ -92,7 +92,8 @@ def shrink_command(
     Without --space, numbers of the net become choices, as `archir open` says. The phases are those of an ordinary run
     (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `shared` orders its channels, `search` tries
     architectures within the budget, with what they leave out merged into what they keep, `cut` takes the best one out,
-    `tuned` trains it on with the network for a teacher. Then both are measured side by side. The same command goes on with a run that was stopped.
+    `tuned` trains it on with the network for a teacher. Then both are measured side by side. The same command goes on
+    with a run that was stopped.
     """
     leads = os.environ.get("RANK", "0") == "0"
     given = {name: value for name, value in settings.items() if value is not None}

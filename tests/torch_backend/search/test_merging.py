@@ -103,11 +103,11 @@ def test_a_trained_network_is_shared_and_what_is_taken_out_is_refitted() -> None
     space = elastic()
     graph = space.specialize(largest(space))
     weights = lower(graph, generator=torch.Generator().manual_seed(0)).state_dict()
-    given = job(space, "share", start=Start(weights="x.safetensors", order="energy"))
+    given = job("share", space=space, start=Start(weights="x.safetensors", order="energy"))
     shared = made(replace(given, weights=weights)).outcome()
     assert shared.supernet is not None
     architecture = smallest(space)
-    after = job(space, "inherit", start=Start(weights="shared", refit=64))
+    after = job("inherit", space=space, start=Start(weights="shared", refit=64))
     taken = replace(after, weights=shared.weights, supernet=shared.supernet, architecture=dict(architecture))
     refitted = made(taken).outcome().weights
     plain = made(replace(taken, phase=after.phase.model_copy(update={"start": Start(weights="shared")})))

@@ -30,7 +30,7 @@ MOST_POSITIONS = 256
 MOST_BYTES = 4 * 2**30
 """Of the products of channels."""
 _RIDGE, _FEW = 1e-8, 1e-3
-"""Of the mean square of a channel: what is added to squares, and what besides if there are no more rows than channels."""
+"""Of the mean square of a channel: what is added to squares, and what besides if rows are no more than channels."""
 
 
 class Reader(NamedTuple):

@@ -1,39 +1,52 @@
 """Exact optimisation: 80 layers of 54 alternatives, three budgets, random additive scores.
 
-`python benchmarks/optimizing.py` prints seconds of processor time, one thread; `--highs` times HiGHS on the same
-problems as plain integer programs beside it (`pip install highspy`).
+`python benchmarks/optimizing.py` prints seconds of processor time, one thread; `--others` times HiGHS and CBC on the
+same problems as plain integer programs beside it (`pip install highspy pulp`). `--smaller 1000` compares the answers
+with HiGHS's on as many smaller problems, of which some have none. `--llama` makes a front of a thousand points.
 """
 
 from __future__ import annotations
 
 import argparse
+from fractions import Fraction
+from os import times
+from pathlib import Path
 from statistics import median
 from time import process_time
 
 import numpy as np
 
+import archir
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
+from archir.search.scores.table import Scores, Term
+
+HERE = Path(__file__).resolve().parent
 
 LAYERS, ALTERNATIVES, BUDGETS, SIZE = 80, 54, 3, 10**6
+LONGEST = 60.0
+"""Seconds that the others have for a problem."""
+COSTS = "kv_bytes(context=4096)", "decode_macs(context=4096)"
 
 
-def instance(seed: int) -> tuple[Network, list[int]]:
+def instance(
+    seed: int, count: int = LAYERS, alternatives: int = ALTERNATIVES, tight: tuple[float, float] = (0.24, 0.36)
+) -> tuple[Network, list[int]]:
     """Scores and costs are uniform; each budget is 0.24 to 0.36 of the most, where a random architecture has half."""
     rng = np.random.default_rng(seed)
     layers = []
-    for _ in range(LAYERS):
-        costs = rng.integers(0, SIZE, (ALTERNATIVES, BUDGETS))
-        scores = rng.integers(0, SIZE, (ALTERNATIVES, 1))
-        nothing = np.zeros(ALTERNATIVES, np.int64)
+    for _ in range(count):
+        costs = rng.integers(0, SIZE, (alternatives, BUDGETS))
+        scores = rng.integers(0, SIZE, (alternatives, 1))
+        nothing = np.zeros(alternatives, np.int64)
         steps = np.concatenate([scores, costs], axis=1)
-        layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, steps, np.arange(ALTERNATIVES, dtype=np.int16)))
-    limits = [int(LAYERS * SIZE * part) for part in rng.uniform(0.24, 0.36, BUDGETS)]
+        layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, steps, np.arange(alternatives, dtype=np.int16)))
+    limits = [int(count * SIZE * part) for part in rng.uniform(*tight, BUDGETS)]
     return Network(tuple(layers), (0,) * (BUDGETS + 1)), limits
 
 
 def highs(network: Network, limits: list[int]) -> tuple[float, int | None]:
-    """Seconds that HiGHS takes to an optimum, and the optimum as it says."""
+    """Seconds that HiGHS takes to an optimum, and the optimum as it says; none where there is none, or no time."""
     import highspy
 
     start = process_time()
@@ -42,7 +55,7 @@ def highs(network: Network, limits: list[int]) -> tuple[float, int | None]:
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("mip_rel_gap", 0.0)
     solver.setOptionValue("mip_abs_gap", 0.5)
-    solver.setOptionValue("time_limit", 60.0)
+    solver.setOptionValue("time_limit", LONGEST)
     columns = [[solver.addBinary(obj=float(step[0])) for step in layer.costs] for layer in network.layers]
     for each in columns:
         solver.addConstr(sum(each[1:], each[0]) == 1)
@@ -58,26 +71,84 @@ def highs(network: Network, limits: list[int]) -> tuple[float, int | None]:
     return process_time() - start, round(solver.getObjectiveValue()) if done else None
 
 
+def cbc(network: Network, limits: list[int]) -> tuple[float, int | None]:
+    """Seconds that CBC takes, from PuLP, and the optimum as it says."""
+    import pulp
+
+    start = times()
+    problem = pulp.LpProblem("instance", pulp.LpMinimize)
+    columns = [
+        [pulp.LpVariable(f"x_{i}_{j}", cat="Binary") for j in range(len(layer.costs))]
+        for i, layer in enumerate(network.layers)
+    ]
+    pairs = [
+        (column, step.tolist())
+        for each, layer in zip(columns, network.layers, strict=True)
+        for column, step in zip(each, layer.costs, strict=True)
+    ]
+    problem += pulp.LpAffineExpression([(column, step[0]) for column, step in pairs])
+    for each in columns:
+        problem += pulp.lpSum(each) == 1
+    for room, limit in enumerate(limits, 1):
+        problem += pulp.LpAffineExpression([(column, step[room]) for column, step in pairs]) <= limit
+    status = problem.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=LONGEST, gapRel=0, gapAbs=0.5))
+    took = sum(times()[:4]) - sum(start[:4])
+    done = status == pulp.LpStatusOptimal and took < LONGEST
+    return took, round(pulp.value(problem.objective)) if done else None
+
+
+def smaller(count: int) -> None:
+    """Compare answers on smaller problems, about a third of which have none."""
+    differ, none = [], 0
+    for seed in range(count):
+        network, limits = instance(seed, 6 + seed % 15, 2 + seed % 9, (0.2, 0.5))
+        answer, (_, value) = optimum(network, limits), highs(network, limits)
+        none += answer.value is None
+        if not answer.settled or answer.value != value:
+            differ.append((seed, answer.value, value))
+    print(f"{count} smaller problems, {none} of them without an answer: {len(differ)} differ from HiGHS {differ[:5]}")
+
+
+def llama() -> None:
+    """A front of a thousand points, and of all, by random scores and two costs."""
+    space = archir.load(HERE.parent / "examples" / "llama" / "llama3.arch")
+    rng = np.random.default_rng(0)
+    terms = [
+        Term((choice.path,), {(i,): Fraction(int(rng.integers(10**9)), 10**9) for i in range(choice.outcomes)})
+        for choice in space.choices
+    ]
+    for points in (1_000, None):
+        start = process_time()
+        found = archir.exact_front(space, Scores(space.name, tuple(terms)), *COSTS, points=points)
+        print(f"Llama 3, score, {', '.join(COSTS)}: {len(found.points):,} points, {process_time() - start:.1f} s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--instances", type=int, default=100)
-    parser.add_argument("--highs", action="store_true")
+    parser.add_argument("--others", action="store_true")
+    parser.add_argument("--smaller", type=int, default=0)
+    parser.add_argument("--llama", action="store_true")
     arguments = parser.parse_args()
-    seconds, others = [], []
+    solvers = {"HiGHS": highs, "CBC": cbc} if arguments.others else {}
+    took: dict[str, list[float]] = {name: [] for name in ("archir", *solvers)}
     for seed in range(arguments.instances):
         network, limits = instance(seed)
         start = process_time()
         answer = optimum(network, limits)
-        seconds.append(process_time() - start)
-        text = f"{seed:3} {seconds[-1]:6.2f} s  {answer.value}  proved: {answer.settled}"
-        if arguments.highs:
-            took, value = highs(network, limits)
-            others.append(took)
-            text += f"  HiGHS {took:6.2f} s  {value}"
+        took["archir"].append(process_time() - start)
+        text = f"{seed:3} {took['archir'][-1]:6.2f} s  {answer.value}  proved: {answer.settled}"
+        for name, solve in solvers.items():
+            seconds, value = solve(network, limits)
+            took[name].append(seconds)
+            text += f"  {name} {seconds:6.2f} s  {'in time: none' if value is None else value}"
         print(text, flush=True)
-    print(f"median {median(seconds):.2f} s, most {max(seconds):.2f} s")
-    if others:
-        print(f"HiGHS: median {median(others):.2f} s, most {max(others):.2f} s")
+    for name, seconds in took.items() if arguments.instances else ():
+        print(f"{name}: median {median(seconds):.2f} s, most {max(seconds):.2f} s")
+    if arguments.smaller:
+        smaller(arguments.smaller)
+    if arguments.llama:
+        llama()
 
 
 if __name__ == "__main__":

@@ -1,18 +1,18 @@
 """Scores of alternatives one by one: what is best by them within a bound, beside networks that are drawn within it.
 
-    python benchmarks/scores.py [--part 0.5] [--draws 50]
+    python benchmarks/scores.py [--part 0.5] [--draws 50] [--seeds 3]
 
-A supernet of `SPACE` is trained on the digits. Each alternative is put alone into the largest network and scored with
-the supernet's weights, on samples for validation. The best sum within the bound is found exactly: choice by choice, of
-the ways that lead to a state, those are kept than which none is both cheaper and better. All networks have the
-supernet's weights, and are measured on held-out samples, by which nothing was chosen. Norms need no statistics.
+For each seed a supernet of `SPACE` is trained on the digits. Each alternative is put alone into the largest network
+and scored with the supernet's weights, on samples for validation; `archir.optimize` finds the best sum within the
+bound. All networks have the supernet's weights, and are measured on held-out samples, by which nothing was chosen.
+Norms need no statistics.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
@@ -23,7 +23,6 @@ import archir
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse.borrowing import supernet_of
 from archir.search.reuse.specializing import trained
-from archir.search.scores.table import Scores
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.partial import largest
 from archir.search.spaces.space import Space
@@ -55,6 +54,7 @@ RECIPE = """
 title = "A supernet of digits"
 space = "space.arch"
 threads = 1
+seed = SEED
 
 [data]
 source = "digits"
@@ -67,77 +67,77 @@ training = { epochs = 60, batch = 32 }
 weights = { kind = "adamw", lr = 4e-3, weight_decay = 0.01, warmup_epochs = 1, clip = 1.0 }
 options = { evaluate_every = 60 }
 """
-Way = tuple[int, Fraction, tuple[int, ...]]
-"""A cost, a score, and the outcomes so far."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Held-out accuracies and multiply-accumulates: of the largest network, of the best sum of scores within the bound,
+    and of those that are drawn within it."""
+
+    largest: tuple[float, int]
+    chosen: tuple[float, int]
+    drawn: tuple[tuple[float, int], ...]
+    evaluated: int
+
+    def row(self, seed: int) -> list[str]:
+        """A row of the table."""
+        accuracies = [accuracy for accuracy, _ in self.drawn]
+        return [
+            str(seed),
+            f"{self.largest[0]:.2%}",
+            f"{self.chosen[0]:.2%}",
+            f"{median(accuracies):.2%}",
+            f"{max(accuracies):.2%}",
+            str(sum(accuracy > self.chosen[0] for accuracy in accuracies)),
+            f"{self.chosen[1]:,}",
+            f"{int(median(macs for _, macs in self.drawn)):,}",
+        ]
+
+
+COLUMNS = ["seed", "the largest", "best sum", "median drawn", "best drawn", "better ones", "macs", "macs drawn"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", type=float, default=0.5, help="of the most multiply-accumulates that are allowed")
     parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
-        (folder / "space.arch").write_text(SPACE)
-        (folder / "recipe.toml").write_text(RECIPE)
-        archir.run(folder / "recipe.toml", folder / "run", device="cpu")
-        compare(archir.load(folder / "space.arch"), str(folder / "run"), given.part, given.draws)
-
-
-def compare(space: Space, run: str, part: float, draws: int) -> None:
-    """Print what is best by the scores, and what is drawn."""
-    scores = archir.scores(space, supernet=run)
-    allowed = int(part * space.account.extremes("macs")[1].value)
-    chosen, predicted = best(space, scores, allowed)
-    within = space.where(f"macs <= {allowed}")
-    drawn = [within.sample(seed) for seed in range(draws)]
-    measured = held_out(run, space, [largest(space), chosen, *drawn])
-    whole, own, *others = measured
-    costs = space.cost([largest(space), chosen, *drawn], ["macs", "params"])
-    title = f"Held-out accuracy with the supernet's weights; multiply-accumulates at most {allowed:,}"
-    table = Table(title, ["network", "accuracy", "macs", "params"])
-    table.add("the largest", f"{whole:.2%}", f"{costs['macs'][0]:,}", f"{costs['params'][0]:,}")
-    table.add("the best sum of scores", f"{own:.2%}", f"{costs['macs'][1]:,}", f"{costs['params'][1]:,}")
-    middles = [f"{int(median(costs[name][2:])):,}" for name in ("macs", "params")]
-    table.add(f"median of {len(drawn)} drawn", f"{median(others):.2%}", *middles)
-    table.add(f"best of {len(drawn)} drawn", f"{max(others):.2%}", "", "")
+    found = []
+    for seed in range(given.seeds):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch)
+            (folder / "space.arch").write_text(SPACE)
+            (folder / "recipe.toml").write_text(RECIPE.replace("SEED", str(seed)))
+            archir.run(folder / "recipe.toml", folder / "run", device="cpu")
+            space = archir.load(folder / "space.arch")
+            found.append(compared(space, str(folder / "run"), given.part, given.draws, seed))
+        print(f"seed {seed}: {found[-1].row(seed)}", flush=True)
+    allowed = int(given.part * found[0].largest[1])
+    table = Table(f"Held-out accuracy with the supernet's weights; multiply-accumulates at most {allowed:,}", COLUMNS)
+    for seed, one in enumerate(found):
+        table.add(*one.row(seed))
     print(machine("cpu"))
     print(table)
-    print(f"scores: {scores.made['evaluated']} networks evaluated; the sum predicts {float(predicted):.2%}")
-    print(f"drawn networks that are better than the best sum: {sum(one > own for one in others)} of {len(others)}")
-    print(chosen)
+    print(f"scores: {found[0].evaluated} networks evaluated; drawn: {given.draws} for each seed")
+    if not all(one.chosen[0] > median(accuracy for accuracy, _ in one.drawn) for one in found):
+        raise SystemExit("the best sum is not better than the median of what is drawn")
 
 
-def best(space: Space, scores: Scores, allowed: int) -> tuple[Architecture, Fraction]:
-    """The architecture of the greatest sum that has at most so many multiply-accumulates, and that sum."""
-    chain = space.account.chain("macs")
-    single = {term.choices[0]: term.values for term in scores.terms}
-    ways: dict[object, list[Way]] = {(): [(chain.constant[0], scores.constant, ())]}
-    for decision, level in zip(space.order, chain.levels, strict=True):
-        values = single.get(decision.choice.path, {})
-        reached: dict[object, list[Way]] = {}
-        for state, several in ways.items():
-            for step in level[state]:  # type: ignore[index]
-                own = values.get((step.outcome,), Fraction(0))
-                reached.setdefault(step.after, []).extend(
-                    (cost + step.costs[0], score + own, (*codes, step.outcome)) for cost, score, codes in several
-                )
-        ways = {state: undominated(several, allowed) for state, several in reached.items()}
-    cost, score, codes = max((way for several in ways.values() for way in several), key=lambda way: (way[1], -way[0]))
-    architecture = space.decode(codes)
-    assert scores(architecture) == score
-    assert int(space.cost([architecture], ["macs"])["macs"][0]) == cost <= allowed
-    return architecture, score
-
-
-def undominated(ways: list[Way], allowed: int) -> list[Way]:
-    """Those within what is allowed than which none is both cheaper and better."""
-    kept: list[Way] = []
-    for way in sorted(ways, key=lambda way: (way[0], -way[1])):
-        if way[0] <= allowed and (not kept or way[1] > kept[-1][1]):
-            kept.append(way)
-    return kept
+def compared(space: Space, run: str, part: float, draws: int, seed: int) -> Compared:
+    """What is best by the scores within a part of the most multiply-accumulates, and what is drawn within it."""
+    scores = archir.scores(space, supernet=run)
+    allowed = int(part * space.account.extremes("macs")[1].value)
+    within = space.where(f"macs <= {allowed}")
+    answer = archir.optimize(within, maximize=scores)
+    assert answer.settled
+    assert scores(answer.best) == answer.values[0]
+    networks = [largest(space), answer.best, *(within.sample(seed * draws + i) for i in range(draws))]
+    macs = space.cost(networks, ["macs"])["macs"].tolist()
+    assert macs[1] <= allowed
+    whole, chosen, *drawn = zip(held_out(run, space, networks), macs, strict=True)
+    return Compared(whole, chosen, tuple(drawn), scores.made["evaluated"])
 
 
 def held_out(source: str, space: Space, several: list[Architecture]) -> list[float]:

@@ -131,6 +131,7 @@ NETS: dict[str, dict[str, Any]] = {
         "each": 4,
         "groups": 2,
     },
+    "zoo/accel_mnasnet.arch:accel_mnasnet": {"scale": 8, "classes": 4, "size": 64},
     "zoo/amoebanet.arch:amoebanet": {"channels": 4, "cells": 3, "size": 16},
     "zoo/attentive_nas.arch:attentive_nas": {"resolutions": (32, 64), "scale": 8, "classes": 4},
     "zoo/auto_deeplab.arch:auto_deeplab": {"layers": 3, "blocks": 2, "classes": 4, "size": 64},

@@ -10,12 +10,13 @@ from archir.base.errors import fail, suggest
 
 if TYPE_CHECKING:
     from archir.search.scores.table import Scores
+    from archir.search.spaces.certificates.certificate import Claim
     from archir.search.spaces.optimal.answers import Answer
     from archir.search.spaces.optimal.fronts import Front
     from archir.search.spaces.optimal.problem import Objective
     from archir.search.spaces.space import Space
 
-__all__ = ["exact_front", "optimize"]
+__all__ = ["exact_front", "optimize", "verify_optimum"]
 
 
 def optimize(
@@ -27,44 +28,75 @@ def optimize(
     best: int = 1,
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
+    certificate: str | Path | None = None,
 ) -> Answer:
     """The architectures of the least cost, or of the greatest cost or scores, in order; with a proof.
 
     `maximize` is a cost, a file of scores (`archir scores`) or `Scores`; `where` are bounds such as
     `"macs <= 0.5x and params <= 2M"`, `fixed` are labels of choices by path. `best` says how many architectures. With
     `seconds`, the answer may be what was found by then, which says so (`settled`) and how much better another may be
-    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other.
+    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other. `certificate` is a
+    file that is written, which `verify_optimum` proves again: that no architecture is better than the bound, or that
+    none is within the bounds.
 
     Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
-    A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
+    A3303 (no such choice, or label), A3312 (no certificate that can be checked in time), A3322 (a file that has no
+    scores of this space).
     """
     from archir.search.spaces.optimal.answers import optimize
 
-    objective = _objective(space, minimize, maximize)
-    return optimize(_bounded(space, where), objective, best, _outcomes(space, fixed or {}), seconds)
+    objective, bounded, outcomes = (
+        _objective(space, minimize, maximize),
+        _bounded(space, where),
+        _outcomes(space, fixed),
+    )
+    answer = optimize(bounded, objective, best, outcomes, seconds)
+    if certificate is not None:
+        from archir.search.spaces.certificates.writing import write
+
+        write(Path(certificate), bounded, answer, outcomes)
+    return answer
+
+
+def verify_optimum(file: str | Path, space: Space | str | Path | None = None) -> Claim:
+    """What a certificate of `optimize` says, proved again by other code than what found it.
+
+    With a space, or its file, the certificate is to be of this one, with any bounds. Raises ArchError: A3310 (the file
+    is no certificate, or is not whole), A3311 (it does not hold, or is of another space), A3312 (that takes too long).
+    """
+    from archir.api.loading import load
+    from archir.search.spaces.certificates.certificate import check, read
+
+    claim = read(Path(file))
+    if isinstance(space, (str, Path)):
+        space = load(space, **dict(claim.space.graph.parameters))
+    check(claim, space)
+    return claim
 
 
 def exact_front(
     space: Space,
     first: str | Path | Scores,
-    second: str,
-    *,
+    *costs: str,
     points: int | None = None,
     where: str | None = None,
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
 ) -> Front:
-    """All architectures of the front of a cost, or scores, and a cost: the least costs, the greatest scores.
+    """All architectures of the front of a cost, or scores, and one or two `costs`: least costs, greatest scores.
 
-    With `points`, about so many, spread evenly over `second`. `where` are bounds, `fixed` labels of choices by path;
+    With `points`, about so many, spread evenly over `costs`. `where` are bounds, `fixed` labels of choices by path;
     after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
     """
     from archir.search.spaces.optimal.fronts import front
     from archir.search.spaces.optimal.problem import Objective
 
     scores = not isinstance(first, str) or first.endswith(".json")
+    if not 1 <= len(costs) <= 2:
+        raise fail("A3305", "a front is of two or three objectives", None, 'exact_front(space, "macs", "params")')
     objective = _objective(space, None, first) if scores else Objective(str(first))
-    return front(_bounded(space, where), objective, Objective(second), points, _outcomes(space, fixed or {}), seconds)
+    others = [Objective(one) for one in costs]
+    return front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
 
 
 def _bounded(space: Space, where: str | None) -> Space:
@@ -85,11 +117,11 @@ def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores
     return Objective(maximize, True)
 
 
-def _outcomes(space: Space, fixed: Mapping[str, Any]) -> dict[str, int]:
+def _outcomes(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, int]:
     """Outcomes by path. Raises ArchError (A3303)."""
     choices = {choice.path: choice for choice in space.choices}
     found = {}
-    for path, label in fixed.items():
+    for path, label in (fixed or {}).items():
         if path not in choices:
             raise fail("A3303", f"there is no choice `{path}`", None, suggest(path, choices))
         outcome = choices[path].outcome(label)

@@ -12,6 +12,7 @@ from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
     from archir.search.multi.candidate import MultiTrial
+    from archir.search.scores.results.table import Results
     from archir.search.scores.table import Scores
     from archir.search.spaces.architecture import Architecture
     from archir.search.spaces.space import Space
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from archir_torch.training.loop import Watch  # noqa: TID251
 
 __all__ = [
-    "extract", "read_scores", "resume", "run", "score", "scorer", "scores", "specialize", "strategy", "supernet",
-    "train", "trials",
+    "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores", "specialize", "strategy",
+    "supernet", "train", "trials",
 ]  # fmt: skip
 
 
@@ -255,6 +256,19 @@ def read_scores(path: str | Path, space: Space) -> Scores:
     from archir.search.scores.table import read
 
     return read(Path(path), space)
+
+
+def results(path: str | Path, space: Space, *, map: str | Path | None = None, measures: Sequence[str] = ()) -> Results:
+    """What a table says of a space's architectures: `found(architecture)` are its measures, and `found.scored(batch)`
+    what a strategy is told of a batch (docs/results.md).
+
+    The table is a `.npz`, `.csv` or `.parquet` file; `map` says which of its columns are which choices and measures, by
+    default the `.toml` beside it of the same name. Of several `measures`, those named. Raises ArchError (A2251, A2252,
+    A11xx), and for architectures without a row A2250.
+    """
+    from archir.search.scores.results.table import results as read
+
+    return read(Path(path), None if map is None else Path(map), space, measures)
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:

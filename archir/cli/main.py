@@ -39,7 +39,7 @@ _COMMANDS = {
     "train": ("searches.train", "Train one network on labelled images."),
     "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
     "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("deployment.verify", "Compare a model with its certificate."),
+    "verify": ("deployment.verify", "Check a certificate: of a model, or of an optimum."),
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
     "explain": ("analysis.explain", "Explain a diagnostic's code."),
     "doctor": ("doctor", "Report versions, devices and installation traps."),

@@ -33,6 +33,8 @@ PEAKS = {PEAK: False, "sram_bytes": True}
 """The costs that are a maximum, and whether results are in 8 bits, and take the place of what they are made of."""
 A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
+ONE_END = 1 / 2
+"""Of the work that is left, what finding the least cost may take, before the greatest is asked for."""
 FEW_STATES, FEW_STEPS = 2_000, 50_000
 """States and steps of a chain that are surely few."""
 FEW, MANY = 50_000, 200_000
@@ -293,7 +295,9 @@ class Account:
         least and the greatest that were found, and bounds. Raises ArchError (A0510) if there is none."""
         if name not in self._extremes:
             self.known(name, summed=True)
-            self._extremes[name] = self._extreme(name, 1), self._extreme(name, -1)
+            with portion(ONE_END):
+                least = self._extreme(name, 1)
+            self._extremes[name] = least, self._extreme(name, -1)
         return self._extremes[name]
 
     def _extreme(self, name: str, sign: int) -> Extreme:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import fail
-from archir.base.work import spend
+from archir.base.work import afford, spend
 from archir.costs.sums import Term, Terms, depends, factors, greatest
 from archir.costs.tables import ROWS, Codes, Numbers
 from archir.ir.choices.cases import Value, varies
@@ -126,7 +126,9 @@ class Parts(Sums):
         return np.concatenate(parts) if parts else np.zeros((0, len(self.owns)), np.int64)
 
     def _part(self, codes: Codes) -> Numbers:
-        spend(len(codes) * len(self.graph) * len(self.owns) / CELLS_A_UNIT)
+        work = len(codes) * len(self.graph) * len(self.owns) / CELLS_A_UNIT
+        afford(work)
+        spend(work)
         total = super().at(codes)
         counted: dict[str, Flags] = {}
         needed = self.needed(codes)

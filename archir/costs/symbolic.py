@@ -208,7 +208,7 @@ class Symbolic:
         found: dict[NodeId, Value] = {}
         for position, operand in enumerate(self.graph.operands(number)):
             outcomes = [outcome for outcome, case in enumerate(op.cases) if case == position]
-            for source, condition in self._sources(operand):
+            for source, condition in self._sources(operand) if outcomes else ():  # else nobody needs it
                 found[source] = either(found.get(source, False), both(when(choice, outcomes), condition))
         return list(found.items())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,4 +187,9 @@ def keep(out: Graph, node: Node, operands: tuple[NodeId, ...]) -> NodeId:
 
 def state_name(scope: str, weight: str) -> str:
     """A weight's name in state dicts and models: `layer[2].op.conv3`, `weight` -> `layer.2.op.conv3.weight`."""
-    return ".".join([*re.findall(r"[^.\[\]]+", scope), weight])
+    return _path(scope) + weight
+
+
+@lru_cache(maxsize=65_536)
+def _path(scope: str) -> str:
+    return "".join(f"{part}." for part in re.findall(r"[^.\[\]]+", scope))

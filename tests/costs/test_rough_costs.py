@@ -99,7 +99,7 @@ def test_neighbours_are_looked_at_for_a_share_of_the_work() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", ["amoebanet", "auto_deeplab", "hnas"])
+@pytest.mark.parametrize("name", ["amoebanet", "auto_deeplab", "hnas", "nasnet"])
 def test_the_command_costs_large_spaces(name: str) -> None:
     """Each cost has a budget of its own, which these take most of."""
     done = CliRunner().invoke(main, ["cost", f"{EXAMPLES}/zoo/{name}.arch"])

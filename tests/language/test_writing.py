@@ -19,7 +19,7 @@ from archir.language.elaboration.files import Loader
 from archir.language.writing.imported import Imported
 from archir.language.writing.outline import First, Times
 from archir.language.writing.outline import Test as Condition
-from archir.language.writing.render import Writer
+from archir.language.writing.rendering.writer import Writer
 from archir.language.writing.write import Written, program, write
 from archir.passes.spaces.specialize import specialize
 from archir.search.lint.lint import lint

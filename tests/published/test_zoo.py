@@ -44,6 +44,7 @@ def node_pairs(first: int, second: int) -> int:
 
 
 ZOO = {
+    "accel_mnasnet": 36**6 * 48,
     "amoebanet": CELLS_OF_FIVE**2,
     "attentive_nas": 4 * 1536 * 6912 * 128 * 81,
     "auto_deeplab": 28_657 * CELLS_OF_FIVE,  # 2.9 * 10^4 ways through the levels

@@ -199,7 +199,7 @@ def greedy(strengths: Strengths, rules: list[Rule]) -> dict[str, int] | None:
 
 @pytest.mark.parametrize("bounded", [False, True])
 def test_it_is_greedy_where_that_ends_well_and_the_best_of_all_where_it_does_not(bounded: bool) -> None:
-    """By a greedy rule and a list of all architectures, both written again."""
+    """By a greedy rule and a list of all architectures, both written again. Within bounds on costs it is the best."""
     ends = Counter[str]()
     for seed in range(60):
         draw = random.Random(seed)
@@ -217,7 +217,7 @@ def test_it_is_greedy_where_that_ends_well_and_the_best_of_all_where_it_does_not
             continue
         wanted: Mapping[str, Any] | None = greedy(strengths, rules)
         ends["greedy" if wanted in every else "best"] += 1
-        if wanted not in every:
+        if bounded or wanted not in every:
             wanted = max(every, key=lambda one: prod(strengths[name][int(str(one[name])) - 1] for name in NAMES))
         assert dict(derive(space, strengths)) == wanted, text
     assert min(ends["greedy"], ends["best"]) > 5, ends

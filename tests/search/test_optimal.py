@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 import archir
 from archir.base.errors import ArchError
 from archir.cli.main import main
+from archir.costs.optimal import grid, labels
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
 from archir.search.scores.table import Scores, Term
-from archir.search.spaces.optimal import answers
+from archir.search.spaces.optimal import answers, fronts
 from archir.search.spaces.space import Space
+from tests.conftest import EXAMPLES
 
 SPACE = """
     net small() {
@@ -65,7 +67,7 @@ KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 }  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(BOUNDS, max_size=3), st.sampled_from(["params", "macs", "peak_bytes"]), st.booleans(), st.integers(1, 4)
 )
@@ -158,23 +160,114 @@ def test_bounds_that_depend_on_choices_are_kept() -> None:
     assert archir.optimize(space, maximize="macs").values == (greatest,)
 
 
-def test_a_front_is_that_of_all(space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]]) -> None:
-    rng = np.random.default_rng(5)
-    terms = [
-        Term((c.path,), {(o,): Fraction(int(rng.integers(100))) for o in range(c.outcomes)}) for c in space.choices
+def _scores(space: Space, seed: int, most: int = 100) -> Scores:
+    """Of each choice, and of some pairs of them."""
+    rng = np.random.default_rng(seed)
+    choices = {c.path: c for c in space.choices}
+    terms = [(path,) for path in choices] + [tuple(rng.choice(list(choices), 2, replace=False)) for _ in range(2)]
+    made = []
+    for paths in dict.fromkeys(terms):
+        outcomes = product(*(range(choices[path].outcomes) for path in paths))
+        made.append(Term(paths, {one: Fraction(int(rng.integers(most)), 4) for one in outcomes}))
+    return Scores(space.name, tuple(made))
+
+
+def _best(rows: list[tuple[Fraction | int, ...]]) -> list[tuple[Fraction | int, ...]]:
+    """Those rows, least objectives, that no other one is at least as good as."""
+    every = sorted(set(rows))
+    return [
+        one
+        for one in every
+        if not any(other != one and all(a <= b for a, b in zip(other, one, strict=True)) for other in every)
     ]
-    scores = Scores(space.name, tuple(terms))
-    codes, costs = everything
-    each = [-int(scores(space.decode(row))) for row in codes]
-    pairs = sorted(set(zip(each, costs["macs"].tolist(), strict=True)))
-    best = [(-one[0], one[1]) for i, one in enumerate(pairs) if all(one[1] < other[1] for other in pairs[:i])]
-    assert len(best) > 4
-    found = archir.exact_front(space, scores, "macs")
+
+
+WAYS = [
+    ("table", ["kernels"]), ("labels", ["macs"]), ("labels", ["kernels", "params"]), ("bounds", ["macs"]),
+    ("bounds", ["kernels", "params"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "costs"), WAYS)
+def test_a_front_is_that_of_all(
+    space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]], costs: list[str], way: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(grid, "MOST_CELLS", 10**9 if way == "table" else -1)
+    pairs = 10**9 if way == "labels" else 0
+    monkeypatch.setattr(fronts, "FEW_PAIRS", pairs)
+    monkeypatch.setattr(fronts, "MANY_PAIRS", pairs)
+    if way == "bounds" and len(costs) > 1:
+        with pytest.raises(ArchError, match=r"(?s)A3302.*too many to be told apart"):
+            archir.exact_front(space, _scores(space, 5), *costs)
+        return
+    scores = _scores(space, 5)
+    codes, known = everything
+    most = int(np.quantile(known[costs[0]], 0.9))
+    fine, where = known[costs[0]] <= most, f"{costs[0]} <= {most}"
+    rows = [(-scores(space.decode(row)), *(int(known[one][i]) for one in costs)) for i, row in enumerate(codes)]
+    best = _best([row for row, one in zip(rows, fine, strict=True) if one])
+    assert len(best) >= 3
+    found = archir.exact_front(space, scores, *costs, where=where)
     assert found.settled
-    assert [tuple(map(int, one.values)) for one in found.points] == best
-    few = archir.exact_front(space, scores, "macs", points=3)
-    assert {tuple(map(int, one.values)) for one in few.points} <= set(best)
+    assert sorted((-one.values[0], *one.values[1:]) for one in found.points) == best
+    for one in found.points:
+        assert scores(one.architecture) == one.values[0]
+        assert [int(space.cost([one.architecture], [c])[c][0]) for c in costs] == list(one.values[1:])
+    few = archir.exact_front(space, scores, *costs, points=3, where=where)
+    assert {(-one.values[0], *one.values[1:]) for one in few.points} <= set(best)
     assert len(few.points) == 3
+    with pytest.raises(ArchError, match="A3301"):
+        archir.exact_front(space, scores, *costs, where="params <= 1")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
+    """Of networks with several states, whose steps lead anywhere."""
+    rng = np.random.default_rng(seed)
+    widths, layers = [1, *rng.integers(1, 4, 4).tolist(), 1], []
+    for before, after in pairwise(widths):
+        counts = rng.integers(3, 6, before)  # enough to reach all states
+        sources = np.repeat(np.arange(before), counts)
+        costs = rng.integers(-3, 6, (len(sources), 3)) * [1, 7, 5] + [0, 2, -1]
+        goals = rng.integers(0, after, len(sources))
+        goals[:after] = np.arange(after)
+        layers.append(Layer(np.cumsum(counts) - counts, sources, goals, costs, np.arange(len(sources), dtype=np.int16)))
+    network = Network(tuple(layers), (4, -2, 9))
+    paths = [((), 0, np.array(network.constant))]
+    for layer in layers:
+        paths = [
+            ((*codes, step), int(layer.after[step]), sums + layer.costs[step])
+            for codes, state, sums in paths
+            for step in np.flatnonzero(layer.sources == state).tolist()
+        ]
+    rows = [tuple(sums.tolist()) for *_, sums in paths]
+    limit = int(np.quantile([row[2] for row in rows], 0.7))
+    table = grid.Grid(network)
+    for axes, limits in ((2, [None, None]), (2, [None, limit]), (1, [None, limit])):
+        cells = table.front(axes, limits)
+        within = [row for row in rows if limits[1] is None or row[2] <= limit]
+        best = _best([row[: axes + 1] for row in within])
+        for found, totals in ((table.codes(cells.places), cells.totals), labels.front(network, axes, limits, 10**9)):
+            assert sorted(tuple(one[: axes + 1].tolist()) for one in totals) == best
+            for codes, sums in zip(found, totals, strict=True):
+                assert next(r for r, (c, *_) in zip(rows, paths, strict=True) if c == tuple(codes)) == tuple(sums)
+
+
+@pytest.mark.soak
+def test_a_thousand_points_of_llama() -> None:
+    """Exact: the best within the costs of a point is the point."""
+    space = archir.load(EXAMPLES / "llama" / "llama3.arch")
+    scores, rng = _scores(space, 1, 10**9), np.random.default_rng(2)
+    scores = Scores(space.name, tuple(term for term in scores.terms if len(term.choices) == 1))
+    costs = ["kv_bytes(context=4096)", "decode_macs(context=4096)"]
+    found = archir.exact_front(space, scores, *costs, points=1_000)
+    assert len(found.points) == 1_000
+    assert len({one.values for one in found.points}) == 1_000
+    for one in rng.choice(len(found.points), 12, replace=False):
+        value, *sums = found.points[one].values
+        where = " and ".join(f"{cost} <= {most}" for cost, most in zip(costs, sums, strict=True))
+        assert archir.optimize(space, maximize=scores, where=where).values == (value,)
 
 
 def test_what_is_fixed_stays(space: Space) -> None:

@@ -36,7 +36,9 @@ def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dic
 @file_argument
 @click.option("--minimize", metavar="COST", help="The cost that is to be least, such as macs.")
 @click.option("--maximize", metavar="SCORES", help="The scores of a file of `archir scores`, or a cost.")
-@click.option("--front", metavar="COST,COST", help="The front of two costs; of scores and a cost: scores.json,macs.")
+@click.option(
+    "--front", metavar="COST,COST", help="The front of two or three costs; of scores and costs: scores.json,macs."
+)
 @click.option("--points", type=click.IntRange(2), help="With --front: about so many points of it, evenly spread.")
 @click.option(
     "--where", "bounds", multiple=True, metavar="BOUNDS", help='Bounds, such as "macs <= 0.5x and params <= 2M".'
@@ -45,12 +47,15 @@ def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dic
 @click.option("--fix", "fixed", multiple=True, callback=_fixed, metavar="PATH=LABEL", help="What a choice is to have.")
 @click.option("--time-limit", type=click.FloatRange(0), metavar="SECONDS", help="Say what is known by then.")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the best architecture, JSON.")
+@click.option(
+    "--certificate", type=Place(dir_okay=False, path_type=Path), help="Write a proof that `archir verify` checks, JSON."
+)
 @net_options
 @json_option
 def optimize_command(
     file: str, minimize: str | None, maximize: str | None, front: str | None, points: int | None,
     bounds: tuple[str, ...], best: int, fixed: dict[str, Any], time_limit: float | None, output: Path | None,
-    parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
+    certificate: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best architecture of FILE within bounds, with a proof that no other one is better.
 
@@ -61,6 +66,7 @@ def optimize_command(
     archir optimize space.arch --minimize macs --where "params >= 20000"
     archir optimize space.arch --maximize scores.json --where "macs <= 0.5x" --best 5 -o best.json
     archir optimize space.arch --front macs,params --points 20
+    archir optimize space.arch --front scores.json,macs,params
     """
     if sum(one is not None for one in (minimize, maximize, front)) != 1:
         raise click.UsageError("name one of --minimize, --maximize and --front")
@@ -69,12 +75,17 @@ def optimize_command(
     if front is None:
         if points is not None:
             raise click.UsageError("--points goes with --front")
-        answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
+        answer = api.optimize(
+            space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit, certificate=certificate
+        )  # fmt: skip
+        if certificate is not None and not as_json:
+            say(f"wrote {certificate}: `archir verify` proves it again")
         _answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
     names = [one.strip() for one in re.split(r",(?![^(]*\))", front)]
-    if len(names) != 2 or best != 1 or output is not None:
-        raise click.UsageError("--front takes two costs with a comma between, and neither --best nor --output")
+    if not 2 <= len(names) <= 3 or best != 1 or output is not None or certificate is not None:
+        text = "--front takes two or three costs with commas between, and no --best, --output or --certificate"
+        raise click.UsageError(text)
     found = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
     _front(found, names, as_json)
 
@@ -130,7 +141,9 @@ def _front(found: Front, names: list[str], as_json: bool) -> None:
         emit({"settled": found.settled, "names": names, "points": points})
         return
     names = ["score" if name.endswith(".json") else name for name in names]
-    table("", names, [[shown(Fraction(value)) for value in one.values] for one in found.points], right=(0, 1))
+    table(
+        "", names, [[shown(Fraction(value)) for value in one.values] for one in found.points], right=range(len(names))
+    )
     cut = "" if found.settled else ", as far as it was followed"
     say(f"{counted(len(found.points), 'point')}{cut}; --json has their choices")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,9 @@ BARS = 20
 def extremes(space: Space, as_json: bool) -> None:
     """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
     known exactly."""
-    satisfying = _satisfying(space)
+    size, satisfying = _counted(lambda: space.size), _counted(lambda: space.satisfying)
+    with anew(3):  # what nodes cost: all that follows reads it
+        space.account.terms("params")
     found = {name: _extremes(space, name) for name in space.account.summed}
     found |= {name: _limits(space, name) for name in space.account.peaks}
     if as_json:
@@ -31,11 +34,11 @@ def extremes(space: Space, as_json: bool) -> None:
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
         exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
         ends = {"extremes": values, "bounds": bounds, "exact": exact}
-        emit({"net": space.name, "size": space.size, "satisfying": satisfying} | ends)
+        emit({"net": space.name, "size": size, "satisfying": satisfying} | ends)
         return
     rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
-    among = "" if satisfying == space.size else f" of {big(space.size)}"
-    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architecture{'' if space.size == 1 else 's'}"
+    among = "" if size in (None, satisfying) else f" of {big(size)}"
+    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architecture{'' if size == 1 else 's'}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     every = [one for pair in found.values() for one in pair]
     if any(one.codes is not None and not one.exact for one in every):
@@ -45,23 +48,23 @@ def extremes(space: Space, as_json: bool) -> None:
 
 
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    with anew(3):  # at both ends
+    with anew(2):  # one for each end
         return space.account.extremes(name)
 
 
 def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:
     """What bounds a cost that is a maximum."""
-    with anew(3):
+    with anew():
         least, greatest = space.account.limits(name)
     codes = () if least == greatest else None  # any architecture has it
     return Extreme(least, codes), Extreme(greatest, codes)
 
 
-def _satisfying(space: Space) -> int | None:
-    """How many architectures there are; None if counting them takes too much work."""
+def _counted(count: Callable[[], int]) -> int | None:
+    """A number of architectures; None if counting them takes too much work."""
     try:
         with anew():
-            return space.satisfying
+            return count()
     except ArchError as error:
         if error.diagnostics[0].code != TOO_MUCH:
             raise

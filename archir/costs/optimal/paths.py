@@ -95,7 +95,7 @@ class _Follow:
             fine = growth + far[layer.sources] + before[layer.sources] <= self.room
             self.layers.append(layer.only(fine))
             self.growth.append(growth[fine])
-        self.alone = _least(self.layers, network.columns)
+        self.alone = least(self.layers, network.columns)
 
     def found(self) -> Paths:
         nothing = np.zeros(1, np.int64)
@@ -167,8 +167,8 @@ def _taken(row: _Row, which: NDArray[np.intp]) -> _Row:
     return _Row(row.states[which], row.totals[which], row.slack[which], row.before[which], row.steps[which])
 
 
-def _least(layers: Sequence[Layer], columns: int) -> list[Numbers]:
-    """For each layer and state, and at the end, the least that is still to come in each column."""
+def least(layers: Sequence[Layer], columns: int) -> list[Numbers]:
+    """For each layer and state, and at the end, the least that is still to come in each column, alone."""
     found = [np.zeros((1, columns), np.int64)]
     for layer in reversed(layers):
         least = np.full((len(layer.starts), columns), MOST_SUM)

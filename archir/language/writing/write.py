@@ -15,11 +15,13 @@ from archir.ir.typing import Types, infer
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.source import to_source
 from archir.language.syntax.format import canonical
-from archir.language.writing import idioms, render
+from archir.language.writing import idioms
 from archir.language.writing.blocks import Program
 from archir.language.writing.imported import Imported
 from archir.language.writing.pairing import pair
 from archir.language.writing.regions import tree
+from archir.language.writing.rendering.programs import block, net
+from archir.language.writing.rendering.usual import calls_of, defaults_of, library_defaults
 from archir.language.writing.spelling import RESERVED, snake
 from archir.ops.activation import Identity
 from archir.passes.equivalence.canonical import canonical_hash
@@ -81,21 +83,21 @@ def program(graph: Graph, classes: Mapping[str, str], plain: bool = False) -> st
     found = Program(graph, types, shared, plain)
     body = found.of(root)
     bodies = [body.items, *(one.body.items for one in found.definitions.values())]
-    defaults = render.library_defaults()
+    defaults = library_defaults()
     parameters = {}
     for name, definition in found.definitions.items():
-        calls = render.calls_of(name, bodies)
-        parameters[name] = defaults[name] = render.defaults_of(name, definition.parameters, calls)
+        calls = calls_of(name, bodies)
+        parameters[name] = defaults[name] = defaults_of(name, definition.parameters, calls)
     taken = {*found.definitions, *idioms.LIBRARY}
     imports = sorted({idioms.LIBRARY[name].library for items in bodies for name in idioms.uses(items)})
     texts = ["\n".join(f"import {library}" for library in imports)] if imports else []
     for name, definition in found.definitions.items():
-        texts.append(render.block(name, definition.body, parameters[name], defaults, taken))
+        texts.append(block(name, definition.body, parameters[name], defaults, taken))
     inputs = {label: (number, _declared(graph, number)) for label, number in graph.inputs.items()}
     title = snake(graph.name)
     while title in taken or title in OPS:
         title += "_net"
-    texts.append(render.net(title, inputs, graph.outputs, body.items, defaults, taken))
+    texts.append(net(title, inputs, graph.outputs, body.items, defaults, taken))
     return canonical("\n\n".join(texts) + "\n", graph.name)
 
 

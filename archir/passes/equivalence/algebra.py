@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -73,7 +73,7 @@ class Facts:
         known = self._known.get((op, types))
         if known is None:
             result = op.infer(*types)
-            known = Fact(result, _label(op, types, result).encode(), bool(op.weights(*types)))
+            known = Fact(result, label(op, types, result).encode(), bool(op.weights(*types)))
             self._known[op, types] = known
         return known
 
@@ -217,7 +217,7 @@ class Terms:
             return any(zeros)
         if isinstance(op, Attention | LocalAttention | AxialAttention):
             return zeros[2]
-        return bool(zeros) and all(zeros) and _keeps_zero(op)
+        return bool(zeros) and all(zeros) and keeps_zero(op)
 
     def _chain(self, of: Node, type_: TensorType, parts: Iterable[tuple[NodeId, Times]]) -> NodeId:
         """A sum or product of parts, themselves taken apart; parts that cancel and zeros are gone."""
@@ -249,6 +249,19 @@ class Terms:
 
     def _stretched(self, counts: Counts) -> TensorType:
         return reduce(broadcast, {self.types[one] for one in counts})
+
+    def weighing(
+        self, roots: Iterable[NodeId], also: tuple[type[Op], ...]
+    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
+        """The operations with weights that the roots need, and those of some kinds besides: with the types of what they
+        read, and how many with weights are behind each other before them, at most."""
+        ranks: dict[NodeId, int] = {}
+        for number in reachable(self.vertices, roots):
+            vertex = self.vertices[number]
+            before = max([ranks[one] for one in (*vertex.ordered, *(part for part, _ in vertex.counted))], default=0)
+            ranks[number] = before + (number in self._scopes)
+            if number in self._scopes or isinstance(self._nodes[number].op, also):
+                yield self._nodes[number].op, tuple([self.types[one] for one in self.operands(number)]), before
 
     def text(self, roots: Mapping[str, NodeId]) -> str:
         """The canonical text of what the roots need."""
@@ -288,7 +301,7 @@ _FIX_ZERO = (
 """Operations that are not linear, but zero at zero."""
 
 
-def _keeps_zero(op: Op) -> bool:
+def keeps_zero(op: Op) -> bool:
     """Whether the result is zero where all operands are. Not of a batch norm, whose statistics are learned."""
     if isinstance(op, Biased):
         return not op.bias
@@ -299,7 +312,7 @@ def _keeps_zero(op: Op) -> bool:
     return op.linear or isinstance(op, _FIX_ZERO)
 
 
-def _label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
+def label(op: Op, types: tuple[TensorType, ...], result: TensorType) -> str:
     """An operation's name and attributes, the same for attributes that mean the same."""
     if isinstance(op, Reshape | Flatten):
         return f"reshape {result}"

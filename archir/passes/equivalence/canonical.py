@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
 from archir.base.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.op import Op
 from archir.ir.structure import Select
+from archir.ir.types import TensorType
 from archir.passes.equivalence.algebra import Facts, Terms
 from archir.passes.spaces.specialize import reached
 
@@ -45,6 +47,18 @@ class Canonical:
 
     def text(self, outcomes: Mapping[str, int]) -> str:
         """The text of the architecture of these outcomes: equal for equal networks, and for no others."""
+        terms, roots = self._written(outcomes)
+        return terms.text(roots)
+
+    def weighing(
+        self, outcomes: Mapping[str, int], also: tuple[type[Op], ...] = ()
+    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
+        """The operations with weights that are left of it, and those of some kinds besides: with the types of what they
+        read, and how many with weights are behind each other before them, at most."""
+        terms, roots = self._written(outcomes)
+        return terms.weighing(roots.values(), also)
+
+    def _written(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
         graph, terms = self._graph, Terms(self._facts)
         standing = reached(graph, outcomes)
         moved: dict[NodeId, NodeId] = {}
@@ -56,4 +70,4 @@ class Canonical:
             moved[number] = terms.put(node, *operands)
         roots = {f"output {name}": moved[standing[number]] for name, number in graph.outputs.items()}
         roots |= {f"input {name}": moved[number] for name, number in graph.inputs.items()}
-        return terms.text(roots)
+        return terms, roots

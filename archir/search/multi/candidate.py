@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 from archir.search.spaces.architecture import Architecture
@@ -14,13 +15,19 @@ Scores = Mapping[str, float]
 
 @dataclass(frozen=True)
 class Candidate:
-    """An architecture to be scored. `id` counts from 0 in the order asked, `hash` is the canonical one; `budget` is the
-    part of the full budget that it is to be scored with."""
+    """An architecture to be scored. `id` counts from 0 in the order asked; `budget` is the part of the full budget that
+    it is to be scored with."""
 
     id: int
     architecture: Architecture
-    hash: str
+    canonical: Callable[[Architecture], str] = field(repr=False, compare=False)
+    """Works out canonical hashes of the space."""
     budget: float = 1.0
+
+    @cached_property
+    def hash(self) -> str:
+        """The canonical hash, which takes milliseconds where nobody asked for it before."""
+        return self.canonical(self.architecture)
 
 
 class MultiTrial(Protocol):

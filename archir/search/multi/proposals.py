@@ -12,40 +12,42 @@ from archir.search.multi.candidate import Candidate
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import MOST_LISTED, Space
 
-BATCH = 64
-"""Architectures that are drawn at a time."""
+BATCH, MOST_DRAWN = 64, 1024
+"""Architectures that are drawn at a time: at first, and at most."""
 REPEATS = 1_000
 """Draws in a row of which none is new, before what is left is listed instead."""
 
 
 class Proposals:
     """Makes candidates of architectures of a space. The canonical hash, which takes milliseconds, is worked out of
-    those alone that were not met before."""
+    those alone that were not met before, and whose mark was."""
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space = space
         self.rng = random.Random(seed)
         self._draws = np.random.default_rng(self.rng.getrandbits(64))
         self._drawn: deque[Architecture] = deque()
-        self._met: set[Architecture] = set()
-        self._hashes: set[str] = set()
+        self._met: set[tuple[int, ...]] = set()
+        self._marked: dict[int | str, list[Architecture]] = {}
+        """Of those that compute something else, which have a mark."""
+        self._batch = BATCH
         self._left: Iterator[Architecture] | None = None
         self._count = 0
 
     def new(self, architecture: Architecture, budget: float = 1.0) -> Candidate | None:
         """The candidate of an architecture; None if one that computes the same was there before."""
-        if architecture in self._met:
+        if architecture.codes in self._met:
             return None
-        self._met.add(architecture)
-        name = self.space.canonical(architecture)
-        if name in self._hashes:
+        self._met.add(architecture.codes)
+        alike = self._marked.setdefault(self.space.mark(architecture), [])
+        if alike and self.space.canonical(architecture) in map(self.space.canonical, alike):
             return None
-        self._hashes.add(name)
-        return self._numbered(architecture, name, budget)
+        alike.append(architecture)
+        return self._numbered(architecture, budget)
 
     def again(self, candidate: Candidate, budget: float) -> Candidate:
         """An earlier candidate, to be scored with another budget."""
-        return self._numbered(candidate.architecture, candidate.hash, budget)
+        return self._numbered(candidate.architecture, budget)
 
     def drawn(self, count: int, budget: float = 1.0) -> list[Candidate]:
         """So many candidates, or as many as are left, uniform over what satisfies all constraints."""
@@ -78,23 +80,25 @@ class Proposals:
             if len(found) == count:
                 break
             architecture = make()
-            if architecture not in self._met and self.space.within(architecture):
+            if architecture.codes not in self._met and self.space.within(architecture):
                 one = self.new(architecture)
                 found += [one] if one else []
         return found
 
-    def _numbered(self, architecture: Architecture, name: str, budget: float) -> Candidate:
+    def _numbered(self, architecture: Architecture, budget: float) -> Candidate:
         self._count += 1
-        return Candidate(self._count - 1, architecture, name, budget)
+        return Candidate(self._count - 1, architecture, self.space.canonical, budget)
 
     def _draw(self) -> Architecture:
         if not self._drawn:
-            self._drawn.extend(self.space.decode(row) for row in self.space.sample_codes(BATCH, self._draws))
+            rows = self.space.sample_codes(self._batch, self._draws).tolist()
+            self._drawn.extend(map(self.space.decode, rows))
+            self._batch = min(2 * self._batch, MOST_DRAWN)
         return self._drawn.popleft()
 
     def _rest(self) -> Iterator[Architecture]:
         """What draws no longer find, in a space that can be listed."""
         rest: Iterable[Architecture] = self.space.enumerate() if self.space.satisfying <= MOST_LISTED else ()
-        left = [architecture for architecture in rest if architecture not in self._met]
+        left = [architecture for architecture in rest if architecture.codes not in self._met]
         self.rng.shuffle(left)
         return iter(left)

@@ -11,7 +11,7 @@ from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.search.recipes.recipe import Derive, SkipLimit
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.derive import derive
+from archir.search.spaces.derive import check_derivable, derive
 from archir.search.spaces.space import Space
 
 Probabilities = Mapping[str, Sequence[float]]
@@ -19,8 +19,11 @@ Probabilities = Mapping[str, Sequence[float]]
 
 def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Architecture:
     """The architecture that is derived. Where a cell has too many of what is limited, the weakest of them is given up,
-    until it has not (Chen et al. 2019, P-DARTS, section 3.3); if giving them up one by one does not come to that, all
-    choices are decided together. Raises ArchError (A2101)."""
+    until it has not (Chen et al. 2019, P-DARTS, section 3.3); if giving them up one by one does not come to that, or
+    costs are bounded, all choices are decided together. Raises ArchError: A2101, A3301 (nothing is within the bounds).
+    """
+    if space.bounded and settings.limit is not None:
+        return derive(space, probabilities, settings.exclude, list(_limits(space, settings.limit)))
     strengths = {path: list(row) for path, row in probabilities.items()}
     while True:
         architecture = derive(space, strengths, settings.exclude)
@@ -40,6 +43,12 @@ def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Arc
         _, path, label = min(limited)
         choice = next(choice for choice in space.choices if choice.path == path)
         strengths[path][choice.alternatives.index(label)] = 0.0
+
+
+def check_some(space: Space, settings: Derive) -> None:
+    """Raise ArchError (A1603, A2101, A3301) if it is known that nothing can be derived, whatever is strong."""
+    limits = [] if settings.limit is None else _limits(space, settings.limit)
+    check_derivable(space, settings.exclude, list(limits))
 
 
 def _together(

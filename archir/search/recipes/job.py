@@ -16,6 +16,7 @@ from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.reuse.naming import Named
 from archir.search.runs import Trial
+from archir.search.scores.results.table import Results
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 
@@ -70,6 +71,8 @@ class Job(Generic[Images, Tensor]):
     named: Named | None = None
     """How the weights were named in a file, if a map says so: they are those of the whole network, then."""
     trials: Trials = field(default_factory=Trials)
+    results: Results | None = None
+    """What candidates are looked up in, if they are; there are no data, then."""
     earlier: Sequence[Trial] = ()
     """What an earlier phase tried."""
     executor: str | None = None

@@ -96,6 +96,17 @@ class Derive(Settings):
     limit: SkipLimit | None = None
 
 
+class Evaluate(Settings):
+    """A table of results that candidates are looked up in, instead of being trained (see `archir.search.scores`)."""
+
+    table: str
+    """A `.npz`, `.csv` or `.parquet` file, from the folder of the recipe."""
+    map: str | None = None
+    """Which of its columns are which choices and measures: TOML, by default of the table's name."""
+    measures: Annotated[tuple[str, ...], Many] = ()
+    """Those that are wanted, the first of which is what candidates are compared by; by default all."""
+
+
 class Phase(Settings):
     """A phase: a strategy and what it needs. `options` are the strategy's own."""
 
@@ -116,6 +127,8 @@ class Phase(Settings):
     """Labels of choices that are not open, by patterns as in `open`, later ones before earlier ones; `"largest"` and
     `"smallest"` are what costs most and least. They come before those of `start.architecture`."""
     start: Start = Start()
+    evaluate: Evaluate | None = None
+    """What scores candidates where `options.scorer` says nothing else."""
     training: Training = Training()
     weights: Optimizer = Optimizer()
     alphas: Optimizer = Optimizer(kind="adam", lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3, schedule="constant")
@@ -142,6 +155,8 @@ class Recipe(Settings):
     data: DataSettings = DataSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
     """That of phases which name no other."""
+    evaluate: Evaluate | None = None
+    """The same."""
     phase: Annotated[tuple[Phase, ...], Many, AfterValidator(_some)]
     threads: int | None = Field(default=None, ge=1, le=MOST_THREADS)
     """Threads on the CPU, by default as many as torch takes. Small networks are often faster with one; and runs are the
@@ -159,6 +174,10 @@ class Recipe(Settings):
             return given
         usual = {"objective": given["objective"]}
         return given | {"phase": [usual | one if isinstance(one, dict) else one for one in given["phase"]]}
+
+    def evaluate_of(self, phase: Phase) -> Evaluate | None:
+        """The table of a phase, which is by default that of the recipe."""
+        return phase.evaluate or self.evaluate
 
     def data_of(self, phase: Phase) -> DataSettings:
         """The images of a phase: what its own settings leave out is as the recipe's say."""

@@ -11,11 +11,12 @@ from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.base.toml import Path as Place
 from archir.search.recipes import job
-from archir.search.recipes.open_choices import opened
+from archir.search.recipes.derivation import check_some
+from archir.search.recipes.open_choices import opened, settle
 from archir.search.recipes.reading import Written
-from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.recipes.recipe import Evaluate, Phase, Recipe
 from archir.search.recipes.training import registered
-from archir.search.recipes.trials import TrialOptions
+from archir.search.recipes.trials import TABLE, TrialOptions
 from archir.search.spaces.space import Space
 
 Job = TypeVar("Job", bound="job.Job[Any, Any]")
@@ -66,6 +67,33 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
     def whole(self, phase: Phase) -> bool:
         """Whether a phase's strategy works on all training images, and not as a search on the halves."""
         return self.kind_of(phase).whole
+
+    def tabulated(self, recipe: Recipe, phase: Phase) -> Evaluate | None:
+        """The table that candidates of a phase are looked up in; None if it tries none, or scores them otherwise.
+
+        Raises ArchError (A2253) for a phase that asks for one and is given none."""
+        if not issubclass(self.kind_of(phase).options, TrialOptions):
+            return None
+        asked = phase.options.get("scorer")
+        wanted = isinstance(asked, Mapping) and asked.get("kind") == TABLE
+        table = recipe.evaluate_of(phase)
+        if wanted and table is None:
+            text = f"phase `{phase.name}` is scored by a table, and there is none"
+            raise fail("A2253", text, None, 'name it: [evaluate] table = "results.npz"')
+        return table if wanted or asked is None else None
+
+    def check_tables(self, written: Written) -> None:
+        """Raise ArchError (A2202, A2253) for a table that nothing would be looked up in."""
+        recipe = written.recipe
+        for number, phase in enumerate(recipe.phase):
+            with written.document.blamed("phase", number, "strategy"):
+                self.kind_of(phase)
+            if phase.evaluate is not None and self.tabulated(recipe, phase) is None:
+                with written.document.blamed("phase", number, "evaluate"):
+                    raise fail("A2253", f"nothing of phase `{phase.name}` is looked up in a table", None, _TABLES)
+        if recipe.evaluate is not None and not any(self.tabulated(recipe, one) for one in recipe.phase):
+            with written.document.blamed("evaluate"):
+                raise fail("A2253", "no phase looks anything up in a table", None, _TABLES)
 
     def made(self, job: Job) -> Strategy:
         """The strategy of a job. Raises ArchError (A2202, A1109)."""
@@ -122,7 +150,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         where = getattr(options, "where", "")
         if where:
             with document.blamed("phase", number, "options", "where"):
-                space.where(where).prove()
+                check_some(_known(space, phase).where(where), phase.derive)
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.
@@ -164,5 +192,16 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
 
 
+def _known(space: Space, phase: Phase) -> Space:
+    """What is open of a space, as far as is known before an earlier phase has said what the rest is."""
+    if phase.start.architecture is not None:
+        return space
+    try:
+        return settle(space, phase.open, phase.fixed, None).space
+    except ArchError:  # said where the phase is made
+        return space
+
+
+_TABLES = "phases that try candidates do, unless `options.scorer` says otherwise"
 _LONGER = ("trials", "generations", "count", "population")
 """Options of which more means that more is tried."""

@@ -44,13 +44,17 @@ def scorer(name: str, options: type[Settings] = Settings, *, prefix: str = "") -
     return register
 
 
+TABLE = "table"
+"""The scorer that looks up what `evaluate` names."""
+
+
 class Scorer(Settings):
     """What a candidate is scored by. Scores are what the phase's objective measures, on the images for validation."""
 
     kind: str = "inherited"
     """`inherited`: with the weights of `start.weights`, a supernet's. `training`: trained from the start as the phase
     says, for its budget's part of the epochs. `proxies`: untrained. `predictor`: fitted to the trials of
-    `start.trials`. Or one that somebody registered."""
+    `start.trials`. `table`: looked up in what `evaluate` names. Or one that somebody registered."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Of a scorer that somebody registered."""
     recalibrate: Amount = 4

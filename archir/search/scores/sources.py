@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from hashlib import sha256
 from math import exp, fsum, log
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,11 @@ import numpy as np
 from archir.base.errors import fail, listed
 from archir.costs.latencies.fill import spearman
 from archir.language.elaboration.names.costs import is_cost
-from archir.search.recipes.recipe import Phase
 from archir.search.reuse.borrowing import written
 from archir.search.runs import Run, Trial
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.scores.fitting import DIGITS, fitted
-from archir.search.scores.replacing import replaced
+from archir.search.scores.replacing import replaced, replacements
 from archir.search.scores.table import Scores, Term
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.derive import LEAST
@@ -45,19 +45,28 @@ def of_logits(source: str, space: Space) -> Scores:
         hint = f"phases that have some: {listed([one.name for one in has])}" if has else "`darts`, `gdas`... learn some"
         raise fail("A3324", f"{run.folder} has no architecture parameters{_of(which)}", None, hint)
     logits = json.loads(run.content(f"phases/{names[-1]}/alphas.json"))["logits"]
+    scores = logarithms(space, logits, str(run.folder))
+    return replace(scores, made={**scores.made, "run": run.title, "phase": names[-1]})
+
+
+def logarithms(space: Space, logits: Mapping[str, Sequence[float]], where: str) -> Scores:
+    """The logarithms of the probabilities that logits stand for; of several that are taken together, their sum.
+
+    `where` they are from. Raises ArchError (A3324) if they are those of another space.
+    """
     choices = {choice.path: choice for choice in space.choices}
     if unknown := [path for path in logits if path not in choices]:
-        raise fail("A3324", f"{run.folder} searched another space: there is no choice `{unknown[0]}` in `{space.name}`")
+        raise fail("A3324", f"{where} searched another space: there is no choice `{unknown[0]}` in `{space.name}`")
     terms = []
     for path, row in logits.items():
         if len(row) != len(choices[path].alternatives):
-            raise fail("A3324", f"{run.folder} searched another space: `{path}` has other alternatives there")
+            raise fail("A3324", f"{where} searched another space: `{path}` has other alternatives there")
         shares = _log_softmax(row)
         values: dict[tuple[int, ...], Fraction] = {
             (i,): sum((shares[one] for one in taken), Fraction(0)) for i, taken in enumerate(choices[path].subsets)
         }
         terms.append(Term((path,), values))
-    return Scores(space.name, tuple(terms), made={"by": "logits", "run": run.title, "phase": names[-1]})
+    return Scores(space.name, tuple(terms), made={"by": "logits"})
 
 
 def of_trials(source: str, space: Space, score: str, pairs: bool = False) -> Scores:
@@ -74,16 +83,39 @@ def of_trials(source: str, space: Space, score: str, pairs: bool = False) -> Sco
         hint = f"phases that did: {listed(there)}" if there else None
         raise fail("A3324", f"{run.folder} tried nothing{_of(which)}", None, hint)
     phase, tried = found[-1]
+    made = {"score": score, "run": run.title, "phase": phase.name}
+    one_by_one = phase.strategy == REPLACE and not pairs
+    scores = of_tried(space, tried, phase.name, score, _more(run, space, score), one_by_one, pairs)
+    return replace(scores, made={**scores.made, **made})
+
+
+def of_tried(
+    space: Space,
+    tried: Sequence[Trial],
+    phase: str,
+    score: str,
+    more: bool,
+    one_by_one: bool | None = None,
+    pairs: bool = False,
+) -> Scores:
+    """A model fitted to the trials of a phase; or if they are those of `replace_one`, differences from the reference.
+
+    `more` of the score is better. Whether they were replaced `one_by_one` is seen in them, if it is not known. Raises
+    ArchError (A3323, A3324).
+    """
     done = [one for one in tried if one.status == "done" and one.scores.get(score) is not None]
     if not done:
         names = listed(sorted({name for one in tried for name in one.scores}))
-        raise fail("A3324", f"no trial of `{phase.name}` has the score `{score}`", None, f"there are {names or 'none'}")
-    made = {"score": score, "run": run.title, "phase": phase.name}
-    sign = 1 if _more(run, space, score) else -1
-    values = [sign * float(one.scores[score] or 0.0) for one in done]
-    one_by_one = _one_by_one(phase) and not pairs
-    scores = _replaced(space, done, values) if one_by_one else _fitted(space, done, values, pairs)
-    return replace(scores, made={**scores.made, **made})
+        raise fail("A3324", f"no trial of `{phase}` has the score `{score}`", None, f"there are {names or 'none'}")
+    if one_by_one is None:
+        one_by_one = _are_replacements(space, done)
+    values = [(1 if more else -1) * float(one.scores[score] or 0.0) for one in done]
+    return _replaced(space, done, values) if one_by_one else _fitted(space, done, values, pairs)
+
+
+def kept_as(name: str) -> str:
+    """Where a run has its copy of a file of scores that a phase names."""
+    return f"scores/{sha256(name.encode()).hexdigest()[:16]}.json"
 
 
 def of_cost(space: Space, cost: str) -> Scores:
@@ -109,6 +141,13 @@ def _fitted(space: Space, done: Sequence[Trial], values: Sequence[float], pairs:
     return fitted(space, [space.architecture(one.architecture) for one in done], values, pairs)
 
 
+def _are_replacements(space: Space, done: Sequence[Trial]) -> bool:
+    """Whether trials are an architecture and all replacements of its alternatives, and no others."""
+    first = space.architecture(min(done, key=lambda one: one.id).architecture)
+    several = [first, *(one.architecture for one in replacements(space, first))]
+    return {space.canonical(one) for one in several} == {one.hash for one in done}
+
+
 def _replaced(space: Space, done: Sequence[Trial], values: Sequence[float]) -> Scores:
     known = {one.hash: value for one, value in zip(done, values, strict=True)}
 
@@ -120,10 +159,6 @@ def _replaced(space: Space, done: Sequence[Trial], values: Sequence[float]) -> S
 
     first = min(done, key=lambda one: one.id)
     return replaced(space, space.architecture(first.architecture), scored)
-
-
-def _one_by_one(phase: Phase) -> bool:
-    return phase.strategy == REPLACE
 
 
 def _more(run: Run, space: Space, score: str) -> bool:

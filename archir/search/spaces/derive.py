@@ -7,17 +7,19 @@ the next strongest instead, the strongest being taken first: "the two strongest,
 al., Neural Operator Search, section 3.3) is a space's `where`, not a rule of its own.
 
 This is the rule of the papers, and it is followed wherever it comes to an architecture. Where it does not, because what
-was taken first leaves nothing of another choice, or only what is not to be taken, all choices are decided together.
+was taken first leaves nothing of another choice, or only what is not to be taken, all choices are decided together. So
+they are where there are bounds on costs: what is derived gives up least of all that is within them, and that is proved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, reduce
 from math import inf, log, prod
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +32,16 @@ from archir.ir.choices.lifting import lift
 from archir.ir.graph import Constraint, Decision
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.counting import Factors
+from archir.search.spaces.optimal.strongest import check_some, strongest
 from archir.search.spaces.space import Space
 
+Found = TypeVar("Found")
 Strengths = Mapping[str, Sequence[float]]
 """By path, how strong each alternative of a choice is, 0 or more. Choices that are missing have equal ones."""
 
 DRAWS = 20_000
-"""Architectures that are looked at where the strongest one breaks a bound on costs: all, if there are no more."""
+"""Architectures that are looked at where bounds on costs are no sums, or choices are too entangled: all, if there are
+no more."""
 LEAST = 1e-30
 """What strengths of 0 count as: not to be taken where anything else can be."""
 CLIMBS = 200
@@ -49,9 +54,9 @@ def derive(
     """The strongest architecture; alternatives with labels in `exclude` are not taken, conditions in `also` hold.
 
     Strongest first, if that comes to an architecture without alternatives of strength 0; else the one that gives up
-    least: strengths that are taken, each by the greatest of its choice, have the largest product. So it is where bounds
-    on costs are broken, too, of at most `DRAWS` architectures; of more, it is the best that was found. Raises ArchError
-    (A2101) if the constraints leave nothing to derive.
+    least: strengths that are taken, each by the greatest of its choice, have the largest product. So it is always where
+    there are bounds on costs. Raises ArchError: A2101 (the constraints leave nothing to derive), A3301 (nothing is
+    within the bounds).
     """
     given = space, strengths, frozenset(exclude), also
     try:
@@ -63,7 +68,13 @@ def derive(
     architecture = space.decode(
         space.encode({c.path: c.label(found[c.path]) for c in space.choices if c.path in found})
     )
-    return architecture if space.within(architecture) else _Derivation(*given).within_bounds()
+    return _Derivation(*given).within_bounds(architecture) if space.bounded else architecture
+
+
+def check_derivable(space: Space, exclude: Collection[str] = (), also: Sequence[Value] = ()) -> None:
+    """Raise ArchError (A1603, A2101, A3301) if it is known that nothing can be derived, whatever is strong."""
+    space.prove()
+    _Derivation(space, {}, frozenset(exclude), also).within(check_some)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,24 +235,40 @@ class _Derivation:
         most = max((s for s, gone in zip(strengths, out, strict=True) if not gone), default=1.0)
         return [-inf if gone else log(max(s, LEAST) / max(most, LEAST)) for s, gone in zip(strengths, out, strict=True)]
 
-    def within_bounds(self) -> Architecture:
-        """What gives up least and keeps the bounds on costs, too: of all, or of many draws and their neighbours."""
-        graph, without = copy(self.space.graph), copy(self.space.graph)
+    def within_bounds(self, first: Architecture) -> Architecture:
+        """What gives up least and keeps the bounds on costs, too; `first` is what is taken without them."""
+        losses = {choice.path: self._losses(choice) for choice in self.space.choices}
+        fine = self.space.within(first)
+        if fine and not any(losses[path][outcome] for path, outcome in first.outcomes.items()):
+            return first
+
+        def found(bounds: Space) -> Architecture:
+            best = strongest(bounds, losses)
+            return best if best is not None else first if fine else self._looked_for(bounds)
+
+        return self.space.decode(self.within(found).codes)
+
+    def within(self, of: Callable[[Space], Found]) -> Found:
+        """What a function says of the space without what is excluded. Raises ArchError (A2101) if it finds nothing."""
         added = [Constraint(condition) for condition in (*self.also, *self._excluding())]
+        graph = copy(self.space.graph)
         graph.constraints = [*graph.constraints, *added]
-        without.constraints = [one for one in graph.constraints if one.cost is None]
-        bounds, free = Space(graph), Space(without)
-        listed = free.satisfying <= DRAWS
         try:
-            codes = _listed(free, bounds) if listed else bounds.sample_codes(DRAWS, np.random.default_rng(0))
-            if not len(codes):
-                bounds.prove()
-                raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
+            return of(Space(graph))
         except ArchError as error:
             if not added:
                 raise
             why = error.diagnostics[0].message
             raise fail("A2101", f"nothing can be derived: of what is not excluded, {why}") from error
+
+    def _looked_for(self, bounds: Space) -> Architecture:
+        """What gives up least of all within the bounds, or of many draws and their neighbours."""
+        without = bounds.unbounded
+        listed = without.satisfying <= DRAWS
+        codes = _listed(without, bounds) if listed else bounds.sample_codes(DRAWS, np.random.default_rng(0))
+        if not len(codes):
+            bounds.prove()
+            raise fail("A2101", "nothing can be derived: no architecture keeps all bounds on costs")
         losses = [np.array([*self._losses(choice), 0.0]) for choice in self.space.choices]  # the last: not there
 
         def kept(codes: NDArray[np.int16]) -> NDArray[np.float64]:
@@ -254,7 +281,7 @@ class _Derivation:
             if not len(near) or kept(near).max() <= kept(best[None])[0]:
                 break
             best = near[int(np.argmax(kept(near)))]
-        return self.space.decode(best)
+        return bounds.decode(best)
 
     def _excluding(self) -> Iterable[Value]:
         """The conditions that nothing is taken that is excluded."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.costs.account import Account
-from archir.ir.choices.cases import MOST_CHOICES, Value, at, support, when
+from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
 from archir.ir.choices.conditions import either, met
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
@@ -25,6 +25,7 @@ from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
 from archir.search.spaces.bounds import Bounds, further
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
+from archir.search.spaces.marks import Marks, marks
 from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import Codes, Policy, Rows
 
@@ -40,6 +41,8 @@ PATIENCE = 16
 """Draws in a row of which none was of use, before more are made at once."""
 MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
+MOST_HASHES = 100_000
+"""Canonical hashes that are remembered."""
 MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
 
@@ -148,6 +151,10 @@ class Space:
     def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
         """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
         is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
+        if self._free:
+            return self._decoded(
+                [rng.randrange(n) if wish < 0 else wish for n, wish in zip(self._free, wishes, strict=True)]
+            )
         return self._decoded(self._complete([-2] * len(self.order), rng, "choices", wishes))
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
@@ -221,20 +228,24 @@ class Space:
         """Codes with every -2 decided: inactive, as in `keep` where that is possible, or drawn."""
         codes = list(draft)
         outcomes: dict[str, int] = {}
-        for position, decision in enumerate(self.order):
-            path = decision.choice.path
-            if codes[position] == -2:
-                if at(decision.active, outcomes) is not True:
+        for position, (path, active, distribution) in enumerate(self._steps):
+            code = codes[position]
+            if code == -2:
+                if active is not True and at(active, outcomes) is not True:
                     codes[position] = -1
                     continue
-                distribution = at(self._program.distributions[path], outcomes)
-                if keep and keep[position] in distribution.possible:
-                    codes[position] = keep[position]
-                else:
-                    codes[position] = _draw(distribution, rng, policy)
-            if codes[position] >= 0:
-                outcomes[path] = codes[position]
+                found = at(distribution, outcomes) if type(distribution) is Case else distribution
+                kept = keep and keep[position] in found.possible
+                codes[position] = code = keep[position] if kept else _draw(found, rng, policy)
+            if code >= 0:
+                outcomes[path] = code
         return codes
+
+    @cached_property
+    def _steps(self) -> list[tuple[str, Value, Value]]:
+        """Of each choice its path, when it is active, and what it is drawn from."""
+        paths = [(one.choice.path, one.active) for one in self.order]
+        return [(path, active, self._program.distributions[path]) for path, active in paths]
 
     def _settled(self, position: int) -> bool:
         """Whether changing a choice changes nothing about any other."""
@@ -246,7 +257,7 @@ class Space:
 
     def within(self, architecture: Architecture) -> bool:
         """Whether an architecture keeps every bound on costs."""
-        return bool(self.keeping(np.array([architecture.codes], np.int16))[0])
+        return not self._bounds or bool(self.keeping(np.array([architecture.codes], np.int16))[0])
 
     @cached_property
     def _dependents(self) -> list[set[int]]:
@@ -261,6 +272,14 @@ class Space:
         return found
 
     @cached_property
+    def _free(self) -> list[int]:
+        """How many outcomes each choice has, if all of them are always active and nothing is required; else nothing."""
+        plain = all(one.active is True for one in self.order) and all(
+            one is True for one in self._conditions("where", "require")
+        )
+        return [choice.outcomes for choice in self.choices] if plain else []
+
+    @cached_property
     def _constrained(self) -> set[int]:
         return {
             self._rows.index[c.path] for condition in self._conditions("where", "require") for c in support(condition)
@@ -273,7 +292,26 @@ class Space:
 
     def canonical(self, architecture: Architecture) -> str:
         """A hash that is equal for architectures that compute the same (see `archir.passes.equivalence.canonical`)."""
-        return self._canonical.hash(architecture.outcomes)
+        found = self._hashes.get(architecture.codes)
+        if found is None:
+            if len(self._hashes) >= MOST_HASHES:
+                self._hashes.clear()
+            found = self._hashes[architecture.codes] = self._canonical.hash(architecture.outcomes)
+        return found
+
+    def mark(self, architecture: Architecture) -> int | str:
+        """What is equal for architectures that compute the same, and seldom for others: microseconds in most spaces."""
+        if self._marks is None:
+            return self.canonical(architecture)
+        return self._marks.of(architecture.codes, lambda: architecture.outcomes)
+
+    @cached_property
+    def _hashes(self) -> dict[tuple[int, ...], str]:
+        return {}
+
+    @cached_property
+    def _marks(self) -> Marks | None:
+        return marks(self.graph, self.order, self._canonical)
 
     @cached_property
     def _canonical(self) -> Canonical:
@@ -383,10 +421,11 @@ class Space:
         """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
 
         `macs <= 0.5x` is half of the most that choices allow, whatever bounds on costs there are. `latency("cpu.json")`
-        is the table in a file, looked for from the current folder on.
+        is the table in a file, looked for from the current folder on; single quotes do, too.
         """
         graph = copy(self.graph)
-        graph.constraints = [*self.graph.constraints, *elaborate_bounds(in_numbers(text, self._most))]
+        text = in_numbers(text.replace("'", '"'), self._most)
+        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
         return Space(graph)
 
     @cached_property

@@ -90,6 +90,11 @@ class Data:
     apart: int | None = None
     scales: Mapping[str, Scale] = field(default_factory=dict)
 
+    @classmethod
+    def none(cls) -> Data:
+        """No samples, for what needs none."""
+        return cls(Split({}, {}), Split({}, {}), (), (), ())
+
     def halves(self) -> tuple[Split, Split]:
         """The training part divided for a search: what weights are trained on, and what chooses (validation).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from archir.search.data.inputs import inputs_of
 from archir.search.data.sources import origin
 from archir.search.recipes import division
 from archir.search.recipes.reading import Written, parse, read
-from archir.search.recipes.recipe import DataSettings, Phase, Recipe
+from archir.search.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
 from archir.search.recipes.spaces import files_of, space_of
 from archir.search.recipes.trials import TrialOptions
 from archir.search.reuse import borrowing, naming
@@ -28,9 +28,14 @@ from archir.search.reuse.teachers import teaching
 from archir.search.runs import Run, environment, extension
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
+from archir.search.scores.results import reading
+from archir.search.scores.results.table import Results
+from archir.search.scores.sources import kept_as
+from archir.search.scores.table import read as read_scores
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
+from archir_torch.objectives import Objective
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.objectives.create import kind_of as objective_kind
 from archir_torch.search import aims, strategies
@@ -81,10 +86,18 @@ def begin(
                 _check_map(phase, path.parent)
         with blamed("phase", number, "also"):
             given |= teaching(phase, path.parent)
+        scores = phase.options.get("maximize", "")
+        if isinstance(scores, str) and scores.endswith(".json"):
+            with blamed("phase", number, "options", "maximize"):
+                read_scores(path.parent / scores, space_of(recipe, phase, path.parent, spaces))
+            given[kept_as(scores)] = path.parent / scores
+    given |= _tables(written, path.parent)
     for name, content in given.items():
         if isinstance(content, Path) and name.endswith(".safetensors"):
             read_weights(content)
-    loaded = _checked(written, path.parent, spaces, executor)
+    loaded = _checked(
+        written, path.parent, spaces, executor, lambda table, space: reading.of_files(table, path.parent, space)
+    )
     inputs: dict[str, Content] = {
         RECIPE: written.document.source.text,
         OVERRIDES: json.dumps(dict(overrides), indent=1) + "\n",
@@ -101,6 +114,13 @@ def begin(
     return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
 
 
+def _tables(written: Written, folder: Path) -> dict[str, Path]:
+    """The tables that candidates are looked up in, as files of the run. Raises ArchError (A2253)."""
+    STRATEGIES.check_tables(written)
+    tables = (STRATEGIES.tabulated(written.recipe, phase) for phase in written.recipe.phase)
+    return {name: file for table in tables if table for name, file in reading.files(table, folder).items()}
+
+
 def _check_map(phase: Phase, folder: Path) -> None:
     """Raise ArchError (A2220, A0905) for a map that is none of the weights that a phase starts from."""
     assert phase.start.map is not None
@@ -108,8 +128,12 @@ def _check_map(phase: Phase, folder: Path) -> None:
     naming.read(folder / phase.start.map).of(read_weights(folder / phase.start.weights)[0])
 
 
-def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor: str | None) -> dict[Any, Data]:
-    """The images of the first phase. Raises ArchError for what can be known to be wrong with any of them."""
+def _checked(
+    written: Written, folder: Path, spaces: dict[str, Space], executor: str | None,
+    look: Callable[[Evaluate, Space], Results],
+) -> dict[Any, Data]:  # fmt: skip
+    """The images of the first phase; `look` reads a table. Raises ArchError for what can be known to be wrong with any
+    of them."""
     recipe, blamed = written.recipe, written.document.blamed
     for number, phase in enumerate(recipe.phase):
         if phase.start.order is not None:
@@ -121,6 +145,11 @@ def _checked(written: Written, folder: Path, spaces: dict[str, Space], executor:
     loaded: dict[Any, Data] = {}
     for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
         space = space_of(recipe, phase, folder, spaces)
+        if (table := STRATEGIES.tabulated(recipe, phase)) is not None:
+            with blamed("phase", number, "evaluate") if phase.evaluate else blamed("evaluate"):
+                results = look(table, space)
+            _check_aims(written, number, results, space)
+            continue
         with blamed("phase", number, "data", "source") if phase.data else blamed("data", "source"):
             (data,) = images(loaded, recipe, recipe.data_of(phase), space).values()
         _check_task(written, number, space, data, folder)
@@ -131,7 +160,6 @@ def _check_task(written: Written, number: int, space: Space, data: Data, folder:
     """Raise ArchError for data or outputs that the objective of a phase does not take (A1108, A1116, A1902, A1903), and
     for scores that nobody would give (A2502)."""
     phase, blamed = written.recipe.phase[number], written.document.blamed
-    options = parsed(kind_of(phase).options, phase.options)
     if phase.strategy == "random" and not phase.options:  # nothing is trained, and nothing scored
         return
     alone = tuple(also for also in phase.also if "phase" not in also)  # a teacher that is not there yet is seen later
@@ -142,10 +170,16 @@ def _check_task(written: Written, number: int, space: Space, data: Data, folder:
     if (augment.mixup or augment.cutmix) and not data.classes:
         with blamed("phase", number, "augment") if phase.augment else blamed("data", "augment"):
             raise fail("A1116", "`mixup` and `cutmix` mix images that have one label each, and these data have none")
+    _check_aims(written, number, objective, space)
+
+
+def _check_aims(written: Written, number: int, objective: Objective | Results, space: Space) -> None:
+    phase = written.recipe.phase[number]
+    options = parsed(kind_of(phase).options, phase.options)
     if isinstance(options, TrialOptions):
-        for field_name in aims.FIELDS:
-            with blamed("phase", number, "options", field_name):
-                aims.check(options, field_name, objective, space)
+        for name in aims.FIELDS:
+            with written.document.blamed("phase", number, "options", name):
+                aims.check(options, name, objective, space)
 
 
 def resumed(folder: Path, device: str, fall_back: bool, settings: Mapping[str, str]) -> Search:
@@ -175,7 +209,9 @@ def _extended(found: Search, settings: Mapping[str, str]) -> Search:
     first = STRATEGIES.extended(found.recipe, recipe)
     if first is None:
         return found
-    loaded = _checked(written, found.folder, found.spaces, found.executor)
+    loaded = _checked(
+        written, found.folder, found.spaces, found.executor, lambda table, space: reading.of_run(run, table, space)
+    )
     files = {OVERRIDES: json.dumps(overrides, indent=1) + "\n"}
     extension.extend(run, settings, [phase.name for phase in recipe.phase[first:]], files)
     return replace(found, recipe=recipe, loaded=loaded)

@@ -26,14 +26,15 @@ from archir.search.reuse.teachers import taught
 from archir.search.runs import Run, Trial
 from archir.search.runs.listed.summaries import OBJECTIVE
 from archir.search.runs.phase import Phase as PhaseRecord
+from archir.search.scores.results import reading
 from archir.search.signals import interruptions
 from archir.search.spaces.space import Space
 from archir_torch.data import Data, about, record, verify
 from archir_torch.lowering.devices import threads
+from archir_torch.search.aims import compared
 from archir_torch.search.deployment import Deployment
-from archir_torch.search.job import Job, Outcome, made, whole
+from archir_torch.search.job import STRATEGIES, Job, Outcome, made, whole
 from archir_torch.search.preparation import Search, begin, images, of_run, resumed
-from archir_torch.search.task import objective_of
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
@@ -160,8 +161,10 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
     for what, outcome in earlier.items():
         if getattr(outcome, what) in (None, {}):
             raise fail("A2207", f"phase `{phase.name}`: `{getattr(start, what)}` has no {what} to start from")
-    data = _data(found, phase.name, settings, space)
-    if phase.name in division.before_searches(found.recipe, whole):
+    table = STRATEGIES.tabulated(found.recipe, phase)
+    results = None if table is None else reading.of_run(found.run, table, space)
+    data = _data(found, phase.name, settings, space) if results is None else Data.none()
+    if results is None and phase.name in division.before_searches(found.recipe, whole):
         data = replace(data, train=data.halves()[0])
     architecture = earlier["architecture"].architecture if "architecture" in earlier else None
     return Job(
@@ -177,6 +180,7 @@ def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome
         supernet=earlier["weights"].supernet if "weights" in earlier else None,
         named=named,
         trials=_Kept(found.run.phase(phase.name)),
+        results=results,
         earlier=found.run.phase(start.trials).trials() if start.trials is not None else (),
         executor=found.executor,
         decided=lambda name, decide: _decided(found, f"phases/{phase.name}/{name}.json", decide),
@@ -187,8 +191,8 @@ def _note_objective(found: Search, job: Job) -> None:
     """Write down what a phase measures, and by what networks are compared."""
     path = f"phases/{job.phase.name}/{OBJECTIVE}"
     if path not in found.run.files.manifest.files:
-        objective = objective_of(job.phase, job.folder)
-        facts = {"criterion": objective.criterion, "measures": objective.directions}
+        objective = compared(job)
+        facts = {"criterion": objective.criterion, "measures": dict(objective.directions)}
         found.run.write({path: json.dumps(facts) + "\n"})
 
 

@@ -1,4 +1,4 @@
-"""How candidates are scored: with a supernet's weights, by a short training, by proxies, by a prediction."""
+"""How candidates are scored: with a supernet's weights, by a short training, proxies, a prediction or a table."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from archir.search.recipes.supernet import SupernetRecord
 from archir.search.recipes.training import Augment
 from archir.search.recipes.trials import Scorer, scorer
 from archir.search.runs import Trial
+from archir.search.scores.results.table import Results
 from archir.search.seeds import mixed
 from archir.search.signals import left_to_others
 from archir.search.spaces.architecture import Architecture
@@ -67,6 +68,7 @@ class Scoring:
     weights: Mapping[str, NDArray[Any]]
     supernet: SupernetRecord | None
     earlier: Sequence[Trial]
+    results: Results | None = None
     plugins: Mapping[str, Path | None] = field(default_factory=loading.homes)
     """What workers import, and where each may lie."""
 
@@ -171,6 +173,12 @@ def _loss(objective: Supervised) -> Callable[[torch.Tensor, Split], torch.Tensor
 def _predictor(work: Scoring, space: Space, options: Settings) -> Score:
     predictor: Predictor = fitted(space, work.earlier, work.scorer.score, work.seed)
     return lambda architecture, budget: {work.scorer.score: predictor(architecture)}
+
+
+@scorer("table", prefix="validation_")
+def _table(work: Scoring, space: Space, options: Settings) -> Score:
+    assert work.results is not None
+    return work.results
 
 
 def some(data: Data, split: Split, count: int | None, seed: int) -> Split:

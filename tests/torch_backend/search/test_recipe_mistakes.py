@@ -87,6 +87,8 @@ MISTAKES = [
     ("population = 4", "population = 10000000", "15:1: error[A1109]: phase `best`: `population` is 10000000"),
     ("population = 4", 'where = "mac <= 3"', "15:1: asked for here"),
     ('strategy = "spos"', 'strategy = "spos"\noptions.where = "mac <= 3"', "8:1: asked for here"),
+    ('strategy = "spos"', 'strategy = "darts"\noptions.where = "params <= 3"', "8:1: asked for here"),
+    ('strategy = "spos"', 'strategy = "replace_one"\noptions.where = "params < 3K"', "all alternatives are scored"),
     ("population = 4", 'executor = "proceses"', "15:1: error[A2601]"),
     ("population = 4", "cores = inf", "15:1: error[A1109]: phase `best`: `cores` is inf"),
 ]  # fmt: skip

@@ -84,7 +84,7 @@ def test_gradients_reach_what_is_used_and_nothing_else(name: str) -> None:
 
 
 def assert_same_gradients(model: SuperNetwork, network: Network, architecture: Architecture) -> None:
-    used, own = model.used(architecture), dict(network.named_parameters())
+    used, cuts, own = model.used(architecture), model.cuts(architecture), dict(network.named_parameters())
     for actual, parameter in model.named_parameters():
         name = model._renamed.get(actual, actual)
         if name not in used:
@@ -96,8 +96,8 @@ def assert_same_gradients(model: SuperNetwork, network: Network, architecture: A
             continue
         assert parameter.grad is not None, name
         assert not parameter.grad[~used[name]].any()
-        cuts = model.cuts(architecture)[name]
-        part = parameter.grad if cuts is None else cuts.of(parameter.grad)
+        cut = cuts[name]
+        part = parameter.grad if cut is None else cut.of(parameter.grad)
         torch.testing.assert_close(part, wanted, rtol=1e-4, atol=1e-6)
 
 
@@ -198,7 +198,8 @@ def test_a_step_holds_what_the_path_needs() -> None:
     assert shared <= alone + own
     model(image, architecture).square().mean().backward()
     touched = sum(p.nbytes for p in model.parameters() if p.grad is not None)
-    largest_of_used = sum(p.nbytes for n, p in model.named_parameters() if n in model.used(architecture))
+    used = model.used(architecture)
+    largest_of_used = sum(p.nbytes for n, p in model.named_parameters() if n in used)
     assert touched <= largest_of_used < sum(p.nbytes for p in model.parameters()) / 2
 
 

@@ -6,11 +6,12 @@ import math
 import os
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.lib import format as npy
+from numpy.typing import NDArray
 
 from archir.base.files import reading
 from archir.search.data.readers.arrays import arranged
@@ -22,15 +23,19 @@ _DAMAGED = (OSError, ValueError, BadZipFile, EOFError, NotImplementedError, Runt
 
 def read(path: Path) -> Source:
     """The parts of a file. Raises ArchError: A1101 (it cannot be read), A1102 (its arrays are of other forms)."""
+    return arranged(arrays(path), str(path))
+
+
+def arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file by name. Raises ArchError (A1101)."""
     try:
         with reading(path) as stream:
             _check(stream)
             stream.seek(0)
-            with np.load(stream, allow_pickle=False) as arrays:
-                named = {name: arrays[name] for name in arrays.files}
+            with np.load(stream, allow_pickle=False) as held:
+                return {name: held[name] for name in held.files}
     except _DAMAGED as error:
         raise unreadable(path, error) from None
-    return arranged(named, str(path))
 
 
 def _check(stream: BinaryIO) -> None:
@@ -57,14 +62,14 @@ def _check(stream: BinaryIO) -> None:
 def mapped(path: Path) -> Source:
     """A folder of .npy files named as arrays are, or one file of inputs. Raises ArchError (A1101, A1102)."""
     files = sorted(path.glob("*.npy")) if path.is_dir() else [path]
-    arrays = {}
+    found = {}
     for file in files:
         try:
             array = np.load(file, mmap_mode="r", allow_pickle=False)
         except _DAMAGED as error:
             raise unreadable(file, error) from None
-        arrays[file.stem if path.is_dir() else "x"] = array
-    return arranged(arrays, str(path))
+        found[file.stem if path.is_dir() else "x"] = array
+    return arranged(found, str(path))
 
 
 def present(folder: Path) -> bool:

@@ -45,26 +45,30 @@ def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> S
 
 def tabled(path: Path, targets: Sequence[str]) -> Source:
     """A file or a folder whose columns are numbers and words, as tables are read. Raises ArchError as `read` does."""
-    parquet = needed("pyarrow.parquet", "data", "Parquet")
-    errors = (OSError, ValueError, needed("pyarrow", "data", "Parquet").ArrowException)
     files = [path] if path.is_file() else sorted(path.rglob("*.parquet"))
     test = [file for file in files if file.name.startswith(_TESTS)]
     train = [file for file in files if file not in test]
     parts = []
     for some in (train or test, test if train else []):
-        columns: dict[str, list[Any]] = {}
+        found: dict[str, list[Any]] = {}
         for file in some:
-            try:
-                read = parquet.read_table(file)
-            except errors as error:
-                raise unreadable(file, error) from None
-            for name in read.column_names:
-                columns.setdefault(name, []).extend(read.column(name).to_pylist())
+            for name, cells in columns(file).items():
+                found.setdefault(name, []).extend(cells)
         if some:
-            parts.append(columns)
+            parts.append(found)
     if not parts:
         raise fail("A1101", f"there is no Parquet file in {path}")
     return arranged(parts, targets, str(path))
+
+
+def columns(path: Path) -> dict[str, list[Any]]:
+    """The cells of a file's columns, by their names. Raises ArchError (A1101, A1112)."""
+    parquet = needed("pyarrow.parquet", "data", "Parquet")
+    try:
+        read = parquet.read_table(path)
+        return {name: read.column(name).to_pylist() for name in read.column_names}
+    except (OSError, ValueError, needed("pyarrow", "data", "Parquet").ArrowException) as error:
+        raise unreadable(path, error) from None
 
 
 def present(folder: Path) -> bool:

@@ -66,15 +66,18 @@ class Problem:
 
 
 def compiled(
-    space: Space, objective: Objective, bounds: Sequence[Constraint], fixed: Mapping[str, int]
+    space: Space, objective: Objective, bounds: Sequence[Constraint], fixed: Mapping[str, int],
+    beside: Sequence[Objective] = (),
 ) -> Problem:  # fmt: skip
-    """The problem of a space under some bounds, with outcomes of choices where these are active.
+    """The problem of a space under some bounds, with outcomes of choices where these are active. Costs `beside` the
+    objective have the next columns, which nothing limits.
 
     Raises ArchError (A1601, A1602, A1604), A3302 (a bound that is no sum).
     """
     account = space.account
     scale, constant, wanted = _objective(space, objective)
-    sums = [one for bound in bounds for one in _sums(account, bound)]
+    sums = [Sum(_objective(space, one)[2], MOST_SUM - 1, {}) for one in beside]
+    sums += [one for bound in bounds for one in _sums(account, bound)]
     terms: dict[str, Mapping[Any, int]] = {"objective": wanted}
     terms |= {str(i): one.terms for i, one in enumerate(sums)}
     constants, groups = grouped(terms, {decision.choice.path: i for i, decision in enumerate(space.order)})

@@ -107,6 +107,24 @@ def test_entropy_sharpens_or_levels_choices() -> None:
     assert sharp < 0.8 * free
 
 
+def test_what_is_derived_keeps_bounds_and_what_is_not_open() -> None:
+    made = space(
+        "net n() { input x: f32[1, 6, 6]; x = x |> conv(4); x = x |> choose a { wide: conv(4), skip: identity }; "
+        "x = x |> choose b { wide: conv(4), skip: identity }; output y = x |> global_avg_pool |> linear(3) }"
+    )
+    most = int(made.account.extremes("macs")[1].value)
+
+    def found(options: dict[str, Any], **more: Any) -> dict[str, Any]:
+        search = strategy("darts", options, space=made, **more)
+        assert isinstance(search, Relaxed)
+        search.history.append(torch.tensor([[5.0, 0.0], [2.0, 0.0]])[: len(search.alphas.choices)])
+        return dict(search.outcome().architecture or {})
+
+    assert found({}) == found({"where": f"macs <= {most}"}) == {"a": "wide", "b": "wide"}
+    assert found({"where": f"macs < {most}"}) == {"a": "wide", "b": "skip"}
+    assert found({"where": f"macs < {most}"}, open=["a"], fixed={"b": "wide"}) == {"a": "skip", "b": "wide"}
+
+
 def test_a_penalty_lowers_the_expected_cost() -> None:
     def cost(search: Relaxed) -> float:
         with torch.no_grad():

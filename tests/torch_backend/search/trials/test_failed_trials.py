@@ -13,7 +13,7 @@ from archir.base.errors import ArchError
 from archir_torch.search.job import Job, made
 from archir_torch.search.strategies.multi_trial.trials import Trials
 from tests.torch_backend.search.trials.test_scoring import ADDITIVE, tried
-from tests.torch_backend.tried import gone_through, job
+from tests.torch_backend.tried import elastic, gone_through, job
 
 OPEN: Mapping[str, Any] = {"open": ["op", "op.conv.inner"], "fixed": {"width": 6, "kernel": 3, "last": "skip"}}
 
@@ -71,6 +71,21 @@ def test_what_cannot_score_at_all_is_said_before_anything_is_tried(supernet: Job
             strategy.__enter__()
     with pytest.raises(ArchError, match=r"A2213.*has no trials with `accuracy`"):
         made(replace(supernet, phase=supernet.phase.model_copy(update={"strategy": "finalists", "options": {}})))
+
+
+def test_finalists_are_the_best_that_keep_bounds() -> None:
+    space = elastic()
+    earlier = tried(space, 12)
+    costs = [int(space.cost([space.architecture(one.architecture)], ["params"])["params"][0]) for one in earlier]
+    limit = sorted(costs)[5]
+    options = {"count": 3, "where": f"params <= {limit}"}
+    search = made(replace(job("finalists", options), earlier=earlier))
+    assert isinstance(search, Trials)
+    pairs = [(one, cost) for one, cost in zip(earlier, costs, strict=True) if cost <= limit]
+    best = sorted(pairs, key=lambda pair: -float(pair[0].scores["accuracy"] or 0))[:3]
+    assert [dict(one.architecture) for one in search.search.ask()] == [dict(one.architecture) for one, _ in best]
+    with pytest.raises(ArchError, match=r"A2213.*none of 12 trials keeps `params <= 1`"):
+        made(replace(job("finalists", {"where": "params <= 1"}), earlier=earlier))
 
 
 def test_what_the_supernet_was_not_trained_for() -> None:

@@ -88,6 +88,9 @@ class Options(Settings):
     entropy: Entropy | None = None
     penalty: Penalty | None = None
     curvature: Curvature | None = None
+    where: str = ""
+    """Bounds on costs that what is derived keeps, beside those of the space: `latency('cpu.json') <= 3ms`. All
+    alternatives are trained."""
 
 
 class Relaxed:
@@ -101,6 +104,7 @@ class Relaxed:
         phase, training = job.phase, job.phase.training
         self.epochs = training.epochs
         self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
+        self.within = self.opened.space.where(options.where) if options.where else self.opened.space
         graph, paths = self.opened.space.graph, set(self.opened.space.graph.decisions)
         narrow = partial(graph, paths, options.partial)
         self.task = Task(job, relax(narrow, paths, options.edges))
@@ -274,8 +278,10 @@ class Relaxed:
         return found
 
     def _derived(self, logits: Tensor, settings: Derive) -> Architecture:
-        strengths = {**self.alphas.probabilities(logits), **self.opened.strengths}
-        return derived(self.job.space, strengths, settings)
+        strengths = self.alphas.probabilities(logits)
+        if self.within.bounded:  # what is not open stays, whatever else is given up for bounds
+            return self.opened.completed(derived(self.within, strengths, settings))
+        return derived(self.job.space, {**strengths, **self.opened.strengths}, settings)
 
     def shown(self) -> Mapping[str, float]:
         """The probabilities of all alternatives."""

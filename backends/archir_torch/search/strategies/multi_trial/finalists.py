@@ -7,10 +7,10 @@ from archir.base.settings import Count
 from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
 from archir.search.recipes.trials import Scorer, TrialOptions
-from archir_torch.search.aims import aimed
+from archir.search.spaces.space import Space
+from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.multi_trial.trials import Trials
-from archir_torch.search.task import objective_of
 
 
 class FinalistsOptions(TrialOptions):
@@ -24,17 +24,23 @@ class FinalistsOptions(TrialOptions):
 
 @strategy("finalists", FinalistsOptions)
 class Finalists(Trials):
-    """One batch: the best of `start.trials`."""
+    """One batch: the best of `start.trials` that keep `where`."""
 
     def __init__(self, job: Job, options: FinalistsOptions) -> None:
-        options = aimed(options, objective_of(job.phase, job.folder))
-        aim = objective(options.objective)
+        options = aimed(options, compared(job))
+        aim, phase = objective(options.objective), job.phase
         done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
         if not done:
             hint = 'start.trials = "..." names a phase that tried candidates'
-            raise fail("A2213", f"phase `{job.phase.name}` has no trials with `{aim.name}` to choose from", None, hint)
-        best = sorted(done, key=lambda one: float(one.scores[aim.name] or 0.0), reverse=aim.most)[: options.count]
-        chosen = [job.space.architecture(one.architecture) for one in best]
-        super().__init__(
-            job, options, lambda space, seed: Listed(space, options.objective, list(map(self.restricted, chosen)), seed)
-        )
+            raise fail("A2213", f"phase `{phase.name}` has no trials with `{aim.name}` to choose from", None, hint)
+        ranked = sorted(done, key=lambda one: float(one.scores[aim.name] or 0.0), reverse=aim.most)
+
+        def search(space: Space, seed: int) -> Listed:
+            chosen = [self.restricted(job.space.architecture(one.architecture)) for one in ranked]
+            within = [one for one in chosen if space.within(one)][: options.count]
+            if not within:
+                text = f"phase `{phase.name}`: none of {len(chosen)} trials keeps `{options.where}`"
+                raise fail("A2213", text, None, "let the phase that tries them keep it, too, by its own `where`")
+            return Listed(space, options.objective, within, seed)
+
+        super().__init__(job, options, search)

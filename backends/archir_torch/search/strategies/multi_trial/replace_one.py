@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from pydantic import model_validator
+
 from archir.search.multi.listed import Listed
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.scores.replacing import replacements
 from archir.search.spaces.partial import largest
-from archir_torch.search.aims import aimed
+from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.multi_trial.trials import Trials
-from archir_torch.search.task import objective_of
 
 
 class ReplaceOptions(TrialOptions):
@@ -18,6 +19,12 @@ class ReplaceOptions(TrialOptions):
     scorer: Scorer = Scorer(kind="inherited")
     objective: str = "accuracy:max"
 
+    @model_validator(mode="after")
+    def _unbounded(self) -> ReplaceOptions:
+        if self.where:
+            raise ValueError("all alternatives are scored, whatever they cost; bounds are for the phase that chooses")
+        return self
+
 
 @strategy("replace_one", ReplaceOptions)
 class ReplaceOne(Trials):
@@ -25,7 +32,7 @@ class ReplaceOne(Trials):
     multiply-accumulates, and then all that differ from it in one choice."""
 
     def __init__(self, job: Job, options: ReplaceOptions) -> None:
-        options = aimed(options, objective_of(job.phase, job.folder))
+        options = aimed(options, compared(job))
         space = job.space
         reference = space.architecture(job.architecture) if job.architecture else largest(space)
         several = [reference, *(one.architecture for one in replacements(space, reference))]

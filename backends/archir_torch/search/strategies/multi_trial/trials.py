@@ -28,12 +28,11 @@ from archir.search.seeds import mixed
 from archir.search.signals import interruptions
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
-from archir_torch.search.aims import aimed
+from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.predictor import agreement
 from archir_torch.search.scoring import Request, Scoring, arrays
 from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
-from archir_torch.search.task import objective_of
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 
@@ -75,6 +74,7 @@ class Trials:
         return Scoring(
             self.options.scorer, job.phase, to_json(job.space.graph), job.data, job.seed, device,
             threads if who == "local" else max(1, int(self.options.cores)), weights, job.supernet, job.earlier,
+            job.results,
         )  # fmt: skip
 
     def __enter__(self) -> Trials:
@@ -225,7 +225,7 @@ class Trials:
 
     def _whole(self, candidate: Candidate) -> Candidate:
         architecture: Architecture = self.opened.completed(candidate.architecture)
-        return Candidate(candidate.id, architecture, candidate.hash, candidate.budget)
+        return replace(candidate, architecture=architecture, canonical=lambda _: candidate.hash)
 
 
 def _trial(candidate: Candidate, whole: Architecture, found: Found) -> Trial:
@@ -253,9 +253,9 @@ def _register(name: str, kind: Kind) -> None:
 
     @strategy(name, options, refits=True, by=kind.make)
     def make(job: Job, given: TrialOptions) -> Strategy:
-        if name == "random" and not given.model_fields_set:
+        if name == "random" and not given.model_fields_set and job.results is None:
             return Drawn(job)
-        given = aimed(given, objective_of(job.phase, job.folder))
+        given = aimed(given, compared(job))
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))
 
 

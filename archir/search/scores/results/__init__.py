@@ -1,0 +1,1 @@
+"""Tables of results: what networks of a space came to, trained and timed by whoever published it."""

@@ -1,0 +1,11 @@
+"""ONNX's operators as torch's functions: what they compute in evaluation. Shapes and axes are arrays, known before.
+
+Importing this package registers those of all its files.
+"""
+
+from archir.base.plugins.bundled import import_all
+from archir_torch.importing.calls.operators.registry import OPERATORS
+
+import_all(__name__)
+
+__all__ = ["OPERATORS"]

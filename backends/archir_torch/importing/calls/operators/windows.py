@@ -1,0 +1,34 @@
+"""Where windows of convolutions and pools stand, and the zeros around."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def window(x: Tensor, given: dict[str, Any], kernel: list[int]) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Strides, dilations, and zeros before and after each axis."""
+    axes = len(kernel)
+    strides = given.get("strides") or [1] * axes
+    dilations = given.get("dilations") or [1] * axes
+    pads = given.get("pads") or [0] * 2 * axes
+    before, after = pads[:axes], pads[axes:]
+    auto = given.get("auto_pad", "NOTSET")
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
+        before, after = [], []
+        for size, k, s, d in zip(x.shape[2:], kernel, strides, dilations, strict=True):
+            zeros = max(0, (-(-size // s) - 1) * s + (k - 1) * d + 1 - size)
+            less, more = zeros // 2, zeros - zeros // 2
+            before.append(less if auto == "SAME_UPPER" else more)
+            after.append(more if auto == "SAME_UPPER" else less)
+    elif auto == "VALID":
+        before = after = [0] * axes
+    return strides, dilations, before, after
+
+
+def padded(x: Tensor, before: list[int], after: list[int], value: float = 0.0) -> Tensor:
+    """With numbers before and after each of the last axes."""
+    flat = [size for pair in zip(before[::-1], after[::-1], strict=True) for size in pair]
+    return F.pad(x, flat, value=value) if any(flat) else x

@@ -1,0 +1,46 @@
+"""How models in int8 are made, and judged, by the tests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from archir.backends.samples import Judge, Samples
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir_onnx.int8.feeding import Entrance, outputs
+from archir_onnx.running.sessions import session
+
+
+def accuracy(path: Path, known: Samples, judge: Judge | None = None) -> float:
+    """The held-out accuracy of a model."""
+    running, entrance, judge = session(path), Entrance.of(onnx.load(path)), judge or known.judge
+    assert judge is not None
+    return judge.measured(lambda arrays: outputs(running, entrance, arrays, known))["accuracy"]
+
+
+def command(*arguments: Any) -> dict[str, Any]:
+    """What `archir quantize ... --json` prints."""
+    result = CliRunner().invoke(main, ["quantize", *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def code_of(call: Callable[[], Any]) -> str:
+    with pytest.raises(ArchError) as caught:
+        call()
+    return caught.value.diagnostics[0].code
+
+
+def changed(path: Path, output: Path, change: Callable[[onnx.ModelProto], Any]) -> Path:
+    model = onnx.load(path)
+    change(model)
+    onnx.save(model, output)
+    return output

@@ -1,0 +1,89 @@
+"""Models in int8 in fewer bytes: the same numbers, to the last bit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import inliner, numpy_helper
+
+import archir
+from archir_onnx.int8 import layers as lay
+from archir_onnx.int8.arithmetic import Quantizer
+from archir_onnx.int8.compact import compact
+from archir_onnx.int8.feeding import Entrance, batches
+from archir_onnx.int8.sensitivity import relative
+from archir_onnx.running.sessions import session
+from tests.onnx_backend.quantised import noise
+
+
+def fused(model: bytes, folder: Path) -> Counter[str]:
+    """The operators that onnxruntime makes of a model."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(folder / "fused.onnx")
+    onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    return Counter(node.op_type for node in onnx.load(folder / "fused.onnx").graph.node)
+
+
+def text(model: bytes) -> int:
+    """The bytes of a model that are not those of weights."""
+    return len(model) - sum(len(one.raw_data) for one in onnx.load_from_string(model).graph.initializer)
+
+
+@pytest.mark.parametrize("arithmetic", ["static", "dynamic"])
+def test_fewer_bytes_compute_the_same(arithmetic: lay.Arithmetic, trained: Path, tmp_path: Path) -> None:
+    """To the last bit; onnxruntime makes the same of it, and plain ONNX comes of it when functions are put back."""
+    model = onnx.load(trained)
+    images = noise("image", (1, 8, 8))
+    entrance = Entrance.of(model)
+    given = [dict(arrays) for arrays, _ in batches(entrance, images.training, images)]
+    names = [one.name for one in lay.layers(model) if arithmetic == "static" or one.operator == "Gemm"]
+    wanted = Quantizer(model, arithmetic, given, tmp_path).quantize(names)
+    before = wanted.SerializeToString()
+    found = compact(wanted)
+    after = found.SerializeToString()
+    assert text(after) < 0.5 * text(before)
+    assert (len(found.functions) > 0) == (arithmetic == "static")
+    for arrays in given:
+        (one,), (other,) = (session(content).run(None, arrays) for content in (before, after))
+        assert np.array_equal(one, other)
+    assert fused(before, tmp_path) == fused(after, tmp_path)
+    assert fused(after, tmp_path)["QLinearConv"] == (3 if arithmetic == "static" else 0)
+    flat = inliner.inline_local_functions(found)
+    assert not flat.functions
+    assert np.array_equal(session(flat.SerializeToString()).run(None, given[-1])[0], other)
+
+
+def test_layers_that_share_weights_compute_the_same(trained: Path, tmp_path: Path) -> None:
+    """A bias that serves two layers is in the units of one of them."""
+    model = onnx.load(trained)
+    again = next(node for node in model.graph.node if node.name == "unit_3.conv/Conv")
+    copy = onnx.NodeProto()
+    copy.CopyFrom(again)
+    copy.name, copy.input[0], copy.output[0] = "again", again.output[0], "again"
+    for node in model.graph.node:
+        node.input[:] = ["again" if name == again.output[0] else name for name in node.input]
+    model.graph.node.insert([*model.graph.node].index(again) + 1, copy)
+    images = noise("image", (1, 8, 8))
+    given = [dict(arrays) for arrays, _ in batches(Entrance.of(model), images.training, images)]
+    wanted = Quantizer(model, "static", given, tmp_path).quantize([one.name for one in lay.layers(model)])
+    before = wanted.SerializeToString()
+    after = compact(wanted).SerializeToString()
+    (one,), (other,) = (session(content).run(None, given[0]) for content in (before, after))
+    assert np.array_equal(one, other)
+    (exact,) = session(model.SerializeToString()).run(None, given[0])
+    assert relative(one, exact) < 0.1
+
+
+def test_weights_have_seven_bits_so_that_no_cpu_saturates(trained: Path, tmp_path: Path) -> None:
+    archir.quantize(trained, tmp_path / "int8.onnx")
+    model = onnx.load(tmp_path / "int8.onnx")
+    weights = [numpy_helper.to_array(one) for one in model.graph.initializer if one.data_type == onnx.TensorProto.INT8]
+    largest = [int(np.abs(array.astype(int)).max()) for array in weights if array.ndim > 1]
+    assert largest == [64] * 4
+    assert 2 * 255 * max(largest) < 2**15

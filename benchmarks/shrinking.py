@@ -4,9 +4,10 @@
 
 Pruning by importance alone orders channels by L1, those of tied layers together, and leaves the same share of every
 layer out, the least that keeps the budget. It is trained on with labels, by the same optimizer, schedule and
-augmentation, for as many epochs as `archir shrink` has in both of its trainings. Accuracies are those of held-out
-images after the last epoch; processor seconds are those of everything between the trained network and the smaller one.
-In a folder, what was done is kept, and the same command goes on.
+augmentation, for as many epochs; and once more with the full network for a teacher, as `archir shrink` does it. `cut`
+is what the network has before that, with statistics of norms measured anew. Accuracies are those of held-out images
+after the last epoch; processor seconds are those of everything between the trained network and the smaller one. In a
+folder, what was done is kept, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -24,13 +26,16 @@ import torch
 from measure import Table, machine
 
 import archir
+from archir.base import toml
+from archir.search.recipes.spaces import files_of
 from archir.search.spaces.space import Space
 from archir_torch.lowering.weights import read_weights, save_weights
 from archir_torch.search.ordering import Trained
 from archir_torch.search.ordering.order import ordered
 
 NETS = Path(__file__).resolve().parent.parent / "examples" / "shrink" / "cifar.arch"
-FULL, SHRUNK, PRUNED = "full", "archir shrink", "L1 pruning"
+LR = 2e-3
+FULL, SHRUNK, PRUNED, TAUGHT = "full", "archir shrink", "L1", "L1 with teacher"
 
 
 def main() -> None:
@@ -40,14 +45,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=5, help="of the full network")
-    parser.add_argument("--elastic", type=int, default=1)
-    parser.add_argument("--tune", type=int, default=3)
-    parser.add_argument("--trials", type=int, default=100)
+    parser.add_argument("--tune", type=int, default=1, help="epochs of what was cut out")
+    parser.add_argument("--trials", type=int, default=40)
     given = parser.parse_args()
     torch.set_num_threads(1)
     title = "Held-out accuracy of a network for CIFAR-10, and at half of its multiply-accumulates; processor seconds"
-    kinds = (FULL, SHRUNK, PRUNED)
-    table = Table(title, ["seed", *kinds, *(f"{one} of {kind}" for one in ("MACs", "s") for kind in kinds)])
+    kinds = (FULL, SHRUNK, PRUNED, TAUGHT)
+    table = Table(
+        title,
+        [
+            "seed",
+            *kinds,
+            *(f"{one}, {kind}" for one in ("cut", "MACs", "s") for kind in kinds if one != "cut" or kind != FULL),
+        ],
+    )
     rows = []
     with tempfile.TemporaryDirectory() as scratch:
         for seed in range(given.first, given.first + given.seeds):
@@ -56,10 +67,11 @@ def main() -> None:
             rows.append(Comparison(seed, folder, given).figures())
             accuracies = [f"{100 * rows[-1][kind]['accuracy']:.2f}%" for kind in kinds]
             figures = [f"{rows[-1][kind][name]:,.0f}" for name in ("macs", "seconds") for kind in kinds]
-            table.add(str(seed), *accuracies, *figures)
+            cut = [f"{100 * rows[-1][kind]['cut']:.2f}%" for kind in kinds[1:]]
+            table.add(str(seed), *accuracies, *cut, *figures)
             print(*table.rows[-1], flush=True)
     means = {kind: mean(row[kind]["accuracy"] for row in rows) for kind in kinds}
-    table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()), *[""] * 6)
+    table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()), *[""] * 11)
     print(f"{machine('cpu')}\n{table}")
 
 
@@ -73,7 +85,12 @@ class Comparison:
 
     def figures(self) -> dict[str, dict[str, float]]:
         """Accuracy, costs and processor seconds of each."""
-        makers = {FULL: self.train_full, SHRUNK: self.shrink, PRUNED: self.prune}
+        makers = {
+            FULL: self.train_full,
+            SHRUNK: self.shrink,
+            PRUNED: self.prune,
+            TAUGHT: partial(self.prune, taught=True),
+        }
         return {kind: self.once(kind, make) for kind, make in makers.items()}
 
     def once(self, kind: str, make: Callable[[], dict[str, float]]) -> dict[str, float]:
@@ -97,31 +114,48 @@ class Comparison:
     def shrink(self) -> dict[str, float]:
         """By `archir shrink`."""
         settings = {
-            "data": self.given.data, "elastic": self.given.elastic, "epochs": self.given.tune,
-            "trials": self.given.trials, "samples": 1000, "lr": 2e-3, "batch": 128, "shift": 4, "flip": True,
-            "seed": self.seed, "threads": 1,
+            "data": self.given.data, "epochs": self.given.tune, "trials": self.given.trials, "samples": 1000, "lr": LR,
+            "batch": 128, "shift": 4, "flip": True, "seed": self.seed, "threads": 1,
         }  # fmt: skip
         nets = {"net": f"{NETS}:full", "space": f"{NETS}:space"}
         made = archir.shrink(
             nets["net"], self.weights, "macs <= 0.5x", self.folder / "run", space=nets["space"], settings=settings,
             int8=False,
-        )["after"]  # fmt: skip
-        return {"accuracy": made["accuracy"], "macs": made["macs"]}
+        )  # fmt: skip
+        return {"accuracy": made["after"]["accuracy"], "cut": made["cut"]["accuracy"], "macs": made["after"]["macs"]}
 
-    def prune(self) -> dict[str, float]:
+    def prune(self, taught: bool = False) -> dict[str, float]:
         """By the same share of every layer."""
         uniform = largest_uniform(self.space, archir.cost(self.full).macs / 2)
         model = archir.supernet(self.space)
         model.load_state_dict(model.state_dict() | ordered(Trained(self.full, read_weights(self.weights)[0]), "l1"))
-        start = self.folder / "pruned.safetensors"
-        save_weights(archir.extract(model, uniform), start)
-        graph = self.space.specialize(uniform)
-        settings = {
-            "batch": 128, "flip": True, "seed": self.seed, "epochs": self.given.elastic + self.given.tune, "lr": 2e-3,
-            "warmup_epochs": 0.5, "clip": 1.0,
+        folder = self.folder / ("taught" if taught else "pruned")
+        folder.mkdir(exist_ok=True)
+        save_weights(archir.extract(model, uniform), folder / "start.safetensors")
+        for name, text in files_of(NETS.name, NETS.parent).items():
+            (folder / name).write_text(text, "utf-8")
+        teacher = {"kind": "distillation", "teacher": f"{NETS.name}:full", "weights": str(self.weights)}
+        phase = {
+            "start": {"weights": "./start.safetensors"},
+            "fixed": {c.path: c.label(uniform.outcomes[c.path]) for c in self.space.choices},
+        }
+        trained = {
+            "strategy": "train", "training": {"epochs": self.given.tune, "batch": 128},
+            "weights": {"kind": "adamw", "lr": LR, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0},
         }  # fmt: skip
-        _, result = archir.train(graph, data=self.given.data, settings=settings, weights=start)
-        return {"accuracy": result.measures["accuracy"], "macs": archir.cost(graph).macs}
+        recipe = {
+            "space": f"{NETS.name}:space", "seed": self.seed, "threads": 1, "export": False,
+            "data": {"source": self.given.data, "augment": {"shift": 4, "flip": True}},
+            "phase": [
+                {"name": "cut", "strategy": "inherit", **phase},
+                {"name": "tuned", **trained, **phase, **({"also": [teacher]} if taught else {})},
+            ],
+        }  # fmt: skip
+        (folder / "recipe.toml").write_text(toml.written(recipe), "utf-8")
+        phases = archir.run(folder / "recipe.toml", folder / "run")["phases"]
+        graph = self.space.specialize(uniform)
+        made = {name: phases[phase]["held_out_accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
+        return made | {"macs": archir.cost(graph).macs}
 
 
 def largest_uniform(space: Space, macs: float) -> Any:

@@ -39,15 +39,29 @@ from archir.search.fronts.figures import shown
     help="What it was trained for: a kind, or a TOML table of settings (docs/objectives.md).",
 )  # fmt: skip
 @click.option("-o", "--output", type=Place(file_okay=False, path_type=Path), required=True, help="Folder of the run.")
-@click.option("--elastic", type=click.IntRange(1), default=5, show_default=True, help="Epochs of the space's weights.")
+@click.option(
+    "--refit", type=click.IntRange(1), default=512, show_default=True,
+    help="Samples by which what is left out is merged into what is kept.",
+)  # fmt: skip
+@click.option(
+    "--elastic", type=click.IntRange(0), default=0, show_default=True,
+    help="Epochs in which the space's weights are trained, in place of merging.",
+)  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of what was found.")
 @click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Architectures that are tried.")
 @click.option("--samples", type=click.IntRange(1), help="Samples that each is scored on [all for validation].")
 @click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
 @click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
 @click.option(
-    "--order", default="l1", show_default=True, metavar="MEASURE",
-    help="By what importance channels are ordered before the last ones are left out: l1, l2, ..., or none.",
+    "--order", default="energy", show_default=True, metavar="MEASURE",
+    help="By what importance channels are ordered before the last ones are left out: energy, l1, ..., or none.",
+)  # fmt: skip
+@click.option(
+    "--recalibrate", type=click.IntRange(0), help="Batches on which norms are measured anew [4 to search, 16 to cut]."
+)
+@click.option(
+    "--norms", type=click.Choice(["batch", "frozen"]), default="batch", show_default=True,
+    help="Whether batch norms keep their statistics while what was found is trained.",
 )  # fmt: skip
 @click.option(
     "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
@@ -76,9 +90,10 @@ def shrink_command(
     archir shrink net.arch --weights net.safetensors --space space.arch --budget "macs <= 0.5x" -o runs/half
 
     Without --space, numbers of the net become choices, as `archir open` says. The phases are those of an ordinary run
-    (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `elastic` trains the space's weights with it for a
-    teacher, `search` tries architectures within the budget, `cut` takes the best one out, `tuned` trains it on. Then
-    both are measured side by side. The same command goes on with a run that was stopped.
+    (`archir runs`, OUTPUT/recipe.toml): `full` measures the network, `shared` orders its channels, `search` tries
+    architectures within the budget, with what they leave out merged into what they keep, `cut` takes the best one out,
+    `tuned` trains it on with the network for a teacher. Then both are measured side by side. The same command goes on
+    with a run that was stopped.
     """
     leads = os.environ.get("RANK", "0") == "0"
     given = {name: value for name, value in settings.items() if value is not None}

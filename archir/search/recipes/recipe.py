@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from archir.base.settings import Amount, Many, Seed, Settings
+from archir.base.settings import Amount, Count, Many, Seed, Settings
 from archir.base.work import MOST, MOST_THREADS
 from archir.search.recipes.training import Augment, Optimizer, Training
 
@@ -57,6 +57,9 @@ class Start(Settings):
     order: str | None = None
     """A measure of importance: the network whose weights these are computes the same with its channels, groups and
     heads in the order of it, the most important first. Of a supernet that is the largest one."""
+    refit: Count | None = None
+    """So many samples tell what the channels that an architecture of a supernet keeps say of those that it leaves out;
+    that is added to the weights that read them, so that it computes nearly what the largest one does."""
 
     @model_validator(mode="after")
     def _of_weights(self) -> Start:
@@ -64,6 +67,8 @@ class Start(Settings):
             raise ValueError("`map` names the weights of a file: `weights` is none")
         if self.order is not None and self.weights is None:
             raise ValueError("`order` is for `weights` to start from, and there are none")
+        if self.refit is not None and self.weights is None:
+            raise ValueError("`refit` is for `weights` to start from, and there are none")
         return self
 
     @property

@@ -38,6 +38,8 @@ class Kind(Generic[Job, Strategy]):
     """Whether it works on all training images, and not as a search on the halves."""
     orders: bool = False
     """Whether it can order the channels of the weights that it starts from (`start.order`)."""
+    refits: bool = False
+    """Whether it takes architectures out of a supernet, and can merge what they leave out (`start.refit`)."""
 
 
 class Strategies(Registry[str, Kind[Job, Strategy]]):
@@ -45,12 +47,12 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
 
     def strategy(
         self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False, orders: bool = False,
-        by: Any = None,
+        refits: bool = False, by: Any = None,
     ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:  # fmt: skip
         """Register a strategy: `make(job, options)` of these options. It is `by` somebody, if not by what makes it."""
 
         def register(make: Callable[[Job, Any], Strategy]) -> Any:
-            self.register(name, Kind(options, make, divides, whole, orders), by or make)
+            self.register(name, Kind(options, make, divides, whole, orders, refits), by or make)
             return make
 
         return register
@@ -112,10 +114,14 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         whose = f"phase `{phase.name}`: "
         with document.blamed("phase", number, "strategy"):
             kind = self.kind_of(phase)
-        if phase.start.order is not None and not kind.orders:
-            able = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if one.orders)
-            text = f"{whose}`{phase.strategy}` trains no weights that could be ordered; `start.order` is for {able}"
-            raise fail("A1109", text, document.span(("phase", number, "start", "order")))
+        for key, given, able, why in (
+            ("order", phase.start.order, "orders", "trains no weights that could be ordered"),
+            ("refit", phase.start.refit, "refits", "takes nothing out of a supernet that could be fitted again"),
+        ):
+            if given is not None and not getattr(kind, able):
+                those = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if getattr(one, able))
+                text = f"{whose}`{phase.strategy}` {why}; `start.{key}` is for {those}"
+                raise fail("A1109", text, document.span(("phase", number, "start", key)))
         if kind.whole and "open" in phase.model_fields_set:
             text = f"{whose}`{phase.strategy}` searches nothing: there is nothing to `open`"
             hint = "`fixed` and `start.architecture` say which architecture is meant"

@@ -110,6 +110,8 @@ class Training(Settings):
     """`linear`: the rates of `drop_path` grow from 0 to those of the net, epoch by epoch."""
     ema: float | None = Field(default=None, gt=0, lt=1)
     """How much of the moving average of the weights, which is what is evaluated, stays in a step."""
+    norms: Literal["batch", "frozen"] = "batch"
+    """What batch norms do in training: with `frozen`, they keep the statistics that they have."""
     sync_norms: bool = True
     """Whether the statistics of batch norms are those of the batches of all processes together."""
     sharding: Literal["none", "full"] = "none"

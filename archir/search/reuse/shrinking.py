@@ -1,7 +1,8 @@
 """A trained network made smaller: as a recipe whose space has it for its largest architecture.
 
 The phases are ordinary ones: the network is measured as it is (`full`), the space's weights are trained with it for a
-teacher (`elastic`), a budget is searched (`search`), what was found is taken out (`cut`) and trained on (`tuned`).
+teacher (`elastic`), or shared as they are (`shared`), a budget is searched (`search`), what was found is taken out
+(`cut`) and trained on (`tuned`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from archir.search.reuse.specializing import RECIPE, evolution
 from archir.search.runs import Run
 from archir.search.spaces.partial import largest
 
-FULL, ELASTIC, SEARCH, CUT, TUNED = "full", "elastic", "search", "cut", "tuned"
+FULL, SHARED, ELASTIC, SEARCH, CUT, TUNED = "full", "shared", "elastic", "search", "cut", "tuned"
 TEACHER = "distillation"
 
 
@@ -32,8 +33,10 @@ class Plan(Settings):
 
     data: str = "digits"
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
-    elastic: Count = 5
-    """Epochs in which the space's weights are trained."""
+    refit: Count = 512
+    """Samples by which what is left out is merged into what is kept, before anything is trained."""
+    elastic: Amount = 0
+    """Epochs in which the space's weights are trained, in place of that."""
     epochs: Count = 10
     """Epochs in which what was found is trained on."""
     trials: Count = 100
@@ -51,7 +54,12 @@ class Plan(Settings):
     teach: Literal["beside", "alone", "none"] = "beside"
     """Whether the full network teaches: beside the targets of the data, in place of them, or not at all."""
     temperature: float = Field(default=1.0, gt=0, le=1e3)
-    order: str = "l1"
+    recalibrate: Amount | None = None
+    """Batches on which statistics of norms are measured anew for what is cut out; 4 in the search and 16 afterwards by
+    default. With 0 they stay as they are."""
+    norms: Literal["batch", "frozen"] = "batch"
+    """Whether batch norms keep their statistics while what was found is trained."""
+    order: str = "energy"
     """The measure of importance by which channels and heads are ordered before any are left out; `none` leaves them."""
     seed: Seed = 0
     threads: int | None = None
@@ -117,16 +125,30 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     optimizer = {"kind": "adamw", "lr": plan.lr, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0}
     given = {"weights": str(weights)}
     ordered = given | ({"order": plan.order} if plan.order != "none" else {})
+    steps, measured = {"batch": plan.batch}, {} if plan.recalibrate is None else {"recalibrate": plan.recalibrate}
+    if plan.elastic:
+        home: dict[str, Any] = {"weights": ELASTIC}
+        first = {
+            "name": ELASTIC,
+            "strategy": "spos",
+            "start": ordered,
+            "weights": optimizer,
+            **learns,
+            "training": steps | {"epochs": plan.elastic, "norms": plan.norms},
+            "options": {"drawn": 2, "uniform": "architectures", "where": budget, "evaluate_every": plan.elastic},
+        }
+    else:
+        home = {"weights": SHARED, "refit": plan.refit}
+        first = {"name": SHARED, "strategy": "share", "start": ordered, "training": steps}
     phases: list[dict[str, Any]] = [
         {"name": FULL, "space": names["net"], "strategy": "inherit", "start": given, "options": {"recalibrate": 0}},
-        {"name": ELASTIC, "strategy": "spos", "start": ordered, "weights": optimizer, **learns,
-         "training": {"epochs": plan.elastic, "batch": plan.batch},
-         "options": {"drawn": 2, "uniform": "architectures", "where": budget, "evaluate_every": plan.elastic}},
-        {"name": SEARCH, "strategy": "evolution", "start": {"weights": ELASTIC}, "training": {"batch": plan.batch},
-         "options": evolution(plan.trials, images=plan.samples) | {"where": budget}},
-        {"name": CUT, "strategy": "inherit", "start": {"architecture": SEARCH, "weights": ELASTIC}},
-        {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": ELASTIC}, **learns,
-         "weights": optimizer, "training": {"epochs": plan.epochs, "batch": plan.batch}},
+        first,
+        {"name": SEARCH, "strategy": "evolution", "start": home, "training": steps,
+         "options": evolution(plan.trials, images=plan.samples, **measured) | {"where": budget}},
+        {"name": CUT, "strategy": "inherit", "start": {"architecture": SEARCH, **home}, "training": steps,
+         "options": measured},
+        {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": CUT}, **learns,
+         "weights": optimizer, "training": steps | {"epochs": plan.epochs, "norms": plan.norms}},
     ]  # fmt: skip
     data = {"source": plan.data, "weights": 1 - plan.validation} | (
         {"augment": augment} if any(augment.values()) else {}

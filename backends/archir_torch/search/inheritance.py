@@ -14,6 +14,7 @@ from archir.search.reuse.naming import Named
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.weights import shapes
 from archir_torch.search.job import Job
+from archir_torch.search.ordering.start import merging
 from archir_torch.supernet.network import SuperNetwork
 
 
@@ -40,12 +41,15 @@ def require_all(network: nn.Module, weights: Mapping[str, Tensor], phase: str) -
 
 
 def inherited(job: Job, architecture: Architecture) -> Mapping[str, Tensor]:
-    """The weights that were taken over; of a supernet, the architecture's part of them. Raises ArchError (A2209)."""
+    """The weights that were taken over; of a supernet, the architecture's part of them, into which what it leaves out
+    is merged if the phase says so. Raises ArchError (A2209, A2225)."""
     weights = job.weights or {}
     if job.supernet is None:
         return weights
     model = restored(job.supernet, weights)
-    return model.weights(job.supernet.own(model.graph, architecture))
+    own = job.supernet.own(model.graph, architecture)
+    merged = merging(job, model)
+    return model.weights(own) | (merged.weights(model.parts(own)) if merged is not None else {})
 
 
 def restored(record: SupernetRecord, weights: Mapping[str, Tensor]) -> SuperNetwork:

@@ -31,8 +31,9 @@ from archir.search.spaces.space import Space
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.objectives.supervised import Supervised
-from archir_torch.search.inheritance import restored
+from archir_torch.search.inheritance import restored, take_over
 from archir_torch.search.job import Job
+from archir_torch.search.ordering.start import merging
 from archir_torch.search.predictor import Predictor, fitted, require_enough
 from archir_torch.search.proxies import PROXIES
 from archir_torch.search.proxies.untrained import trial
@@ -108,7 +109,9 @@ def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
     assert work.supernet is not None
     record, job = work.supernet, work.job(space)
     tensors = {name: torch.from_numpy(np.array(array)) for name, array in work.weights.items()}
-    model = restored(record, tensors).to(work.device)
+    model = restored(record, tensors)
+    merged = merging(job, model)
+    model = model.to(work.device)
     task = Task(job, model.graph)
     training, order = work.phase.training, mixed(work.seed, "recalibrate")
     feed = Feed(job.data.train, training.batch, seed=order, augment=Augment(), device=work.device)
@@ -116,7 +119,10 @@ def _inherited(work: Scoring, space: Space, options: Settings) -> Score:
     batches = [task.given(feed.batch(index)) for index in range(count)]
 
     def score(architecture: Architecture, budget: float) -> Mapping[str, float]:
-        network = extract(model, record.own(model.graph, architecture))
+        own = record.own(model.graph, architecture)
+        network = extract(model, own)
+        if merged is not None:
+            take_over(network, merged.weights(model.parts(own)))
         with torch.no_grad(), autocast(training.precision, work.device):
             recalibrate(network, batches)
             return task.measured(network, job.data.held_out, 0)

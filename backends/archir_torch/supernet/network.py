@@ -226,6 +226,14 @@ class SuperNetwork(Hierarchy):
             for name, part in move.action.cuts
         }
 
+    def parts(self, architecture: Architecture) -> dict[str, passes.Part]:
+        """By name in the state dict, the positions on each axis of a weight that an architecture uses."""
+        return {
+            state_name(self.graph[move.writes].scope, name): part
+            for move in self.plan(architecture).moves
+            for name, part in self.sharing.parts(move.writes, architecture.outcomes).items()
+        }
+
     def weights(self, architecture: Architecture) -> dict[str, Tensor]:
         """An architecture's weights by the names that they have in its own network; not copies where views will do."""
         held = self.state_dict()

@@ -1,4 +1,5 @@
-"""Batch norms whose statistics are those of the batches of all processes together, as one process would have them."""
+"""Batch norms whose statistics are those of the batches of all processes together, as one process would have them, or
+stay as they are."""
 
 from __future__ import annotations
 
@@ -30,6 +31,20 @@ def synchronise(module: nn.Module) -> None:
             layer.function = batch_norm
         if isinstance(layer, SuperNetwork):
             layer.substitute(lowering, batch_norm)
+
+
+def freeze(module: nn.Module) -> None:
+    """Let the batch norms of a network keep their statistics, and use them in training, too."""
+    lowering = RULES[BatchNorm].function
+
+    def frozen(*given: Tensor, training: bool, **settings: Any) -> Tensor:
+        return lowering(*given, training=False, **settings)
+
+    for layer in module.modules():
+        if isinstance(layer, Layer) and layer.function is lowering:
+            layer.function = frozen
+        if isinstance(layer, SuperNetwork):
+            layer.substitute(lowering, frozen)
 
 
 def batch_norm(

@@ -39,7 +39,7 @@ net wider() {
     output logits = x |> global_avg_pool |> linear(10)
 }
 """
-QUICK = {"elastic": 1, "epochs": 1, "trials": 4, "threads": 1}
+QUICK = {"epochs": 1, "trials": 4, "threads": 1}
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,27 @@
-"""The weights that a phase starts from, in the order that it asks for."""
+"""The weights that a phase starts from, in the order that it asks for, and with what was left out merged into them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
 from torch import Tensor
 
 from archir.base.errors import fail, listed
-from archir.ir.graph import Graph
+from archir.ir.graph import Graph, state_name
+from archir.passes.spaces.specialize import specialize
 from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
+from archir.search.spaces.partial import largest
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, whole
 from archir_torch.search.ordering.measures import Trained
+from archir_torch.search.ordering.merging import Merging
 from archir_torch.search.ordering.order import ordered
 from archir_torch.search.task import Task
+from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training.feed import Feed
 
 BATCHES = 4
@@ -36,15 +42,38 @@ def in_order(job: Job, graph: Graph, weights: Mapping[str, Tensor]) -> Mapping[s
         whose = f"phase `{job.phase.name}` orders the channels of `{graph.name}`"
         text = f"{whose}, but starts without weights of it: {listed(unfit, 4)}"
         raise fail("A2221", text, None, "start.weights has all weights of the network, or of the largest of a space")
-    here = replace(job, device="cpu")
-    task = Task(here, graph)
+    return ordered(_sampled(job, graph, weights, BATCHES), measure)
+
+
+def merging(job: Job, model: SuperNetwork) -> Merging | None:
+    """What is merged into the weights of architectures that are taken out of a supernet, if `start.refit` says so.
+
+    Raises ArchError (A2225) if that takes too much memory.
+    """
+    samples = job.phase.start.refit
+    if samples is None:
+        return None
+    most = largest(Space(model.graph))
+    graph, sharing = specialize(model.graph, most.outcomes), model.sharing
+    varied = {
+        state_name(model.graph[number].scope, name)
+        for number in model.graph
+        if number in sharing.types and sharing.depends_on(number)
+        for name in sharing.parts(number, most.outcomes)
+    }
+    batches = math.ceil(samples / job.phase.training.batch)
+    return Merging(_sampled(job, graph, model.weights(most), batches), varied)
+
+
+def _sampled(job: Job, graph: Graph, weights: Mapping[str, Tensor], most: int) -> Trained:
+    """A network with so many batches of samples, on the CPU."""
+    task = Task(replace(job, device="cpu"), graph)
     data = job.data.train if whole(job.phase) else job.data.halves()[0]
     feed = Feed(data, job.phase.training.batch, seed=mixed(job.seed, "order"), augment=Augment(), device="cpu")
-    batches = [feed.batch(number) for number in range(min(BATCHES, feed.steps))]
-    trained = Trained(
+    batches = [feed.batch(number) for number in range(min(most, feed.steps))]
+    return Trained(
         task.graph,
         {name: tensor.cpu() for name, tensor in weights.items()},
         [task.given(batch) for batch in batches],
         lambda call, number: task.loss(call, batches[number], number),
     )
-    return ordered(trained, measure)

@@ -22,7 +22,7 @@ from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
-from archir_torch.training.norms import synchronise
+from archir_torch.training.norms import freeze, synchronise
 
 
 class TrainOptions(Settings):
@@ -32,7 +32,7 @@ class TrainOptions(Settings):
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions, divides=True, whole=True, orders=True)
+@strategy("train", TrainOptions, divides=True, whole=True, orders=True, refits=True)
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -55,7 +55,9 @@ class Train:
         if job.weights is not None:
             weights = inherited(job, self.architecture)
             take_over(self.network, in_order(job, self.graph, weights), job.named)
-        if training.sync_norms:
+        if training.norms == "frozen":
+            freeze(self.module)
+        elif training.sync_norms:
             synchronise(self.module)
         if training.sharding == "full":
             self._divide()

@@ -251,7 +251,7 @@ def _texts(trials: Sequence[Trial]) -> str:
 def _register(name: str, kind: Kind) -> None:
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
-    @strategy(name, options, by=kind.make)
+    @strategy(name, options, refits=True, by=kind.make)
     def make(job: Job, given: TrialOptions) -> Strategy:
         if name == "random" and not given.model_fields_set and job.results is None:
             return Drawn(job)

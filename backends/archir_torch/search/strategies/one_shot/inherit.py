@@ -30,7 +30,7 @@ class InheritOptions(Settings):
     """Batches on which statistics of norms are measured; with 0, they stay as they were."""
 
 
-@strategy("inherit", InheritOptions, whole=True)
+@strategy("inherit", InheritOptions, whole=True, refits=True)
 class Inherit:
     """One step, which measures statistics on the training images; what is held out is measured on."""
 

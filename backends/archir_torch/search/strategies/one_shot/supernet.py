@@ -27,7 +27,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
-from archir_torch.training.norms import synchronise
+from archir_torch.training.norms import freeze, synchronise
 from archir_torch.training.recalibration import recalibrate
 
 
@@ -69,7 +69,9 @@ class Supernet(ABC):
         if job.weights is not None:
             most = job.space.specialize(self.opened.completed(largest(self.space)))
             take_over(self.network, in_order(job, most, job.weights), job.named)
-        if training.sync_norms:
+        if training.norms == "frozen":
+            freeze(self.module)
+        elif training.sync_norms:
             synchronise(self.module)
         rank, size = distributed.world()
         settings = phase.data

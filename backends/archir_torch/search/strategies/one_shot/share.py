@@ -1,0 +1,69 @@
+"""A trained network for a supernet: the architectures of a space share its weights as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from archir.base.errors import fail
+from archir.base.settings import Settings
+from archir.search.recipes.open_choices import settle
+from archir.search.recipes.supernet import SupernetRecord
+from archir.search.spaces.partial import largest
+from archir_torch.search.inheritance import require_all, take_over
+from archir_torch.search.job import Job, Outcome, strategy
+from archir_torch.search.ordering.start import in_order
+from archir_torch.supernet import Sharing, SuperNetwork
+from archir_torch.training.checkpoints.state import State
+
+
+class ShareOptions(Settings):
+    """What `share` can be told."""
+
+    sharing: Sharing = "heads"
+    """Which channels a smaller attention has: the first ones of each head, or (`leading`) of all together."""
+
+
+@strategy("share", ShareOptions, orders=True)
+class Share:
+    """Nothing is trained: the largest architecture is the network, the others have a part of its weights."""
+
+    epochs = 0
+    steps = 1
+
+    def __init__(self, job: Job, options: ShareOptions) -> None:
+        name = job.phase.name
+        if not job.weights:
+            raise fail("A2210", f"phase `{name}` has no weights to share", None, "start.weights says which")
+        self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
+        graph, self.sharing = self.opened.space.graph, options.sharing
+        self.network = SuperNetwork(graph, torch.Generator().manual_seed(0), options.sharing == "heads")
+        most = job.space.specialize(self.opened.completed(largest(self.opened.space)))
+        require_all(self.network, job.weights, name)
+        take_over(self.network, in_order(job, most, job.weights), job.named)
+
+    def step(self, index: int) -> Mapping[str, float | Tensor]:
+        """Never called: there are no epochs."""
+        return {}
+
+    def evaluate(self, epoch: int) -> Mapping[str, float]:
+        """Nothing to measure."""
+        return {}
+
+    def state(self) -> State:
+        """Nothing."""
+        return State({}, {})
+
+    def restore(self, state: State) -> None:
+        """Nothing."""
+
+    def finished(self) -> str | None:
+        """At once."""
+        return None
+
+    def outcome(self) -> Outcome:
+        """The weights."""
+        weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        return Outcome(weights=weights, supernet=SupernetRecord.of(self.opened, self.network.graph, self.sharing))

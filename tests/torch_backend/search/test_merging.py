@@ -1,0 +1,116 @@
+"""Channels that are left out, merged into those that are kept: what these say of them is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import archir
+from archir.base.errors import ArchError
+from archir.search.recipes.recipe import Start
+from archir.search.spaces.partial import largest, smallest
+from archir.search.spaces.space import Space
+from archir_torch.lowering.module import lower
+from archir_torch.search.job import made
+from archir_torch.search.ordering import Merging, Trained, merging, start
+from archir_torch.supernet import SuperNetwork, extract
+from tests.torch_backend.tried import elastic, job
+
+SPACE = """
+net space() {
+    input image: f32[3, 6, 6]
+    width = choose width(4, 8)
+    x = image |> conv(width, kernel=3) |> relu
+    x = x + (x |> conv(choose inner(3, 6), kernel=3, bias=false) |> batch_norm |> conv(width, kernel=1))
+    x = x |> conv(width, kernel=3, groups=width) |> pad([0, 0, 1, 0])
+    t = x |> to_tokens |> linear(choose hidden(5, 10)) |> transpose |> linear(7)
+    output logits = t |> transpose |> linear(2) |> flatten
+}
+"""
+"""A residual stream, a depthwise convolution, tokens."""
+
+
+def supernet(doubled: bool) -> SuperNetwork:
+    """A supernet; where it is `doubled`, the channels that its smallest architecture leaves out tell nothing new."""
+    model = archir.supernet(archir.loads(SPACE))
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for tensor in model.state_dict().values():
+            tensor.copy_(torch.rand(tensor.shape, generator=generator) - 0.3)
+        for name, tensor in model.state_dict().items():
+            if "var" in name:
+                tensor.add_(1)
+            if doubled and len(tensor) in (6, 8, 10):
+                half = len(tensor) // 2
+                tensor[half:] = tensor[:half]
+    return model.eval()
+
+
+def images(count: int) -> list[tuple[Tensor, ...]]:
+    generator = torch.Generator().manual_seed(1)
+    return [(torch.randn(16, 3, 6, 6, generator=generator),) for _ in range(count)]
+
+
+def merged(model: SuperNetwork, batches: Iterable[tuple[Tensor, ...]]) -> Merging:
+    most = largest(Space(model.graph))
+    return Merging(Trained(Space(model.graph).specialize(most), model.weights(most), list(batches)))
+
+
+def difference(model: SuperNetwork, one: Merging | None) -> float:
+    """Between the largest architecture and the smallest one, as a part of what the largest one computes."""
+    space, (x,) = Space(model.graph), images(1)[0]
+    small = extract(model, smallest(space))
+    if one is not None:
+        given = one.weights(model.parts(smallest(space)))
+        small.load_state_dict(small.state_dict() | given)
+    with torch.no_grad():
+        whole = model(x, largest(space))
+        return float((small(x) - whole).norm() / whole.norm())
+
+
+def test_channels_that_tell_nothing_new_are_left_out_without_loss() -> None:
+    model = supernet(doubled=True)
+    assert difference(model, None) > 0.1
+    assert difference(model, merged(model, images(4))) < 1e-5
+
+
+def test_what_is_left_out_is_predicted_from_what_is_kept() -> None:
+    model = supernet(doubled=False)
+    assert difference(model, merged(model, images(8))) < 0.6 * difference(model, None)
+
+
+def test_where_nothing_is_left_out_nothing_changes() -> None:
+    model = supernet(doubled=False)
+    assert merged(model, images(1)).weights(model.parts(largest(Space(model.graph)))) == {}
+
+
+def test_few_samples_do_not_make_it_worse() -> None:
+    model = supernet(doubled=True)
+    assert difference(model, merged(model, [(images(1)[0][0][:1],)])) < difference(model, None)
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "MOST_BYTES", 1000)
+    with pytest.raises(ArchError, match="A2225"):
+        merged(supernet(doubled=False), images(1))
+
+
+def test_a_trained_network_is_shared_and_what_is_taken_out_is_refitted() -> None:
+    space = elastic()
+    graph = space.specialize(largest(space))
+    weights = lower(graph, generator=torch.Generator().manual_seed(0)).state_dict()
+    given = job("share", space=space, start=Start(weights="x.safetensors", order="energy"))
+    shared = made(replace(given, weights=weights)).outcome()
+    assert shared.supernet is not None
+    architecture = smallest(space)
+    after = job("inherit", space=space, start=Start(weights="shared", refit=64))
+    taken = replace(after, weights=shared.weights, supernet=shared.supernet, architecture=dict(architecture))
+    refitted = made(taken).outcome().weights
+    plain = made(replace(taken, phase=after.phase.model_copy(update={"start": Start(weights="shared")})))
+    differing = {name for name, one in plain.outcome().weights.items() if not torch.equal(one, refitted[name])}
+    assert any("linear" in name for name in differing)
+    assert start.BATCHES

@@ -145,6 +145,11 @@ space = archir.load("n.arch")
 network = space.specialize(space.sample(0))
 """
 
+WITHOUT_COMPILER = """
+import sys
+assert "torch._dynamo" not in sys.modules, "torch's compiler takes as long to import as torch, and nothing compiled"
+"""
+
 
 def touched() -> dict[str, list[str]]:
     """The files that CONTRIBUTING.md says are touched, by what is added."""
@@ -183,7 +188,7 @@ def test_additions_work(tmp_path: Path) -> None:
                 file.write_text(before.replace(behind, behind + text))
     (tmp_path / "n.arch").write_text(SPACE)
     (tmp_path / "softly.toml").write_text(RECIPE)
-    program = "\n".join([PROGRAM, *(addition.use for addition in ADDITIONS.values())])
+    program = "\n".join([PROGRAM, *(addition.use for addition in ADDITIONS.values()), WITHOUT_COMPILER])
     paths = os.pathsep.join(str(tmp_path / place) for place in ("", "backends", "grammar"))
     run = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True,

@@ -63,7 +63,7 @@ SLOW = {
 _DIGITS = "archir search examples/darts/digits.toml -o runs/darts"
 SHORTENED = {
     f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1": (
-        f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1 --set data.limit=400"
+        f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1 --set data.limit=160"
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""

@@ -8,7 +8,6 @@ import pytest
 
 import archir
 from archir.search.multi.proposals import Proposals
-from archir.search.spaces.marks import counted
 from archir.search.spaces.space import Space
 from tests.examples import NETS, elaborated
 from tests.portions import portion
@@ -59,7 +58,7 @@ def agrees(space: Space, several: list[archir.Architecture]) -> None:
     found = defaultdict(set)
     for one in several:
         mark = space.mark(one)
-        assert mark == counted(space._canonical.weighing(one.outcomes)), dict(one)
+        assert mark == space._marks.counted(one.outcomes), dict(one)
         found[space.canonical(one)].add(mark)
     assert all(len(marks) == 1 for marks in found.values())
 

@@ -250,11 +250,18 @@ class Terms:
     def _stretched(self, counts: Counts) -> TensorType:
         return reduce(broadcast, {self.types[one] for one in counts})
 
-    def weighing(self, roots: Iterable[NodeId]) -> Iterator[tuple[Op, tuple[TensorType, ...]]]:
-        """The operations with weights that the roots need, and the types of what they read."""
+    def weighing(
+        self, roots: Iterable[NodeId], also: tuple[type[Op], ...]
+    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
+        """The operations with weights that the roots need, and those of some kinds besides: with the types of what they
+        read, and how many with weights are behind each other before them, at most."""
+        ranks: dict[NodeId, int] = {}
         for number in reachable(self.vertices, roots):
-            if number in self._scopes:
-                yield self._nodes[number].op, tuple([self.types[one] for one in self.operands(number)])
+            vertex = self.vertices[number]
+            before = max([ranks[one] for one in (*vertex.ordered, *(part for part, _ in vertex.counted))], default=0)
+            ranks[number] = before + (number in self._scopes)
+            if number in self._scopes or isinstance(self._nodes[number].op, also):
+                yield self._nodes[number].op, tuple([self.types[one] for one in self.operands(number)]), before
 
     def text(self, roots: Mapping[str, NodeId]) -> str:
         """The canonical text of what the roots need."""

@@ -50,10 +50,13 @@ class Canonical:
         terms, roots = self._written(outcomes)
         return terms.text(roots)
 
-    def weighing(self, outcomes: Mapping[str, int]) -> Iterator[tuple[Op, tuple[TensorType, ...]]]:
-        """The operations with weights that are left of it, and the types of what they read."""
+    def weighing(
+        self, outcomes: Mapping[str, int], also: tuple[type[Op], ...] = ()
+    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
+        """The operations with weights that are left of it, and those of some kinds besides: with the types of what they
+        read, and how many with weights are behind each other before them, at most."""
         terms, roots = self._written(outcomes)
-        return terms.weighing(roots.values())
+        return terms.weighing(roots.values(), also)
 
     def _written(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
         graph, terms = self._graph, Terms(self._facts)

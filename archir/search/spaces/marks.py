@@ -1,19 +1,21 @@
 """Marks: numbers that are the same for architectures that compute the same, looked up in a few tables.
 
 A canonical hash takes milliseconds, and most architectures that a search meets differ from all before in what can be
-counted. A mark is a sum over the operations with weights that an architecture needs: of numbers that stand for what
-each is, and for the types of what it reads. No law of canonical forms makes or merges such operations, so it is a sum
-over the canonical form, too, except for those that a law makes vanish. What reads nothing but zeros does, and is left
-out here as well. Other laws need zeros in products, terms of a sum that cancel, or slices of what was put side by side:
-an architecture with the first is marked by its canonical form, and a space where the others could happen has no marks.
+counted. A mark is a sum over the operations with weights, and the attentions, that an architecture needs: of numbers
+that stand for what each is, for the types of what it reads, and for how many come before it. No law of canonical forms
+makes or merges such operations, so it is a sum over the canonical form, too, except for those that a law makes vanish.
+What reads nothing but zeros does, and is left out here as well. Other laws need zeros in products, terms of a sum that
+cancel, or slices of what was put side by side: an architecture with the first is marked by its canonical form, and a
+space where the others could happen has no marks.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial, reduce
 from hashlib import sha256
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -24,8 +26,9 @@ from archir.base.work import afford
 from archir.costs.sums import Terms
 from archir.costs.symbolic import Symbolic
 from archir.costs.tables import Table, grouped, sums
-from archir.ir.choices.cases import EntangledError, Value, varies, when
+from archir.ir.choices.cases import EntangledError, Value, support, varies, when
 from archir.ir.choices.conditions import both, either, if_else, negate, switch
+from archir.ir.choices.lifting import lift
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
@@ -42,8 +45,13 @@ from archir.passes.equivalence.canonical import Canonical
 from archir.passes.equivalence.movement import POINTWISE
 
 BYTES = 5
+LARGEST = 1 << 8 * BYTES
 """Of the number of one operation: sums of a million are below 2^62."""
 
+MOST_SUPPORT = 4
+"""Choices that may matter to how many operations there are before one."""
+ATTENDING = (Attention, LocalAttention, AxialAttention)
+"""Operations without weights that no law moves: they count, too, where none can be merged."""
 _IN_PLACE = (*POINTWISE, Identity, Scale, Shift, Add, Mul, Select, Slice, Dropout, DropPath)
 """What laws look through, and which leaves each axis where it is."""
 _ELSEWHERE = (ChannelShuffle, Flatten, Pad, Reshape, ToMap, ToTokens, Transpose, Upsample)
@@ -52,8 +60,8 @@ _ELSEWHERE = (ChannelShuffle, Flatten, Pad, Reshape, ToMap, ToTokens, Transpose,
 class Marks:
     """The marks of a space's architectures."""
 
-    def __init__(self, table: Table, canonical: Canonical) -> None:
-        self._canonical = canonical
+    def __init__(self, table: Table, canonical: Canonical, also: tuple[type[Op], ...], ranked: bool) -> None:
+        self._canonical, self._also, self._ranked = canonical, also, ranked
         self._constant, self._doubt = (int(one) for one in table.constant)
         self._factors = [_flat(factor.positions, factor.table) for factor in table.factors]
 
@@ -68,12 +76,12 @@ class Marks:
             mark += marks[index]
             if doubts is not None:
                 doubt += doubts[index]
-        return mark if not doubt else counted(self._canonical.weighing(outcomes()))
+        return mark if not doubt else self.counted(outcomes())
 
-
-def counted(operations: Iterable[tuple[Op, tuple[TensorType, ...]]]) -> int:
-    """The mark of a network with these operations, on operands of these types."""
-    return sum(_number(op, *types) for op, types in operations)
+    def counted(self, outcomes: Mapping[str, int]) -> int:
+        """The mark of the canonical form of the architecture with these outcomes by path."""
+        operations = self._canonical.weighing(outcomes, self._also)
+        return sum(_ranked(_number(op, *types), rank if self._ranked else 0) for op, types, rank in operations)
 
 
 def marks(graph: Graph, order: Sequence[Decision], canonical: Canonical) -> Marks | None:
@@ -84,25 +92,80 @@ def marks(graph: Graph, order: Sequence[Decision], canonical: Canonical) -> Mark
         if symbolic.loose or any(_vanishing(graph, symbolic.types)):
             return None
         index = {decision.choice.path: i for i, decision in enumerate(order)}
-        return Marks(sums(("mark", "doubt"), *grouped(_terms(symbolic), index), index), canonical)
+        also = ATTENDING if _apart(graph) else ()
+        zero, doubts = _zeros(graph)
+        ranks = _ranks(symbolic, zero)
+        for known in (ranks, None) if ranks else (None,):
+            terms = _terms(symbolic, zero, doubts, also, known)
+            try:
+                table = sums(("mark", "doubt"), *grouped(terms, index), index)
+            except ArchError:
+                continue
+            return Marks(table, canonical, also, known is not None)
     except (ArchError, EntangledError):
-        return None
+        pass
+    return None
 
 
-def _terms(symbolic: Symbolic) -> dict[str, Terms]:
+def _apart(graph: Graph) -> bool:
+    """Whether no two attentions read what the same operation with weights has made, so that none are merged."""
+    sources: dict[NodeId, NodeId] = {}
+    for number in graph:
+        stack = [*graph.operands(number)] if isinstance(graph[number].op, ATTENDING) else []
+        seen: set[NodeId] = set()
+        while stack:
+            one = stack.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if type(graph[one].op).weights is not Op.weights:
+                if sources.setdefault(one, number) != number:
+                    return False
+            elif not graph.operands(one):
+                return False
+            else:
+                stack.extend(graph.operands(one))
+    return True
+
+
+def _terms(
+    symbolic: Symbolic, zero: Mapping[NodeId, Value], doubts: Mapping[NodeId, Value], also: tuple[type[Op], ...],
+    ranks: Mapping[NodeId, Value] | None,
+) -> dict[str, Terms]:  # fmt: skip
     """What marks are the sums of, and conditions under which they are not to be believed."""
     graph, types = symbolic.graph, symbolic.types
-    zero, doubts = _zeros(graph)
     alive = _alive(graph, zero) if any(one is not False for one in zero.values()) else symbolic.needed
     found: dict[str, Terms] = {"mark": Counter(), "doubt": Counter()}
     for number in symbolic.needed:
         op, here = graph[number].op, alive.get(number, False)
         if number in doubts:
             found["doubt"][if_else(both(here, doubts[number]), 1, 0)] += 1
-        if type(op).weights is not Op.weights:
+        if type(op).weights is not Op.weights or isinstance(op, also):
             known = tuple([types[one] for one in graph.operands(number)])
             value = lifted(_number, op, known, symbolic.needed[number], graph.given)
+            value = lift(_ranked, value, ranks[number] if ranks else 0)
             found["mark"][if_else(both(here, negate(zero[number])), value, 0)] += 1
+    return found
+
+
+def _ranks(symbolic: Symbolic, zero: Mapping[NodeId, Value]) -> dict[NodeId, Value] | None:
+    """How many operations with weights are behind each other before each node, at most; None if that depends on many
+    choices somewhere."""
+    graph, found, onward = symbolic.graph, dict[NodeId, Value](), dict[NodeId, Value]()
+    for number in graph:
+        op, operands = graph[number].op, graph.operands(number)
+        if isinstance(op, Select):
+            rank = switch(graph.decisions[op.choice].choice, [onward.get(operands[place], 0) for place in op.cases])
+        else:
+            rank = reduce(partial(lift, max), [onward.get(one, 0) for one in operands], 0)
+        if len(support(rank)) > MOST_SUPPORT:
+            return None
+        found[number] = onward[number] = rank
+        if type(op).weights is not Op.weights and number in symbolic.needed:
+            known = tuple([symbolic.types[one] for one in operands])
+            weighs = lifted(_weighs, op, known, symbolic.needed[number], graph.given)
+            onward[number] = lift(add, rank, weighs)
+        onward[number] = if_else(zero[number], 0, onward[number])
     return found
 
 
@@ -151,13 +214,22 @@ def _zero(op: Op, zeros: Sequence[Value]) -> tuple[Value, Value]:
 
 
 def _number(op: Op, *types: TensorType) -> int:
-    """A number that stands for an operation with weights. A bias before a batch norm has no effect: none is counted."""
-    if not op.weights(*types):
+    """A number that stands for an operation. A bias before a batch norm has no effect: none is counted."""
+    if not op.weights(*types) and not isinstance(op, ATTENDING):
         return 0
     text = label(op, types, op.infer(*types))
     if isinstance(op, Biased):
         text = text.replace("bias=True", "bias=False")
     return int.from_bytes(sha256(f"{text} {types}".encode()).digest()[:BYTES])
+
+
+def _weighs(op: Op, *types: TensorType) -> int:
+    return int(bool(op.weights(*types)))
+
+
+def _ranked(number: int, rank: int) -> int:
+    """Another number for each rank."""
+    return number * (2 * rank + 1) % LARGEST
 
 
 def _vanishing(graph: Graph, types: Mapping[NodeId, TensorType]) -> Iterator[bool]:

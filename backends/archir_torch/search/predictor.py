@@ -13,6 +13,7 @@ from archir.costs.latencies.fill import spearman
 from archir.search.runs import Trial
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
+from archir_torch.training.uncompiled import AdamW
 
 LEAST = 8
 """Trials that a predictor is fitted to, at least."""
@@ -34,7 +35,7 @@ class Predictor:
             for parameter in self.model.parameters():
                 bound = parameter.shape[-1] ** -0.5
                 parameter.uniform_(-bound, bound, generator=numbers)
-        optimizer = torch.optim.AdamW(self.model.parameters(), 5e-3, weight_decay=0.1)
+        optimizer = AdamW(self.model.parameters(), 5e-3, weight_decay=0.1)
         for _ in range(300):
             optimizer.zero_grad()
             (self.model(features).squeeze(1) - wanted).square().mean().backward()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from archir.search.recipes.training import Optimizer
 from archir_torch.training.sharding.tensors import is_divided
+from archir_torch.training.uncompiled import SGD, Adam, AdamW
 
 
 def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:
@@ -25,11 +26,9 @@ def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Opti
         if group
     ]
     if settings.kind == "sgd":  # fused, it fails where a tensor has its first gradient later than others
-        return torch.optim.SGD(
-            groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov, foreach=True
-        )
+        return SGD(groups, lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov, foreach=True)
     fused = not any(is_divided(p) for p in every)
-    kind = torch.optim.AdamW if settings.kind == "adamw" else torch.optim.Adam
+    kind = AdamW if settings.kind == "adamw" else Adam
     return kind(groups, lr=settings.lr, betas=settings.betas, fused=fused)
 
 

@@ -124,6 +124,8 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
         ("widths=2", "parts are up to 1"),
         ("widths=0", "parts are up to 1"),
         ("widths=1/0", "parts are up to 1"),
+        ("widths=1", "`widths=0.5,1`"),
+        ("depths,ratios=1,1", "`ratios=0.5,1`"),
         ("kernels=4", "kernels are odd"),
         ("widths,0.5", "widths=0.5,1"),
     ],
@@ -195,6 +197,23 @@ def test_nothing_changes_outside_of_where() -> None:
     assert "conv(64, kernel=choose" in found.text
 
 
+SCOPES = [("nothing", "there are `conv`, `relu`"), ("cnov", "did you mean `conv`")]
+
+
+@pytest.mark.parametrize(("where", "hint"), SCOPES)
+def test_a_scope_that_is_not_there_is_named(where: str, hint: str) -> None:
+    with pytest.raises(ArchError, match=hint) as error:
+        of("    x = x |> conv(32, kernel=5) |> relu |> conv(64)", where=where)
+    assert error.value.diagnostics[0].code == "A3230"
+
+
+def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.language.opening.search.MOST_ROUNDS", 1)
+    with pytest.raises(ArchError, match="in 1 rounds") as error:
+        open_text(RESIDUAL, ALL)
+    assert error.value.diagnostics[0].code == "A3231"
+
+
 def test_inputs_may_stand_where_the_net_begins() -> None:
     text = "net a { input image: f32[3, 8, 8]\n    x = image |> conv(16, kernel=5) |> relu\n"
     text += "    output logits = x |> global_avg_pool |> linear(10) }\n"
@@ -207,6 +226,9 @@ def test_what_cannot_be_opened_is_an_error() -> None:
     assert error.value.diagnostics[0].code == "A3213"
     with pytest.raises(ArchError, match="nothing of `n` can be opened") as error:
         of("    x = x |> conv(64)", "kernels")
+    assert error.value.diagnostics[0].code == "A3212"
+    with pytest.raises(ArchError, match="nothing smaller than what was trained") as error:
+        of("    x = x |> conv(64, kernel=3)", "kernels=3")
     assert error.value.diagnostics[0].code == "A3212"
 
 

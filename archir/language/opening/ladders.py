@@ -34,6 +34,10 @@ def asked(text: str) -> Asked:
         if last is None:
             raise fail("A3211", f"`{name}` is nothing that `--choose` opens", None, _hint(name))
         found[last] = (_checked(last, first),) if equals else None
+    for kind, values in found.items():
+        if values is not None and kind != "kernels" and set(values) == {1}:
+            text = f"`{kind}=1` is what was trained, and nothing smaller"
+            raise fail("A3211", text, None, f"say which parts of it there are: `{kind}=0.5,1`")
     return found
 
 

@@ -52,7 +52,8 @@ def open_text(
     net: str | None = None, where: str | None = None,
 ) -> Opening:  # fmt: skip
     """The space of the text of a network. Raises ArchError: A3211 (`choose` is not understood), A3212 (nothing can be
-    opened), A3213 (the text has choices already), and what is wrong with the text."""
+    opened), A3213 (the text has choices already), A3230 (`where` names no scope), A3231 (it takes too long to find
+    out), and what is wrong with the text."""
     wanted, limits = asked(choose), Limits()
 
     def made(source: str) -> Graph:

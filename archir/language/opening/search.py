@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
-from archir.base.errors import ArchError, Diagnostic, Span, fail
+from archir.base.errors import ArchError, Diagnostic, Span, fail, listed, suggest
 from archir.ir.choices.cases import Value, at, support
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
@@ -75,7 +75,10 @@ class Search:
     # rounds
 
     def run(self, where: str | None) -> tuple[Edited, Graph]:
-        """The text and the graph of what can be open. Raises ArchError (A3212) if nothing can."""
+        """The text and the graph of what can be open. Raises ArchError: A3212 if nothing can, A3230 if `where` names
+        no scope, A3231 if it takes too many rounds to find out."""
+        if where is not None:
+            self._checked(where)
         for _ in range(MOST_ROUNDS):
             edited = edit(self.text, self.open, self.wanted)
             try:
@@ -91,11 +94,24 @@ class Search:
             for group, reason in unfit:
                 self.close(group, reason, group.sites[0].span)
             if not self.open:
-                break
-        raise fail("A3212", f"nothing of `{self.network.name}` can be opened", None, self._why())
+                raise fail("A3212", f"nothing of `{self.network.name}` can be opened", None, self._why())
+        text = f"what of `{self.network.name}` can be opened was not found out in {MOST_ROUNDS} rounds"
+        raise fail("A3231", text, None, "open less of it: --choose depths, or --where SCOPE")
+
+    def _checked(self, where: str) -> None:
+        inputs = {*self.network.inputs.values()}
+        scopes = [self.network[number].scope for number in self.network if number not in inputs]
+        if any(scope and _within(scope, where) for scope in scopes):
+            return
+        outermost = list(dict.fromkeys(re.split(r"[.\[]", scope)[0] for scope in scopes if scope))
+        there = f"there are {listed(outermost)}: see `archir show`" if outermost else None
+        text = f"`{self.network.name}` has no scope `{where}`"
+        raise fail("A3230", text, None, suggest(where, outermost) or there)
 
     def _why(self) -> str | None:
         reasons = dict.fromkeys(group.reason for group in self.groups if group.kind is not None and group.reason)
+        if not reasons and any(group.kind is not None for group in self.groups):
+            return "there is nothing smaller than what was trained"
         return "; ".join([*reasons][:3]) or None
 
     def _loose(self) -> list[tuple[Group, str]]:

@@ -33,8 +33,6 @@ PEAKS = {PEAK: False, "sram_bytes": True}
 """The costs that are a maximum, and whether results are in 8 bits, and take the place of what they are made of."""
 A_TRY = 1 / 4
 """Of the work that is left, what may be spent on finding out that choices are too entangled for what is exact."""
-ONE_END = 1 / 2
-"""Of the work that is left, what finding the least cost may take, before the greatest is asked for."""
 FEW_STATES, FEW_STEPS = 2_000, 50_000
 """States and steps of a chain that are surely few."""
 FEW, MANY = 50_000, 200_000
@@ -60,7 +58,7 @@ class Account:
     ) -> None:
         self._ends = Ends(order, conditions, draw or (lambda n, rng: np.zeros((0, len(order)), np.int16)))
         self._roughly = False
-        self._extremes: dict[str, tuple[Extreme, Extreme]] = {}
+        self._extremes: dict[tuple[str, int], Extreme] = {}
         self.graph, self.order, self.conditions = graph, order, conditions
         self.peaks: tuple[str, ...] = ()
         """The costs that are a maximum, and asked for."""
@@ -293,12 +291,14 @@ class Account:
     def extremes(self, name: str) -> tuple[Extreme, Extreme]:
         """An architecture of the least, and one of the greatest cost; where choices are too entangled for that, of the
         least and the greatest that were found, and bounds. Raises ArchError (A0510) if there is none."""
-        if name not in self._extremes:
+        return self.end(name, 1), self.end(name, -1)
+
+    def end(self, name: str, sign: int) -> Extreme:
+        """One of the extremes: the least (1), or the greatest (-1)."""
+        if (name, sign) not in self._extremes:
             self.known(name, summed=True)
-            with portion(ONE_END):
-                least = self._extreme(name, 1)
-            self._extremes[name] = least, self._extreme(name, -1)
-        return self._extremes[name]
+            self._extremes[name, sign] = self._extreme(name, sign)
+        return self._extremes[name, sign]
 
     def _extreme(self, name: str, sign: int) -> Extreme:
         chain = self._tried(name)

@@ -48,8 +48,10 @@ def extremes(space: Space, as_json: bool) -> None:
 
 
 def _extremes(space: Space, name: str) -> tuple[Extreme, Extreme]:
-    with anew(2):  # one for each end
-        return space.account.extremes(name)
+    with anew():
+        least = space.account.end(name, 1)
+    with anew():
+        return least, space.account.end(name, -1)
 
 
 def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,14 @@ def test_bounds_that_are_parts_of_the_most() -> None:
     assert space.where("macs <= 80").where("macs <= 0.5x").count() == (2, 2)
     with pytest.raises(ArchError, match=r"A1603.*macs <= 16"):
         space.where("macs <= 0.1x").prove()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"macs <= 1.{'9' * 5_000}K", f"macs <= {'9' * 5_000}x", f"macs <= 0.{'9' * 5_000}x", "a" * 200_000 + " < 3"],
+)
+def test_long_numbers_and_words_are_refused_soon(text: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(ArchError, match="A0102|A0106|A0201"):
+        archir.loads("net n { input x: f32[4]\n output y = x |> linear(choose w(2, 4)) }").where(text)
+    assert time.process_time() - begin < 5

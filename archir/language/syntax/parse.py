@@ -292,7 +292,7 @@ class _Builder:
 
     def decimal(self, place: Place, parts: list[Any]) -> ast.Literal:
         digits, factor = _suffixed(str(parts[0]))
-        if factor > 1:
+        if factor > 1 and len(digits) <= MOST_DIGITS:
             exact = Fraction(digits) * factor
             return self._make(ast.Literal, place, exact.numerator if exact.denominator == 1 else exact)
         value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")

@@ -62,3 +62,22 @@ def test_a_lowering_that_is_substituted_runs_where_it_was_planned_already() -> N
     assert torch.equal(before["small"], after["small"])
     assert not torch.equal(before["large"], after["large"])
     assert torch.equal(after["large"], after["large"][:1].expand_as(after["large"])), "the last layer has its bias only"
+
+
+@pytest.mark.parametrize("way", ["flatten", "reshape([y.channels, 5]) |> transpose |> flatten"])
+def test_flattened_tokens_are_those_of_the_channels_that_are_kept(way: str) -> None:
+    """A narrower network is the widest one with zeros for the channels that it leaves out."""
+    body = "y |> flatten" if way == "flatten" else f"y |> transpose |> {way}"
+    space = archir.loads(f"""
+        net n() {{
+            input x: f32[5, 6]
+            y = x |> linear(choose w(2, 4)) |> relu
+            output z = {body} |> linear(3)
+        }}
+    """)
+    model, x = archir.supernet(space).eval(), torch.randn(2, 5, 6, generator=torch.Generator().manual_seed(0))
+    small = extract(model, space.exactly({"w": 0}))(x)
+    with torch.no_grad():
+        model.state_dict()["linear.weight"][2:] = 0
+        model.state_dict()["linear.bias"][2:] = 0
+    assert torch.allclose(model(x, space.exactly({"w": 1})), small, atol=1e-6)

@@ -181,8 +181,8 @@ class Flatten(View):
         return x.with_dims(x.elements)
 
     def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
-        """Where channels come last, all of them at each position, one after another. Of a map's or a volume's, the first
-        ones stay the first ones."""
+        """Where channels come last, all of them at each position, one after another; of maps, the first ones stay the
+        first ones."""
         if x.rank > 1 and x.channel_axis == x.rank - 1:
             return (Piece(None, 0, x.elements // x.channels),)
         return ()

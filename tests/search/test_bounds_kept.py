@@ -180,6 +180,6 @@ def test_bounds_that_are_parts_of_the_most() -> None:
 )
 def test_long_numbers_and_words_are_refused_soon(text: str) -> None:
     begin = time.process_time()
-    with pytest.raises(ArchError, match="A0102|A0106|A0201"):
+    with pytest.raises(ArchError, match=r"A0102|A0106|A0201"):
         archir.loads("net n { input x: f32[4]\n output y = x |> linear(choose w(2, 4)) }").where(text)
     assert time.process_time() - begin < 5

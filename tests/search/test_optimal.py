@@ -333,6 +333,20 @@ def test_sums_that_nearly_fill_64_bits_are_proved_as_others(seed: int) -> None:
     assert answer.proof.bound == exact - room
 
 
+def test_what_cannot_be_is_proved_without_an_objective() -> None:
+    """Twenty layers of seven, whose bounds nearly have an answer: along the objective, too many paths are alike."""
+    rng = np.random.default_rng(554)
+    layers = []
+    for _ in range(20):
+        costs, scores = rng.integers(0, 10**6, (7, 3)), rng.integers(0, 10**6, (7, 1))
+        nothing, steps = np.zeros(7, np.int64), np.concatenate([scores, costs], axis=1)
+        layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, steps, np.arange(7, dtype=np.int16)))
+    limits = [int(20 * 10**6 * part) for part in rng.uniform(0.2, 0.5, 3)]
+    answer = optimum(Network(tuple(layers), (0, 0, 0, 0)), limits)
+    assert answer.settled
+    assert answer.value is None
+
+
 def test_out_of_time_says_how_far_it_is() -> None:
     rng = np.random.default_rng(1)
     network = instance(rng, 40, 20, 3, 10**6)

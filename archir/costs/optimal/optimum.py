@@ -78,11 +78,15 @@ class _Search:
         low = first = self.proof.least
         if low > self.end or any(low > room for low, room in zip(self._lows(), self.rooms, strict=True)):
             return self._optimum(self.end + 1, self.end, True)
-        cutoff = low + max((self.end - low) // PARTS, 0)
+        cutoff, doubted = low + max((self.end - low) // PARTS, 0), False
         while True:
             try:
                 found = self._paths(min(cutoff, self.end))
             except TooManyPathsError:
+                if not doubted and not self.late():
+                    doubted = True
+                    if self._impossible():
+                        return self._optimum(self.end + 1, self.end, True)
                 if cutoff == low or self.late():
                     self._look()
                     return self._optimum(low, low - 1, False)
@@ -99,6 +103,15 @@ class _Search:
         found = paths(self.network, self.rooms, self.proof.weights, self.end, self.best, BEAM, True)
         if len(found.codes) > len(self.known.codes):
             self.known = found
+
+    def _impossible(self) -> bool:
+        """Whether it is proved that nothing is within the rooms: the least of the first of what is bounded, where the
+        others are kept, is beyond its own bound. That needs no objective, along which too many paths were alike."""
+        if not self.rooms:
+            return False
+        first, *others = (room + constant for room, constant in zip(self.rooms, self.network.constant[1:], strict=True))
+        found = optimum(self.network.without_objective, others, 1, self.late, enough=first)
+        return found.settled and (found.value is None or found.value > first)
 
     def _lows(self) -> list[int]:
         return [low - c for (low, _), c in zip(self.network.ends[1:], self.network.constant[1:], strict=True)]

@@ -8,9 +8,7 @@ from fractions import Fraction
 
 from archir.language.elaboration.names.locals import latency_file
 
-_PART = re.compile(
-    r'(?<!\w)((latency\("[^"]*"\)|\w+(?:\([^()]*\))?)\s*(?:<=|>=|<|>)\s*)(\d{1,18}(?:\.\d{1,18})?)x\b'
-)
+_PART = re.compile(r'(?<!\w)((latency\("[^"]*"\)|\w+(?:\([^()]*\))?)\s*(?:<=|>=|<|>)\s*)(\d{1,18}(?:\.\d{1,18})?)x\b')
 """Linear: it begins where words do, and takes numbers that are short."""
 
 

@@ -45,8 +45,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=5, help="of the full network")
-    parser.add_argument("--tune", type=int, default=1, help="epochs of what was cut out")
-    parser.add_argument("--trials", type=int, default=40)
+    parser.add_argument("--tune", type=int, default=3, help="epochs of what was cut out")
+    parser.add_argument("--trials", type=int, default=300)
     given = parser.parse_args()
     torch.set_num_threads(1)
     title = "Held-out accuracy of a network for CIFAR-10, and at half of its multiply-accumulates; processor seconds"
@@ -114,7 +114,7 @@ class Comparison:
     def shrink(self) -> dict[str, float]:
         """By `archir shrink`."""
         settings = {
-            "data": self.given.data, "epochs": self.given.tune, "trials": self.given.trials, "samples": 1000, "lr": LR,
+            "data": self.given.data, "epochs": self.given.tune, "trials": self.given.trials, "samples": 2000, "lr": LR,
             "batch": 128, "shift": 4, "flip": True, "seed": self.seed, "threads": 1,
         }  # fmt: skip
         nets = {"net": f"{NETS}:full", "space": f"{NETS}:space"}

@@ -154,7 +154,7 @@ class Comparison:
         (folder / "recipe.toml").write_text(toml.written(recipe), "utf-8")
         phases = archir.run(folder / "recipe.toml", folder / "run")["phases"]
         graph = self.space.specialize(uniform)
-        made = {name: phases[phase]["held_out_accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
+        made = {name: phases[phase]["accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
         return made | {"macs": archir.cost(graph).macs}
 
 

@@ -95,6 +95,11 @@ def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     assert "1 of 2 choices are the same" in text
     assert "<th>op&lt;</th><td>conv</td><td>skip</td><td>skip</td>" in text
     assert said(str(tmp_path), "-o", str(page)).exit_code == 2
+    once = said(str(tmp_path / "s0"), str(tmp_path / "s1" / ".." / "s0"), "--json")
+    assert len(json.loads(once.stdout)) == 1, "a run that two paths lead to is one"
+    alone = said(str(tmp_path / "s0"), "--compare", "-o", str(page))
+    assert alone.exit_code == 2
+    assert "here is one" in alone.output
     copy = shutil.copytree(tmp_path / "s0", tmp_path / "other" / "s0")
     said(str(tmp_path / "s0"), str(copy), "--compare", "-o", str(page))
     assert "2 runs side by side" in page.read_text()

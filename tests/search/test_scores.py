@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -15,7 +16,7 @@ from archir.base.errors import ArchError
 from archir.cli import main
 from archir.language.elaboration.elaborate import elaborate
 from archir.search.scores import sources
-from archir.search.scores.fitting import fitted
+from archir.search.scores.fitting import _solved, fitted
 from archir.search.scores.replacing import replaced, replacements
 from archir.search.scores.sources import _log_softmax
 from archir.search.scores.table import Scores, Term, read
@@ -153,7 +154,10 @@ def test_one_source_is_named(tmp_path: Path) -> None:
     (tmp_path / "tiny.arch").write_text(TEXT)
     told = ["scores", str(tmp_path / "tiny.arch"), "-o", str(tmp_path / "scores.json")]
     assert CliRunner().invoke(main, told).exit_code == 2
-    assert CliRunner().invoke(main, [*told, "--cost", "macs", "--pairs"]).exit_code == 2
+    for given in (["--pairs"], ["--samples", "5"], ["--score", "loss"]):
+        refused = CliRunner().invoke(main, [*told, "--cost", "macs", *given])
+        assert refused.exit_code == 2
+        assert f"{given[0]} goes with" in refused.output
 
 
 @pytest.mark.parametrize(
@@ -181,3 +185,15 @@ def test_wrong_files_are_refused(space: Space, tmp_path: Path, text: object, sai
     (tmp_path / "scores.json").write_text(str(text))
     with pytest.raises(ArchError, match=f"(?s)A3322.*{said}"):
         read(tmp_path / "scores.json", space)
+
+
+@pytest.mark.parametrize("rows", [40, 200])
+def test_fits_are_the_same_from_either_system(rows: int) -> None:
+    """Of as many equations as rows, or as columns, whichever are fewer."""
+    rng = np.random.default_rng(rows)
+    x, y = rng.integers(0, 2, (rows, 60)).astype(float), rng.normal(size=rows)
+    weights, constant = _solved(x, y, 0.5)
+    centred = x - x.mean(0)
+    by_rows = centred.T @ np.linalg.solve(centred @ centred.T + 0.5 * np.eye(rows), y - y.mean())
+    assert np.allclose(weights, by_rows, atol=1e-9)
+    assert constant == pytest.approx(y.mean() - x.mean(0) @ by_rows)

@@ -69,8 +69,11 @@ def runs_command(
     if serve:
         _serve(folders, port)
         return
-    found = sorted((one for folder in folders for one in placed(folder)), key=lambda pair: SORTS[sort](pair[1]))
+    once = {path.resolve(): (path, one) for folder in folders for path, one in placed(folder)}
+    found = sorted(once.values(), key=lambda pair: SORTS[sort](pair[1]))
     whole = [(path, one) for path, one in found if one.state != "damaged"]
+    if output is not None and len(whole) < 2:
+        raise click.UsageError(f"runs side by side are two at least: here {'is one' if whole else 'is none'}")
     if output is not None:
         write_atomic(output, together(whole).encode())
     if compare:

@@ -28,13 +28,13 @@ SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
 )
 @click.option("--cost", metavar="COST", help="Each alternative alone, by the opposite of a cost.")
 @click.option("--proxy", metavar="NAME", help="Each alternative alone, by a score of untrained networks: naswot, ...")
-@click.option("--score", default="accuracy", show_default=True, help="Score of trials that counts.")
+@click.option("--score", help="With --trials and --supernet: the score that counts [accuracy].")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The file to write.")
 @net_options
 @json_option
 def scores_command(
     file: str, trials: str | None, pairs: bool, logits: str | None, supernet: str | None, samples: int | None,
-    cost: str | None, proxy: str | None, score: str, output: Path, parameters: dict[str, Any], root: Path | None,
+    cost: str | None, proxy: str | None, score: str | None, output: Path, parameters: dict[str, Any], root: Path | None,
     limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Scores of the alternatives of FILE that add up to an architecture's, as JSON.
@@ -47,10 +47,14 @@ def scores_command(
         raise click.UsageError(f"name one source: {', '.join(f'--{name}' for name in SOURCES)}")
     if pairs and trials is None:
         raise click.UsageError("--pairs goes with --trials")
+    if samples is not None and supernet is None:
+        raise click.UsageError("--samples goes with --supernet")
+    if score is not None and trials is None and supernet is None:
+        raise click.UsageError("--score goes with --trials and --supernet")
     space = space_of(file, parameters, root, limits)
     found = api.scores(
-        space, trials=trials, logits=logits, supernet=supernet, cost=cost, proxy=proxy, score=score, pairs=pairs,
-        samples=samples,
+        space, trials=trials, logits=logits, supernet=supernet, cost=cost, proxy=proxy, score=score or "accuracy",
+        pairs=pairs, samples=samples,
     )  # fmt: skip
     found.write(output, space)
     if as_json:

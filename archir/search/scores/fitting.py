@@ -80,9 +80,11 @@ def _features(architectures: Sequence[Architecture], keys: Sequence[Key]) -> Flo
 def _solved(x: Floats, y: Floats, ridge: float) -> tuple[Floats, float]:
     """Weights and constant of the least squares, with a penalty of the weights' squares."""
     means, mean = x.mean(0), y.mean()
-    centred = x - means
-    inner = centred @ centred.T + ridge * np.eye(len(x))  # as many rows as architectures, which are fewer than outcomes
-    weights: Floats = centred.T @ np.linalg.solve(inner, y - mean)
+    centred, rows, columns = x - means, *x.shape
+    if rows > columns:
+        weights: Floats = np.linalg.solve(centred.T @ centred + ridge * np.eye(columns), centred.T @ (y - mean))
+    else:  # the same numbers, from the smaller of both systems
+        weights = centred.T @ np.linalg.solve(centred @ centred.T + ridge * np.eye(rows), y - mean)
     return weights, float(mean - means @ weights)
 
 

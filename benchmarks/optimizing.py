@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import argparse
 from fractions import Fraction
+from importlib.util import find_spec
 from os import times
 from pathlib import Path
 from statistics import median
 from time import process_time
 
 import numpy as np
+from measure import Table
 
 import archir
 from archir.costs.optimal.network import Layer, Network
@@ -45,8 +47,8 @@ def instance(
     return Network(tuple(layers), (0,) * (BUDGETS + 1)), limits
 
 
-def highs(network: Network, limits: list[int]) -> tuple[float, int | None]:
-    """Seconds that HiGHS takes to an optimum, and the optimum as it says; none where there is none, or no time."""
+def highs(network: Network, limits: list[int]) -> tuple[float, int | None, bool]:
+    """Seconds that HiGHS takes, the optimum as it says, and whether it says that there is none."""
     import highspy
 
     start = process_time()
@@ -67,12 +69,13 @@ def highs(network: Network, limits: list[int]) -> tuple[float, int | None]:
         ]
         solver.addConstr(solver.qsum([column * cost for column, cost in pairs]) <= limit)
     solver.minimize()
-    done = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return process_time() - start, round(solver.getObjectiveValue()) if done else None
+    status, kinds = solver.getModelStatus(), highspy.HighsModelStatus
+    value = round(solver.getObjectiveValue()) if status == kinds.kOptimal else None
+    return process_time() - start, value, status == kinds.kInfeasible
 
 
-def cbc(network: Network, limits: list[int]) -> tuple[float, int | None]:
-    """Seconds that CBC takes, from PuLP, and the optimum as it says."""
+def cbc(network: Network, limits: list[int]) -> tuple[float, int | None, bool]:
+    """Seconds that CBC takes, from PuLP, the optimum as it says, and whether it says that there is none."""
     import pulp
 
     start = times()
@@ -94,7 +97,7 @@ def cbc(network: Network, limits: list[int]) -> tuple[float, int | None]:
     status = problem.solve(pulp.PULP_CBC_CMD(msg=False, threads=1, timeLimit=LONGEST, gapRel=0, gapAbs=0.5))
     took = sum(times()[:4]) - sum(start[:4])
     done = status == pulp.LpStatusOptimal and took < LONGEST
-    return took, round(pulp.value(problem.objective)) if done else None
+    return took, round(pulp.value(problem.objective)) if done else None, status == pulp.LpStatusInfeasible
 
 
 def smaller(count: int) -> None:
@@ -102,9 +105,9 @@ def smaller(count: int) -> None:
     differ, none = [], 0
     for seed in range(count):
         network, limits = instance(seed, 6 + seed % 15, 2 + seed % 9, (0.2, 0.5))
-        answer, (_, value) = optimum(network, limits), highs(network, limits)
-        none += answer.value is None
-        if not answer.settled or answer.value != value:
+        answer, (_, value, impossible) = optimum(network, limits), highs(network, limits)
+        none += impossible
+        if not answer.settled or answer.value != value or impossible != (answer.value is None):
             differ.append((seed, answer.value, value))
     print(f"{count} smaller problems, {none} of them without an answer: {len(differ)} differ from HiGHS {differ[:5]}")
 
@@ -123,6 +126,26 @@ def llama() -> None:
         print(f"Llama 3, score, {', '.join(COSTS)}: {len(found.points):,} points, {process_time() - start:.1f} s")
 
 
+def run(quick: bool) -> Table:
+    """Ten instances by archir, HiGHS and CBC, for `make bench`; those that are not installed are left out."""
+    solvers = {"HiGHS": ("highspy", highs), "CBC": ("pulp", cbc)}
+    there = {name: solve for name, (package, solve) in solvers.items() if find_spec(package)}
+    table = Table(
+        "80 layers of 54 alternatives, three budgets: seconds to a proved optimum", ["seed", "archir", *there]
+    )
+    for seed in range(2 if quick else 10):
+        network, limits = instance(seed)
+        start = process_time()
+        answer = optimum(network, limits)
+        cells = [f"{process_time() - start:.2f}"]
+        for solve in there.values():
+            seconds, value, _ = solve(network, limits)
+            assert value in (None, answer.value), "another optimum"
+            cells.append(f"{seconds:.2f}" if value is not None else "none in time")
+        table.add(str(seed), *cells)
+    return table
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--instances", type=int, default=100)
@@ -139,7 +162,7 @@ def main() -> None:
         took["archir"].append(process_time() - start)
         text = f"{seed:3} {took['archir'][-1]:6.2f} s  {answer.value}  proved: {answer.settled}"
         for name, solve in solvers.items():
-            seconds, value = solve(network, limits)
+            seconds, value, _ = solve(network, limits)
             took[name].append(seconds)
             text += f"  {name} {seconds:6.2f} s  {'in time: none' if value is None else value}"
         print(text, flush=True)

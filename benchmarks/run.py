@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
-           executors,tasks]
+           executors,tasks,optimizing]
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import latency
 import local_attention
 import multi_trial
 import networks
+import optimizing
 import search_step
 import spaces
 import supernet
@@ -23,9 +24,10 @@ import tasks
 from measure import Table, machine
 
 PARTS = (
-    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks"
+    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks,"
+    "optimizing"
 )
-FILES = {"attention": "local_attention", "compiled": "search_step_compiled"}
+FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -49,6 +51,7 @@ def main() -> None:
         "supernet": lambda: supernet.run(given.device, given.quick),
         "executors": lambda: executors.run(given.quick),
         "tasks": lambda: tasks.run(given.quick),
+        "optimizing": lambda: optimizing.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

@@ -122,7 +122,7 @@ assert [e.name for e in backends.entry_points(group=backends.GROUP) if e.value.s
 
 LOCK = (ROOT / "requirements.lock").read_text("utf-8")
 NAME = r"^([A-Za-z0-9][\w.-]*)==(\S+)"
-NOT_LOCKED = {"torch", "onnxsim", "onnxslim"}
+NOT_LOCKED = {"torch", "onnxsim", "onnxslim", "highspy", "pulp"}
 """torch, whose builds differ by index, and the extra `bench`."""
 
 

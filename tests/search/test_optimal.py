@@ -254,6 +254,16 @@ def test_a_table_has_the_best_of_all_sums(seed: int) -> None:
                 assert next(r for r, (c, *_) in zip(rows, paths, strict=True) if c == tuple(codes)) == tuple(sums)
 
 
+def test_tables_are_not_made_of_what_does_not_fit_into_64_bits() -> None:
+    """Signed sums may span more than any of them is."""
+    layers = []
+    for _ in range(4):
+        costs, nothing = np.array([[-(2**60), 0], [2**60, 1], [0, 2]]), np.zeros(3, np.int64)
+        layers.append(Layer(np.zeros(1, np.int64), nothing, nothing, costs, np.arange(3, dtype=np.int16)))
+    assert not grid.Grid(Network(tuple(layers), (0, 0))).affordable
+    assert grid.Grid(Network(tuple(layers[:1]), (0, 0))).affordable
+
+
 @pytest.mark.soak
 def test_a_thousand_points_of_llama() -> None:
     """Exact: the best within the costs of a point is the point."""

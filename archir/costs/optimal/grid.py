@@ -55,10 +55,11 @@ class Grid:
 
     @property
     def affordable(self) -> bool:
-        """Whether the tables fit into memory, and take seconds."""
+        """Whether the tables fit into memory and their numbers into 64 bits, and take seconds."""
         states = [len(layer.starts) for layer in self.network.layers]
         cells = sum(n * prod(size) for n, size in zip([*states[1:], 1], self.sizes[1:], strict=True))
-        return cells <= MOST_CELLS and self.work <= MOST_MOVED
+        greatest = sum(int(part[:, 0].max()) for part in self.costs)
+        return cells <= MOST_CELLS and self.work <= MOST_MOVED and greatest < MOST_SUM
 
     @property
     def work(self) -> int:

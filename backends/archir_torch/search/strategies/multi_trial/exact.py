@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from copy import copy
 
 from pydantic import model_validator
-from torch import Tensor
 
 from archir.base.errors import fail
 from archir.base.settings import Count, Positive
@@ -23,8 +21,8 @@ from archir.search.spaces.space import Space
 from archir_torch.search.aims import aimed
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
 from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.strategies.untrained import Untrained
 from archir_torch.search.task import objective_of
-from archir_torch.training.checkpoints.state import State
 
 
 class ExactOptions(TrialOptions):
@@ -57,33 +55,11 @@ def make(job: Job, options: ExactOptions) -> Strategy:
     return Candidates(job, options) if scored else Optimum(job, options)
 
 
-class Optimum:
+class Optimum(Untrained):
     """Nothing is trained, and nothing scored."""
-
-    epochs = 0
-    steps = 1
 
     def __init__(self, job: Job, options: ExactOptions) -> None:
         self.job, self.options = job, options
-
-    def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Never called: there are no epochs."""
-        return {}
-
-    def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Nothing to measure."""
-        return {}
-
-    def state(self) -> State:
-        """Nothing."""
-        return State({}, {})
-
-    def restore(self, state: State) -> None:
-        """Nothing."""
-
-    def finished(self) -> str | None:
-        """At once."""
-        return None
 
     def outcome(self) -> Outcome:
         """The best one."""

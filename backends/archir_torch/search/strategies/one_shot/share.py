@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor
 
 from archir.base.errors import fail
 from archir.base.settings import Settings
@@ -15,8 +12,8 @@ from archir.search.spaces.partial import largest
 from archir_torch.search.inheritance import require_all, take_over
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.ordering.start import in_order
+from archir_torch.search.strategies.untrained import Untrained
 from archir_torch.supernet import Sharing, SuperNetwork
-from archir_torch.training.checkpoints.state import State
 
 
 class ShareOptions(Settings):
@@ -27,11 +24,8 @@ class ShareOptions(Settings):
 
 
 @strategy("share", ShareOptions, orders=True)
-class Share:
+class Share(Untrained):
     """Nothing is trained: the largest architecture is the network, the others have a part of its weights."""
-
-    epochs = 0
-    steps = 1
 
     def __init__(self, job: Job, options: ShareOptions) -> None:
         name = job.phase.name
@@ -43,25 +37,6 @@ class Share:
         most = job.space.specialize(self.opened.completed(largest(self.opened.space)))
         require_all(self.network, job.weights, name)
         take_over(self.network, in_order(job, most, job.weights), job.named)
-
-    def step(self, index: int) -> Mapping[str, float | Tensor]:
-        """Never called: there are no epochs."""
-        return {}
-
-    def evaluate(self, epoch: int) -> Mapping[str, float]:
-        """Nothing to measure."""
-        return {}
-
-    def state(self) -> State:
-        """Nothing."""
-        return State({}, {})
-
-    def restore(self, state: State) -> None:
-        """Nothing."""
-
-    def finished(self) -> str | None:
-        """At once."""
-        return None
 
     def outcome(self) -> Outcome:
         """The weights."""

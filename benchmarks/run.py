@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
-           executors,tasks,optimizing]
+           executors,tasks,optimizing,loading]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 import executors
 import exporters
 import latency
+import loading
 import local_attention
 import multi_trial
 import networks
@@ -25,7 +26,7 @@ from measure import Table, machine
 
 PARTS = (
     "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks,"
-    "optimizing"
+    "optimizing,loading"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -52,6 +53,7 @@ def main() -> None:
         "executors": lambda: executors.run(given.quick),
         "tasks": lambda: tasks.run(given.quick),
         "optimizing": lambda: optimizing.run(given.quick),
+        "loading": lambda: loading.run(given.quick),
     }
     tables: list[Table] = []
     print(machine(given.device), flush=True)

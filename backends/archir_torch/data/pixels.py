@@ -41,7 +41,12 @@ class Pixels(Protocol):
         """Those of some rows [k], in their order: [k, ...]."""
 
     def to(self, device: Device) -> Pixels:
-        """The same, given out on a device, which the rows are on, too."""
+        """The same, given out on a device. The rows are on it, too, unless an attribute `reads_on` says where else."""
+
+
+def reads_on(pixels: Pixels, device: Device) -> torch.device:
+    """Where samples that are given out on a device want their rows: on the CPU where they are read from files."""
+    return torch.device(getattr(pixels, "reads_on", device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +62,15 @@ class Chosen:
     def __getitem__(self, rows: Tensor) -> Tensor:
         return self.pixels[self.rows[rows]]
 
+    @property
+    def reads_on(self) -> torch.device:
+        """Where the rows are."""
+        return self.rows.device
+
     def to(self, device: Device) -> Chosen:
-        """The rows and the pixels on a device."""
-        return Chosen(self.pixels.to(device), self.rows.to(device))
+        """The pixels on a device, and the rows where those want them."""
+        moved = self.pixels.to(device)
+        return Chosen(moved, self.rows.to(reads_on(moved, device)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +79,7 @@ class Typed:
 
     pixels: Pixels
     dtype: torch.dtype
+    device: Device = "cpu"
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -75,9 +87,14 @@ class Typed:
     def __getitem__(self, rows: Tensor) -> Tensor:
         return self.pixels[rows].to(self.dtype)
 
+    @property
+    def reads_on(self) -> torch.device:
+        """Where the other samples want their rows."""
+        return reads_on(self.pixels, self.device)
+
     def to(self, device: Device) -> Typed:
         """The same, given out on a device."""
-        return replace(self, pixels=self.pixels.to(device))
+        return replace(self, pixels=self.pixels.to(device), device=device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +103,13 @@ class Decoded:
 
     files: Encoded
     device: Device = "cpu"
+    reads_on = torch.device("cpu")
 
     def __len__(self) -> int:
         return len(self.files)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        images = torch.from_numpy(self.files[rows.cpu().numpy()])
-        if torch.device(self.device).type == "cuda":
-            return images.pin_memory().to(self.device, non_blocking=True)
-        return images.to(self.device)
+        return _sent(torch.from_numpy(self.files[rows.cpu().numpy()]), self.device)
 
     def to(self, device: Device) -> Decoded:
         """The same, given out on a device."""
@@ -107,16 +122,24 @@ class Mapped:
 
     array: NDArray[Any]
     device: Device = "cpu"
+    reads_on = torch.device("cpu")
 
     def __len__(self) -> int:
         return len(self.array)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
-        return torch.from_numpy(self.array[rows.cpu().numpy()]).to(self.device)
+        return _sent(torch.from_numpy(self.array[rows.cpu().numpy()]), self.device)
 
     def to(self, device: Device) -> Mapped:
         """The same, given out on a device."""
         return replace(self, device=device)
+
+
+def _sent(samples: Tensor, device: Device) -> Tensor:
+    """Samples on a device; a GPU takes them when it has time, and nobody waits."""
+    if torch.device(device).type != "cuda":
+        return samples.to(device)
+    return samples.pin_memory().to(device, non_blocking=True)
 
 
 def settled(pixels: Raw, rows: Tensor) -> Pixels:
@@ -144,6 +167,11 @@ class Normalised:
 
     def __len__(self) -> int:
         return len(self.raw)
+
+    @property
+    def reads_on(self) -> torch.device:
+        """Where the raw samples want their rows."""
+        return reads_on(self.raw, self.mean.device)
 
     def __getitem__(self, rows: Tensor) -> Tensor:
         return (fitted(self.raw[rows], self.size) - self.mean) / self.std
@@ -186,7 +214,7 @@ def fitted(images: Tensor, size: tuple[int, ...]) -> Tensor:
     if images.shape[1] == 1 and channels == 3:
         images = images.expand(-1, 3, -1, -1)
     elif images.shape[1] == 3 and channels == 1:
-        weights = torch.tensor(_LUMINANCE, device=images.device)[:, None, None]
+        weights = torch.tensor(_LUMINANCE).to(images.device, non_blocking=True)[:, None, None]
         images = (images * weights).sum(1, keepdim=True)
     if images.shape[2:] != (height, width):
         images = F.interpolate(images, (height, width), mode="bilinear", antialias=True, align_corners=False)

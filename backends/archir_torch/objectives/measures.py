@@ -168,9 +168,11 @@ class MeanIoU(Measure):
 
     def sums(self, output: Tensor, target: Tensor) -> Tensor:
         """How often a class was taken for another one [classes, classes]."""
-        classes, known = output.shape[1], target >= 0
-        pairs = target[known] * classes + output.argmax(1)[known]
-        return torch.bincount(pairs, minlength=classes * classes).reshape(classes, classes).double()
+        classes = output.shape[1]
+        pairs = torch.where(target >= 0, target * classes + output.argmax(1), classes * classes).flatten()
+        counts = torch.zeros(classes * classes + 1, dtype=torch.float64, device=output.device)
+        counts.scatter_add_(0, pairs, torch.ones_like(pairs, dtype=torch.float64))  # no GPU is asked how many are known
+        return counts[:-1].reshape(classes, classes)
 
     def figure(self, sums: Tensor, samples: int) -> float:
         """Of the whole matrix."""

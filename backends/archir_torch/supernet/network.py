@@ -258,9 +258,11 @@ def extract(model: SuperNetwork, architecture: Architecture) -> Network:
     It computes to the bit what the supernet computes for the architecture.
     """
     network = lower(specialize(model.graph, architecture.outcomes))
-    network.load_state_dict(model.weights(architecture))
     held = next(iter(model.state_dict().values()), None)
-    return (network if held is None else network.to(held.device)).train(model.training)
+    if held is not None:
+        network = network.to(held.device, non_blocking=True)
+    network.load_state_dict(model.weights(architecture))
+    return network.train(model.training)
 
 
 def _shared(one: Tensor, other: Tensor) -> bool:

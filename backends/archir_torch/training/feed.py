@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Augment
-from archir_torch.data.pixels import Pixels
+from archir_torch.data.pixels import Pixels, reads_on
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator
 from archir_torch.training.augment import DRAWS, Further, augmented, draws, is_image, mixing, moved_along
@@ -57,9 +57,30 @@ class Batch:
             yield self
             return
         for begin, end in _shares(len(self), min(count, len(self))):
-            inputs, targets = (_taken(columns, slice(begin, end)) for columns in (self.inputs, self.targets))
+            inputs, targets = (
+                {name: column[begin:end] for name, column in columns.items()} for columns in (self.inputs, self.targets)
+            )
             mixed = self.mixed[begin:end] if self.mixed is not None else None
             yield Batch(inputs, targets, mixed, self.weight * (end - begin) / len(self))
+
+
+class Rows(NamedTuple):
+    """Which samples: the same numbers on the CPU, for what is read from files, and on the device, for all else."""
+
+    host: Tensor
+    device: Tensor
+
+    def part(self, begin: int, end: int) -> Rows:
+        """Those between two places."""
+        return Rows(self.host[begin:end], self.device[begin:end])
+
+    def reversed(self) -> Rows:
+        """From the last to the first."""
+        return Rows(self.host.flip(0), self.device.flip(0))
+
+    def of(self, column: Pixels) -> Tensor:
+        """These samples of a column."""
+        return column[self.host if reads_on(column, self.device.device).type == "cpu" else self.device]
 
 
 class Feed:
@@ -98,7 +119,7 @@ class Feed:
         full, rest = divmod(self._count, self._whole)
         partial = not full or (rest >= max(2, world) and not drop_last)
         self.steps = full + int(partial)
-        self._order = (-1, torch.empty(0))
+        self._order = (-1, Rows(torch.empty(0), torch.empty(0)))
         whole = all(isinstance(one, Tensor) for one in split.inputs.values())
         self._ahead = None if whole else ThreadPoolExecutor(1, "feed")
         self._next: tuple[int, Future[Batch]] | None = None
@@ -117,12 +138,13 @@ class Feed:
 
     def _made(self, index: int) -> Batch:
         epoch, step = divmod(index, self.steps)
-        rows = self._rows(epoch)[step * self._whole : (step + 1) * self._whole]
-        numbers = draws(len(rows), self._seed, index), self._further.draws(len(rows), self._seed, index)
-        drawn = torch.cat(numbers, 1).to(rows.device, non_blocking=True)
-        begin, end = _shares(len(rows), self._world)[self._rank]
-        weight = (end - begin) * self._world / len(rows)
-        batch = self._drawn(rows[begin:end], drawn[begin:end], weight)
+        rows = self._rows(epoch).part(step * self._whole, (step + 1) * self._whole)
+        count = len(rows.host)
+        numbers = draws(count, self._seed, index), self._further.draws(count, self._seed, index)
+        drawn = torch.cat(numbers, 1).to(self._device, non_blocking=True)
+        begin, end = _shares(count, self._world)[self._rank]
+        weight = (end - begin) * self._world / count
+        batch = self._drawn(rows.part(begin, end), drawn[begin:end], weight)
         image = next((name for name, one in batch.inputs.items() if is_image(one)), None)
         if image is None:
             return batch
@@ -130,24 +152,26 @@ class Feed:
         mix = mixing(self._augment, height, width, self._seed, index)
         if mix is None:
             return batch
-        rows, drawn = rows.flip(0)[begin:end], drawn.flip(0)[begin:end]
+        rows, drawn = rows.reversed().part(begin, end), drawn.flip(0)[begin:end]
         images = batch.inputs[image]
         partners = images.flip(0) if self._world == 1 else self._drawn(rows, drawn, weight).inputs[image]
         (labels,) = batch.targets.values()
-        (others,) = _taken(self._targets, rows).values()
+        (others,) = (rows.of(column) for column in self._targets.values())
         mixed = torch.lerp(self._one_hot(others), self._one_hot(labels), mix.share)
         return Batch({**batch.inputs, image: mix.images(images, partners)}, batch.targets, mixed, weight)
 
-    def _rows(self, epoch: int) -> Tensor:
+    def _rows(self, epoch: int) -> Rows:
         """The order of an epoch; the last one that was asked for is kept."""
         if self._order[0] != epoch:
             order = torch.randperm(self._count, generator=generator(self._seed, "order", epoch))
-            self._order = (epoch, order.to(self._device))
+            self._order = (epoch, Rows(order, order.to(self._device, non_blocking=True)))
         return self._order[1]
 
-    def _drawn(self, rows: Tensor, drawn: Tensor, weight: float) -> Batch:
+    def _drawn(self, rows: Rows, drawn: Tensor, weight: float) -> Batch:
         """Some samples. Images are augmented, and targets that lie on them [n, H, W] move along."""
-        inputs, targets = _taken(self._inputs, rows), _taken(self._targets, rows)
+        inputs, targets = (
+            {name: rows.of(column) for name, column in columns.items()} for columns in (self._inputs, self._targets)
+        )
         sizes = {one.shape[2:] for one in inputs.values() if is_image(one)}
         made = {name: self._augmented(x, drawn) if is_image(x) else x for name, x in inputs.items()}
         along = {
@@ -161,11 +185,6 @@ class Feed:
 
     def _one_hot(self, labels: Tensor) -> Tensor:
         return F.one_hot(labels, self._classes).float()
-
-
-def _taken(columns: Mapping[str, Pixels], rows: Any) -> dict[str, Any]:
-    """Some rows of all columns."""
-    return {name: column[rows] for name, column in columns.items()}
 
 
 def _shares(count: int, shares: int) -> list[tuple[int, int]]:

@@ -48,7 +48,8 @@ class _Window:
         self._names = [(index, list(values)) for index, values in steps]
         flat = [value for _, values in steps for value in values.values()]
         device = next((v.device for v in flat if isinstance(v, Tensor)), torch.device("cpu"))
-        values = torch.stack([torch.as_tensor(v, device=device).detach().double().reshape(()) for v in flat])
+        there = [v.detach().double().to(device) if isinstance(v, Tensor) else _number(v, device) for v in flat]
+        values = torch.stack([value.reshape(()) for value in there])
         distributed.average([values])
         self._values = values.to("cpu", non_blocking=True)
         self._copied = torch.cuda.Event() if device.type == "cuda" else None
@@ -61,6 +62,10 @@ class _Window:
             self._copied.synchronize()
         numbers = iter(self._values.tolist())
         return [(index, {name: next(numbers) for name in names}) for index, names in self._names]
+
+
+def _number(value: float, device: torch.device) -> Tensor:
+    return torch.tensor(value, dtype=torch.float64).to(device, non_blocking=True)
 
 
 def _on_gpu(values: Mapping[str, float | Tensor]) -> bool:

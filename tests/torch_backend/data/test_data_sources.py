@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from archir.base.errors import ArchError
-from archir.search.data.readers import extras
+from archir.search.data.readers import extras, parquet
 from archir.search.data.readers.extras import needed
 from archir_torch.data import load
 
@@ -162,6 +162,25 @@ def test_parquet(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:
         assert data.held_out.labels.tolist() == Y[21:].tolist()
     alone = load(str(tmp_path / "data" / "train-00000-of-2.parquet"), (1, 6, 5))
     assert (len(alone.train), len(alone.held_out)) == (9, 3)
+
+
+def test_shuffled_batches_of_a_parquet_file_read_each_row_group_once(
+    arrow: tuple[ModuleType, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrow[1].write_table(table(arrow, slice(0, 30)), tmp_path / "train.parquet", row_group_size=2)
+    (images,) = parquet.read(tmp_path / "train.parquet", (1, 6, 5)).train.inputs.values()
+    read: list[int] = []
+    plain = parquet._Table._read
+    monkeypatch.setattr(parquet._Table, "_read", lambda self, *asked: read.append(asked[0]) or plain(self, *asked))
+    order = np.random.default_rng(0).permutation(30)
+    first = [images[rows] for rows in np.split(order, 10)]
+    assert sorted(read) == list(range(15))
+    monkeypatch.setattr(parquet, "KEPT", 0)
+    (images,) = parquet.read(tmp_path / "train.parquet", (1, 6, 5)).train.inputs.values()
+    read.clear()
+    again = [images[rows] for rows in np.split(order, 10)]
+    assert len(read) > 15
+    assert all(np.array_equal(one, other) for one, other in zip(first, again, strict=True))
 
 
 def test_parquet_columns(arrow: tuple[ModuleType, ModuleType], tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ def test_an_image_that_cannot_be_read_is_said_in_its_turn() -> None:
     feed = Feed(Split.labelled(asked, plain.labels), 6, seed=1)
     feed.batch(0)
     feed._next[1].result()  # type: ignore[index]
-    asked.broken = Feed(Split.labelled(Asked(plain.images), plain.labels), 6, seed=1)._rows(0)[13].item()  # type: ignore[assignment]
+    asked.broken = Feed(Split.labelled(Asked(plain.images), plain.labels), 6, seed=1)._rows(0).host[13].item()  # type: ignore[assignment]
     feed.batch(1)
     with pytest.raises(ArchError, match="A1104"):
         feed.batch(2)

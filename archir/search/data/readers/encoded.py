@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from archir.base.errors import fail
 
 _LARGEST = 1 << 26
+SHARES = 2 * (os.cpu_count() or 1)
+"""Parts of a batch that threads take: to hand over single images takes as long as to decode small ones."""
 
 Fetch = Callable[[int], tuple[str, bytes]]
 """What an image of a row is called, and its file's content."""
@@ -37,13 +40,25 @@ class Encoded:
         files = {place: self.fetch(numbers[place]) for place in ascending}
         images = np.empty((len(numbers), *self.size), np.uint8)
 
-        def put(place: int) -> None:
-            images[place] = decoded(*files[place], self.size)
+        def put(share: list[int]) -> None:
+            for place in share:
+                images[place] = decoded(*files[place], self.size)
 
-        with warnings.catch_warnings(), ThreadPoolExecutor(os.cpu_count()) as threads:
+        places = list(files)
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of oddities: what cannot be decoded raises
-            list(threads.map(put, files))
+            shares = [places[begin::SHARES] for begin in range(min(SHARES, len(places)))]
+            list(_threads().map(put, shares))
         return images
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Threads that decode; a process that was forked has none, and makes its own."""
+    return ThreadPoolExecutor(os.cpu_count(), "decode")
+
+
+os.register_at_fork(after_in_child=_threads.cache_clear)
 
 
 def decoded(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np.uint8]:
@@ -55,10 +70,14 @@ def decoded(name: str, content: bytes, size: tuple[int, int, int]) -> NDArray[np
         with Image.open(io.BytesIO(content)) as image:
             if image.width * image.height > _LARGEST:
                 raise fail("A1104", f"{name} claims to be an image of {image.width} x {image.height} pixels")
-            resized = image.convert("RGB" if channels == 3 else "L").resize((width, height), Image.Resampling.BILINEAR)
+            found: Image.Image = image
+            if found.mode != (mode := "RGB" if channels == 3 else "L"):
+                found = found.convert(mode)
+            if found.size != (width, height):
+                found = found.resize((width, height), Image.Resampling.BILINEAR)
+            pixels = np.asarray(found)
     except (OSError, ValueError, SyntaxError, EOFError, IndexError, OverflowError, Image.DecompressionBombError) as e:
         raise fail("A1104", f"{name} is no image that can be read: {e}") from None
-    pixels: NDArray[np.uint8] = np.array(resized)
     return pixels[None] if channels == 1 else pixels.transpose(2, 0, 1)
 
 

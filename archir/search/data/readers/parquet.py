@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from archir.search.data.readers.source import MOST, Part, Source, classes_of, la
 from archir.search.data.readers.table import arranged
 
 _TESTS = ("test", "val")
+KEPT = 1 << 30
+"""Bytes of encoded images that are kept in memory."""
 
 
 def read(path: Path, size: tuple[int, int, int], column: str | None = None) -> Source:
@@ -98,7 +100,7 @@ class _Table:
         self._groups = [(f, g) for f, file in enumerate(self._files) for g in range(file.metadata.num_row_groups)]
         sizes = [self._files[f].metadata.row_group(g).num_rows for f, g in self._groups]
         self._starts = [0, *accumulate(sizes)]
-        self._group = lru_cache(maxsize=4)(self._load)
+        self._kept: OrderedDict[int, Any] = OrderedDict()
 
     def part(self, size: tuple[int, int, int], classes: int | None) -> Part:
         """The images, decoded when they are asked for, and the labels."""
@@ -118,8 +120,14 @@ class _Table:
         except self._errors as error:
             raise unreadable(self._paths[file], error) from None
 
-    def _load(self, number: int) -> Any:
-        return self._read(number, self._image)
+    def _group(self, number: int) -> Any:
+        """The images of a row group. Those that were asked for last are kept: shuffled batches ask for all of them."""
+        if number not in self._kept:
+            self._kept[number] = self._read(number, self._image)
+            while len(self._kept) > 1 and sum(one.nbytes for one in self._kept.values()) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(number)
+        return self._kept[number]
 
     def _fetch(self, row: int) -> tuple[str, bytes]:
         number = bisect_right(self._starts, row) - 1

@@ -27,4 +27,4 @@ def positions(x: Tensor) -> Tensor:
 def constant(x: Tensor, *, values: tuple[int, ...], dtype: str = "i64") -> Tensor:
     real = x.dtype if x.is_floating_point() else torch.float32
     kind = torch.int64 if dtype == "i64" else torch.bool if dtype == "bool" else real
-    return torch.tensor(values, dtype=kind, device=x.device).expand(x.shape[0], -1)
+    return torch.tensor(values, dtype=kind).to(x.device, non_blocking=True).expand(x.shape[0], -1)

@@ -161,17 +161,17 @@ def _members(choice: Choice) -> Tensor:
 def _together(choice: Choice, values: Tensor) -> Tensor:
     """For each outcome, the sum of the values of the alternatives that it takes. No product of matrices: autocast would
     round it."""
-    return (_members(choice).to(values) * values).sum(1)
+    return (_members(choice).to(values, non_blocking=True) * values).sum(1)
 
 
 def _apart(choice: Choice, values: Tensor) -> Tensor:
     """For each alternative, the sum of the values of the outcomes that take it."""
-    return (_members(choice).to(values) * values[:, None]).sum(0)
+    return (_members(choice).to(values, non_blocking=True) * values[:, None]).sum(0)
 
 
 def _gumbel(like: Tensor, noise: torch.Generator | None) -> Tensor:
     uniform = torch.rand(like.shape, generator=noise).clamp(1e-20, 1 - 1e-7)
-    return (-(-uniform.log()).log()).to(like)
+    return (-(-uniform.log()).log()).to(like, non_blocking=True)
 
 
 def _point(scores: Tensor, temperature: float, sampling: Sampling) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,172 @@
+"""Every strategy, and whole searches, as on a GPU: the same figures as on the CPU, and no step waits for the GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from archir.search.recipes.recipe import DataSettings
+from archir.search.recipes.training import Augment, Optimizer, Training
+from archir.search.runs import Run
+from archir_torch.search.job import STRATEGIES, Job, Strategy, made
+from archir_torch.search.run import execute
+from tests.portions import portion
+from tests.torch_backend.elsewhere.gpu import Seen, gpu
+from tests.torch_backend.search.test_rows import FIRST, RELAXED, TAUGHT, TRIED, written
+from tests.torch_backend.searches import job, tiny
+
+STEPPED: list[tuple[str, dict[str, Any]]] = [
+    ("darts", {}),
+    ("darts", {"order": 2}),
+    ("gdas", {}),
+    ("snas", {}),
+    ("pc_darts", {"hold": 0, "partial": 2}),
+    ("spos", {}),
+    ("fair", {}),
+    ("sandwich", {"drawn": 1}),
+    ("train", {}),
+]
+"""Those that train in steps of their own; what tries candidates trains each of them with `train`."""
+INHERENT = {"gdas": ["tolist archir_torch.search.strategies.differentiable.alphas"] * 2}
+"""What has to be waited for: a draw of GDAS says which paths the host starts."""
+
+
+def steps(one: Job, count: int = 3) -> tuple[Strategy, list[dict[str, float]]]:
+    """Some steps of a phase, and what was measured in them."""
+    trainee, rows = made(one), []
+    for index in range(count):
+        torch.manual_seed(index)
+        rows.append(dict(trainee.step(index)))
+    return trainee, rows  # type: ignore[return-value]
+
+
+def job_of(name: str, options: Mapping[str, Any], **more: Any) -> Job:
+    one = job(name, options, **more)
+    return replace(one, architecture=dict(tiny().sample(0))) if name == "train" else one
+
+
+def stepped(one: Job, count: int = 3) -> tuple[list[dict[str, float]], list[list[str]], Seen]:
+    """Figures of some steps on the GPU, what each step waited for, and all else that was seen."""
+    with gpu() as seen:
+        trainee, rows, waits = made(replace(one, device="cuda")), [], []
+        for index in range(count):
+            before = len(seen.waits)
+            torch.manual_seed(index)
+            rows.append(trainee.step(index))
+            waits.append([line.split(":")[0] for line in seen.waits[before:]])
+        figures = [{name: float(value) for name, value in row.items()} for row in rows]
+        figures.append(dict(trainee.evaluate(0)))
+    return figures, waits, seen
+
+
+def agree(one: Job) -> tuple[list[list[str]], Seen]:
+    trainee, rows = steps(one)
+    figures, waits, seen = stepped(one)
+    for here, there in zip([*rows, trainee.evaluate(0)], figures, strict=True):
+        assert there == pytest.approx({name: float(value) for name, value in here.items()}, rel=1e-3, abs=1e-3)
+    return waits, seen
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+@pytest.mark.parametrize(("name", "options"), STEPPED, ids=lambda one: str(one))
+def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: str) -> None:
+    waits, seen = agree(job_of(name, options, precision=precision))
+    assert waits == [INHERENT.get(name, [])] * 3
+    assert seen.narrow == []
+    assert seen.wide == []
+
+
+ENGINE: dict[str, dict[str, Any]] = {
+    "parts, an average, clipping": {"training": Training(batch=8, accumulate=3, ema=0.9)},
+    "mixed images": {"augment": Augment(shift=1, mixup=0.4, flip=True)},
+    "squares of others": {"augment": Augment(cutmix=1.0)},
+    "a square left out": {"augment": Augment(cutout=3)},
+    "adam": {"weights": Optimizer(kind="adam", lr=1e-3)},
+    "adamw": {"weights": Optimizer(kind="adamw", lr=1e-3, weight_decay=0.01, warmup_epochs=1)},
+    "16 bits with a scale": {"training": Training(batch=8, precision="fp16")},
+}
+
+
+@pytest.mark.parametrize("setting", ENGINE)
+def test_steps_with_every_setting_of_training(setting: str) -> None:
+    given = dict(ENGINE[setting])
+    augment = given.pop("augment", None)
+    one = job_of("train", {}, **given, data=DataSettings(augment=augment or Augment()))
+    waits, seen = agree(one)
+    torch_asks = ["_local_scalar_dense archir_torch.training.learner"]  # whether a scaled step had infinities
+    assert waits == [torch_asks if setting.startswith("16 bits") else []] * 3
+    assert seen.narrow == []
+
+
+OTHERS = """
+[[phase]]
+name = "start"
+strategy = "spos"
+training = {{ epochs = 1, batch = 8 }}
+
+[[phase]]
+name = "supernet"
+strategy = "share"
+start = {{ weights = "start" }}
+training = {{ epochs = 1, batch = 8 }}
+
+[[phase]]
+name = "alternatives"
+strategy = "replace_one"
+start = {{ weights = "supernet" }}
+training = {{ batch = 8 }}
+
+[[phase]]
+name = "best"
+strategy = "exact"
+start = {{ trials = "alternatives", weights = "supernet" }}
+training = {{ batch = 8 }}
+options = {{ best = 2 }}
+"""
+_ATTENTION = TAUGHT[TAUGHT.index("also = ") : TAUGHT.index("\n", TAUGHT.index("also = "))]
+_TOLD = """also = [{{ kind = "distillation", phase = "teacher" }},
+        {{ kind = "feature_transfer", phase = "teacher", stages = ["stage1"] }}]"""
+RESTORED = """
+[[phase]]
+name = "restored"
+strategy = "darts"
+objective = {{ kind = "context_autoregression", output = "stage1" }}
+training = {{ epochs = 1, batch = 8 }}
+"""
+SEARCHES = {
+    "told": TAUGHT.replace(_ATTENTION, _TOLD), "restored": RESTORED,
+    "relaxed": RELAXED, "tried": FIRST + TRIED, "taught": TAUGHT, "others": OTHERS,
+}  # fmt: skip
+
+
+def test_every_strategy_is_looked_at() -> None:
+    everything = "".join(SEARCHES.values())
+    assert {name for name in STRATEGIES if f'strategy = "{name}"' in everything} == set(STRATEGIES)
+    assert set(INHERENT) < {name for name, _ in STEPPED} < set(STRATEGIES)
+
+
+@pytest.mark.parametrize("name", portion(SEARCHES, ["told", "restored", "others"]))
+def test_whole_searches(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "", SEARCHES[name].format(one=1, two=2))
+    asked: dict[str, Any] = {"resume": False, "fall_back": False, "overrides": {}, "watch": None}
+    execute(path, tmp_path / "cpu", device="cpu", **asked)
+    with gpu() as seen:
+        execute(path, tmp_path / "gpu", device="cuda", **asked)
+    assert seen.narrow == []
+    for phase in Run.open(tmp_path / "cpu").phases():
+        other = Run.open(tmp_path / "gpu").phase(phase.name)
+        for here, there in zip(phase.rows(), other.rows(), strict=True):
+            assert numbers(there) == pytest.approx(numbers(here), rel=1e-3, abs=1e-3)
+        for one, two in zip(phase.trials(), other.trials(), strict=True):
+            assert two.architecture == one.architecture
+            assert numbers(two.scores) == pytest.approx(numbers(one.scores), rel=1e-3, abs=1e-3)
+
+
+def numbers(row: Mapping[str, Any] | None) -> dict[str, float]:
+    """What was measured, but for the time it took."""
+    return {name: one for name, one in (row or {}).items() if name != "seconds" and isinstance(one, int | float)}

@@ -33,6 +33,10 @@ moved(
         "archir.search.architecture": "archir.search.spaces.architecture",
         "archir.search.multi.front": "archir.search.fronts.listing",
         "archir.search.multi.scatter": "archir.search.fronts.scatter",
+        **{
+            f"archir.search.multi.{name}": f"archir.search.multi.strategies.{name}"
+            for name in ("evolution", "exhaustive", "halving", "listed", "nsga2", "random")
+        },
     }
 )
 
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from archir.api.measurement import *
     from archir.api.opening import *
     from archir.api.optimizing import *
+    from archir.api.samplers import *
     from archir.api.searching import *
     from archir.api.shrinking import *
 else:
@@ -60,6 +65,7 @@ else:
             "importing",
             "opening",
             "optimizing",
+            "samplers",
             "classes",
         )
         return (import_module(f"archir.api.{name}") for name in names)

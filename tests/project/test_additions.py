@@ -61,9 +61,9 @@ ADDITIONS = {
     ),
     "strategy that tries": Addition(
         {
-            "archir/search/multi/again.py": (
+            "archir/search/multi/strategies/again.py": (
                 NEW,
-                "from archir.search.multi.random import Random, RandomOptions\n"
+                "from archir.search.multi.strategies.random import Random, RandomOptions\n"
                 "from archir.search.multi.registry import strategy\n\n\n"
                 '@strategy("again", RandomOptions)\nclass Again(Random):\n    pass\n',
             )

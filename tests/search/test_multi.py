@@ -44,6 +44,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "evolution": {"population": 10, "parents": 8, "tournament": 3, "mutations": 3, "crossovers": 3, "trials": 50},
     "nsga2": {"population": 10, "generations": 5},
     "successive_halving": {"population": 9, "rungs": 3, "brackets": True},
+    "local_search": {"trials": 40, "batch": 2},
+    "bayesian": {"trials": 40, "initial": 8, "batch": 6, "children": 30, "drawn": 10},
+    "bananas": {"trials": 40, "initial": 8, "batch": 6, "children": 30, "drawn": 10},
+    "hyperband": {"rungs": 3, "rounds": 2},
+    "bohb": {"rungs": 3, "rounds": 2, "least": 4, "children": 30, "drawn": 10},
 }
 Told = list[tuple[Candidate, Scores | None]]
 
@@ -155,7 +160,9 @@ def test_different_seeds_try_different_architectures(name: str) -> None:
     assert [a.hash for a in one] != [b.hash for b in other]
 
 
-@pytest.mark.parametrize("name", portion(["random", "evolution", "nsga2"], ["evolution"]))
+@pytest.mark.parametrize(
+    "name", portion(["random", "evolution", "nsga2", "local_search", "bayesian"], ["evolution", "local_search"])
+)
 def test_a_space_that_is_used_up_ends_the_search(name: str) -> None:
     options = {"trials": 10**6} | ({"generations": None} if name == "nsga2" else {})
     candidates = asked(run(create(name, BOUND, options, 0)))

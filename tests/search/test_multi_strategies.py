@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from archir.base.errors import ArchError
-from archir.search.multi.evolution import PRESETS, EvolutionOptions
-from archir.search.multi.halving import budget
-from archir.search.multi.nsga2 import fittest
 from archir.search.multi.objectives import objective
 from archir.search.multi.pareto import front
 from archir.search.multi.registry import create
 from archir.search.multi.search import Scored, Search
+from archir.search.multi.strategies.evolution import PRESETS, EvolutionOptions
+from archir.search.multi.strategies.halving import budget
+from archir.search.multi.strategies.nsga2 import fittest
 from tests.search.test_multi import BOUND, PLAIN, run
 
 
@@ -46,7 +46,9 @@ def test_the_presets_are_the_published_ones() -> None:
     real = EvolutionOptions(preset="regularised")
     assert (real.population, real.tournament, real.probability, real.survival) == (100, 25, None, "young")
     assert EvolutionOptions() == real
-    assert set(PRESETS) == {"spos", "ofa", "regularised"}
+    table = EvolutionOptions(preset="tabulated")
+    assert (table.population, table.parents, table.tournament, table.trials) == (20, 20, 5, 300)
+    assert set(PRESETS) == {"spos", "ofa", "regularised", "tabulated"}
 
 
 def test_an_end_that_is_given_takes_the_place_of_the_preset_s() -> None:

@@ -27,8 +27,9 @@ class Proposals:
         self.rng = random.Random(seed)
         self._draws = np.random.default_rng(self.rng.getrandbits(64))
         self._drawn: deque[Architecture] = deque()
-        self._met: set[tuple[int, ...]] = set()
-        self._marked: dict[int | str, list[Architecture]] = {}
+        self._met: dict[tuple[int, ...], Candidate] = {}
+        """By codes, the candidate that computes the same."""
+        self._marked: dict[int | str, list[Candidate]] = {}
         """Of those that compute something else, which have a mark."""
         self._batch = BATCH
         self._left: Iterator[Architecture] | None = None
@@ -38,12 +39,20 @@ class Proposals:
         """The candidate of an architecture; None if one that computes the same was there before."""
         if architecture.codes in self._met:
             return None
-        self._met.add(architecture.codes)
         alike = self._marked.setdefault(self.space.mark(architecture), [])
-        if alike and self.space.canonical(architecture) in map(self.space.canonical, alike):
-            return None
-        alike.append(architecture)
-        return self._numbered(architecture, budget)
+        if alike:
+            name = self.space.canonical(architecture)
+            for one in alike:
+                if self.space.canonical(one.architecture) == name:
+                    self._met[architecture.codes] = one
+                    return None
+        found = self._met[architecture.codes] = self._numbered(architecture, budget)
+        alike.append(found)
+        return found
+
+    def earlier(self, architecture: Architecture) -> Candidate | None:
+        """The candidate that computes the same, of an architecture that was given to `new`."""
+        return self._met.get(architecture.codes)
 
     def again(self, candidate: Candidate, budget: float) -> Candidate:
         """An earlier candidate, to be scored with another budget."""
@@ -72,17 +81,27 @@ class Proposals:
             found += [one] if one else []
         return found
 
-    def varied(self, make: Callable[[], Architecture], count: int, tries: int) -> list[Candidate]:
+    def varied(
+        self,
+        make: Callable[[], Architecture],
+        count: int,
+        tries: int,
+        met: Callable[[Candidate], None] = lambda _: None,
+    ) -> list[Candidate]:
         """At most so many candidates among architectures that are made until there are enough, `count * tries` times
-        at most; those are refused that break a bound on costs or were there before."""
+        at most; those are refused that break a bound on costs or were there before: `met` is told of the latter."""
         found: list[Candidate] = []
         for _ in range(count * tries):
             if len(found) == count:
                 break
             architecture = make()
+            one = None
             if architecture.codes not in self._met and self.space.within(architecture):
                 one = self.new(architecture)
-                found += [one] if one else []
+            if one is not None:
+                found.append(one)
+            elif (before := self.earlier(architecture)) is not None:
+                met(before)
         return found
 
     def _numbered(self, architecture: Architecture, budget: float) -> Candidate:

@@ -7,11 +7,14 @@ was not in a parent it could be taken from, is drawn: each of the outcomes that 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 
 DRAWN = -1
+MOST_NEIGHBOURS = 1_000
+"""Places to go to from an architecture, of which more are not listed."""
 
 
 def redrawn(space: Space, parent: Architecture, rng: random.Random, probability: float) -> Architecture:
@@ -29,6 +32,21 @@ def moved(space: Space, parent: Architecture, rng: random.Random) -> Architectur
         outcome = rng.randrange(space.choices[place].outcomes - 1)
         wishes[place] = outcome + (outcome >= wishes[place])
     return space.near(wishes, rng)
+
+
+def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterator[Architecture]:
+    """Children that differ in one choice, as of `moved`, in a random order and each move once; of very many moves,
+    some."""
+    open_ = [i for i, code in enumerate(parent.codes) if code >= 0]
+    if sum(space.choices[i].outcomes - 1 for i in open_) > MOST_NEIGHBOURS:
+        yield from (moved(space, parent, rng) for _ in range(MOST_NEIGHBOURS))
+        return
+    moves = [(i, to) for i in open_ for to in range(space.choices[i].outcomes) if to != parent.codes[i]]
+    rng.shuffle(moves)
+    for place, outcome in moves:
+        wishes = list(parent.codes)
+        wishes[place] = outcome
+        yield space.near(wishes, rng)
 
 
 def mutated(space: Space, parent: Architecture, rng: random.Random, probability: float | None) -> Architecture:

@@ -62,6 +62,11 @@ EXTENDED = {
     ),
     "nsga2": ('objectives = ["naswot:max", "macs:min"]\npopulation = 4\ntrials = 6', {"trials": "11"}),
     "successive_halving": ('objective = "naswot:max"\npopulation = 4\neta = 2\nrungs = 2', {"population": "8"}),
+    "local_search": ('objective = "naswot:max"\ntrials = 3', {"trials": "6"}),
+    "bayesian": ('objective = "naswot:max"\ninitial = 3\nbatch = 2\ntrials = 5', {"trials": "9"}),
+    "bananas": ('objective = "naswot:max"\ninitial = 3\nbatch = 2\ntrials = 5', {"trials": "9"}),
+    "hyperband": ('objective = "naswot:max"\neta = 2\nrungs = 2', {"rounds": "2"}),
+    "bohb": ('objective = "naswot:max"\neta = 2\nrungs = 2\nleast = 2', {"rounds": "2"}),
     "exhaustive": ('objectives = ["naswot:max"]\nwhere = "macs <= 30K"', {"where": "macs <= 60K"}),
 }
 """What strategies are told at first, and then."""
@@ -88,7 +93,7 @@ def came_to(folder: Path) -> Mapping[str, Any]:
 
 
 PLUGIN = """
-from archir.search.multi.random import Random, RandomOptions
+from archir.search.multi.strategies.random import Random, RandomOptions
 from archir.search.multi.registry import strategy
 from archir.search.multi.variation import moved
 

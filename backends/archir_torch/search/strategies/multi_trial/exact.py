@@ -9,8 +9,8 @@ from pydantic import model_validator
 
 from archir.base.errors import fail
 from archir.base.settings import Count, Positive
-from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
+from archir.search.multi.strategies.listed import Listed
 from archir.search.recipes.open_choices import Opened, settle
 from archir.search.recipes.trials import TrialOptions
 from archir.search.scores.sources import kept_as, logarithms, of_tried

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from archir.base.errors import fail
 from archir.base.settings import Count
-from archir.search.multi.listed import Listed
 from archir.search.multi.objectives import objective
+from archir.search.multi.strategies.listed import Listed
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.spaces.space import Space
 from archir_torch.search.aims import aimed, compared

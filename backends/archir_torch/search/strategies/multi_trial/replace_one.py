@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import model_validator
 
-from archir.search.multi.listed import Listed
+from archir.search.multi.strategies.listed import Listed
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.scores.replacing import replacements
 from archir.search.spaces.partial import largest

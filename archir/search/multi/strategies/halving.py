@@ -67,12 +67,16 @@ class Halving(Search):
         rungs = self.options.rungs
         return rungs * (rungs + 1) // 2 if self.options.brackets else rungs
 
+    def begun(self, count: int, part: float) -> list[Candidate]:
+        """So many new candidates with a part of the full budget."""
+        return self.proposals.drawn(count, part)
+
     def _brackets(self) -> Iterator[list[Candidate]]:
         options = self.options
         for rungs in range(options.rungs, 0, -1) if options.brackets else [options.rungs]:
             share = options.rungs / (rungs * options.eta ** (options.rungs - rungs))
             count = ceil(options.population * share)
-            yield self.proposals.drawn(count, budget(options.eta, rungs, 0))
+            yield self.begun(count, budget(options.eta, rungs, 0))
             for rung in range(1, rungs):
                 kept = self._rung[: count // options.eta**rung]
                 self._rung = []

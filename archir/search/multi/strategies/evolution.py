@@ -20,6 +20,10 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "survival": "young", "parents": 100, "population": 100, "tournament": 25,
         "mutations": 1, "crossovers": 0, "probability": None, "trials": 20_000,
     },
+    "tabulated": {
+        "survival": "young", "parents": 20, "population": 20, "tournament": 5,
+        "mutations": 1, "crossovers": 0, "probability": None, "trials": 300,
+    },
     "spos": {
         "survival": "best", "parents": 10, "population": 50, "tournament": 1,
         "mutations": 25, "crossovers": 25, "probability": 0.1, "generations": 20,
@@ -31,14 +35,15 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 """Options as they were published: Real et al. 2019, Regularized Evolution, algorithm 1 and section 3; Guo et al. 2020,
 Single Path One-Shot, section 3.4 and its programs; Cai et al. 2020, Once-for-All, appendix and its programs (500
-generations after the first)."""
+generations after the first). `tabulated` has the sizes that are usual on tables of results, where a search has a few
+hundred evaluations."""
 
 
 class EvolutionOptions(Settings):
     """A preset, and what differs from it."""
 
     objective: str = "accuracy:max"
-    preset: Literal["regularised", "spos", "ofa"] = "regularised"
+    preset: Literal["regularised", "tabulated", "spos", "ofa"] = "regularised"
     population: Count
     """Drawn at first."""
     survival: Literal["young", "best"]
@@ -87,6 +92,7 @@ class Evolution(Search):
         self.options = options
         self.generation = 0
         self.parents: list[Scored] = []
+        self._known: dict[int, Scored] = {}
 
     def propose(self) -> list[Candidate]:
         """The next generation."""
@@ -98,18 +104,25 @@ class Evolution(Search):
             return self.proposals.drawn(self.left(options.population))
         wanted = self.left(options.mutations + options.crossovers)
         mutations = min(options.mutations, wanted)
-        children = self.proposals.varied(self._mutation, mutations, options.tries)
-        children += self.proposals.varied(self._crossover, wanted - mutations, options.tries)
+        children = self.proposals.varied(self._mutation, mutations, options.tries, self._born_again)
+        children += self.proposals.varied(self._crossover, wanted - mutations, options.tries, self._born_again)
         return children + self.proposals.drawn(wanted - len(children))
 
     def learn(self, scored: Sequence[Scored]) -> None:
         """Those that survive become parents."""
         super().learn(scored)
+        self._known |= {one.candidate.id: one for one in scored}
         everyone = [*self.parents, *scored]
         if self.options.survival == "best":
             self.parents = sorted(everyone, key=lambda one: one.values)[: self.options.parents]
         else:
             self.parents = everyone[-self.options.parents :]
+
+    def _born_again(self, child: Candidate) -> None:
+        """A child that computes what was scored before is not scored again; among the young it is born all the same, or
+        what is good would die out for having been found early."""
+        if self.options.survival == "young" and child.id in self._known:
+            self.parents = [*self.parents, self._known[child.id]][-self.options.parents :]
 
     def _parent(self) -> Scored:
         return min(self.rng.choices(self.parents, k=self.options.tournament), key=lambda one: one.values)

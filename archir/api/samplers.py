@@ -1,0 +1,7 @@
+"""Samplers of other libraries: `archir.optuna.suggest(trial, space)`, `archir.nevergrad.parametrization(space)`."""
+
+from __future__ import annotations
+
+from archir.search.multi.adaptors import nevergrad, optuna
+
+__all__ = ["nevergrad", "optuna"]

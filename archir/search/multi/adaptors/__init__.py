@@ -1,0 +1,1 @@
+"""Samplers of other libraries, which decide the choices of spaces."""

@@ -1,0 +1,1 @@
+"""What tells a strategy where to look: encodings of architectures, and models of their scores."""

@@ -1,0 +1,65 @@
+"""Where a model is asked: children of the best, and architectures drawn at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from archir.search.multi.candidate import Candidate
+from archir.search.multi.guides.encoding import Encoding, Floats, normal
+from archir.search.multi.proposals import Proposals
+from archir.search.multi.search import Scored
+from archir.search.multi.variation import moved
+from archir.search.spaces.architecture import Architecture
+
+MOST_OBSERVED = 400
+"""What a model is fitted to at most: half of it is the best, the others are the last that were tried."""
+ANOTHER = 0.25
+"""The probability with which a child differs in one more choice."""
+
+Judge = Callable[[Floats, Floats, Floats], Floats]
+"""Of the vectors and numbers that were observed, and the vectors of a pool: how promising each of the pool is."""
+
+
+class Pool:
+    """Proposes what a model finds promising."""
+
+    def __init__(self, proposals: Proposals, parents: int, children: int, drawn: int) -> None:
+        self.proposals, self.space, self.rng = proposals, proposals.space, proposals.rng
+        self.parents, self.children, self.drawn = parents, children, drawn
+        self._encoding = Encoding(self.space.choices)
+        self._draws = np.random.default_rng(self.rng.getrandbits(64))
+
+    def promising(self, observed: Sequence[Scored], judge: Judge, count: int, budget: float = 1.0) -> list[Candidate]:
+        """At most so many candidates, the most promising ones of the pool."""
+        ordered = sorted(observed, key=lambda one: one.values)
+        pool = self._pool([one.candidate.architecture for one in ordered[: self.parents]])
+        if not pool:
+            return []
+        if len(ordered) > MOST_OBSERVED:
+            best, rest = ordered[: MOST_OBSERVED // 2], ordered[MOST_OBSERVED // 2 :]
+            ordered = [*best, *sorted(rest, key=lambda one: -one.candidate.id)[: MOST_OBSERVED // 2]]
+        seen = [one.candidate.architecture.codes for one in ordered]
+        vectors = self._encoding([*seen, *(one.codes for one in pool)])
+        numbers = normal([-one.values[0] for one in ordered])
+        promise = judge(vectors[: len(seen)], numbers, vectors[len(seen) :])
+        order = np.argsort(-promise, kind="stable").tolist()
+        return self.proposals.first(iter([pool[place] for place in order]), count, budget)
+
+    def _pool(self, parents: Sequence[Architecture]) -> list[Architecture]:
+        """New architectures within all bounds, each once."""
+        children = [self._child(parents[i % len(parents)]) for i in range(self.children)] if parents else []
+        codes = {one.codes: one for one in children if self.proposals.earlier(one) is None}
+        if codes and self.space.bounded:
+            kept = self.space.keeping(np.array(list(codes), np.int16))
+            codes = {code: one for (code, one), keep in zip(codes.items(), kept, strict=True) if keep}
+        drawn = map(self.space.decode, self.space.sample_codes(self.drawn, self._draws).tolist())
+        codes |= {one.codes: one for one in drawn if self.proposals.earlier(one) is None}
+        return list(codes.values())
+
+    def _child(self, parent: Architecture) -> Architecture:
+        child = moved(self.space, parent, self.rng)
+        while self.rng.random() < ANOTHER:
+            child = moved(self.space, child, self.rng)
+        return child

@@ -1,0 +1,1 @@
+"""The strategies that try, one a file."""

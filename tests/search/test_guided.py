@@ -1,0 +1,252 @@
+"""Local search, evolution among what was met before, models of scores and the strategies that they guide."""
+
+from __future__ import annotations
+
+import random
+from statistics import median
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archir
+from archir.base.errors import ArchError
+from archir.ir.choices.cases import Choice
+from archir.search.multi.guides.encoding import Encoding, normal
+from archir.search.multi.guides.ensemble import Ensemble
+from archir.search.multi.guides.gaussian import GaussianProcess, squared
+from archir.search.multi.guides.judges import improvement
+from archir.search.multi.registry import create
+from archir.search.multi.variation import MOST_NEIGHBOURS, neighbours
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
+from tests.search.test_multi import BOUND, PLAIN, fits
+
+HILLS = archir.loads(
+    "net hills {\n input image: f32[4, 6, 6]\n x = image\n for i in 0..4 {\n"
+    " x = x |> conv(choose w(2, 3, 4, 5, 6))\n }\n output y = x\n}"
+)
+"""625 architectures, no two of which compute the same."""
+
+
+def height(architecture: Architecture) -> float:
+    """One hill, of which each choice has a part; bumps of a hundredth."""
+    codes = architecture.codes
+    return -sum((code - 3) ** 2 for code in codes) + random.Random(str(codes)).random() / 100
+
+
+def best_after(name: str, options: dict[str, Any], seed: int, trials: int) -> float:
+    search = create(name, HILLS, {"trials": trials, **options}, seed)
+    while batch := search.ask():
+        search.tell([(one, {"accuracy": height(one.architecture)}) for one in batch])
+    best = search.best()
+    assert best is not None
+    return height(best.architecture)
+
+
+@pytest.mark.parametrize("name", ["local_search", "bayesian", "bananas"])
+def test_a_hill_is_climbed_sooner_than_by_chance(name: str) -> None:
+    options = {"initial": 8, "batch": 4} if name != "local_search" else {}
+    found = median(best_after(name, options, seed, 48) for seed in range(9))
+    chance = median(best_after("random", {}, seed, 48) for seed in range(9))
+    assert found > chance + 0.5
+
+
+# local search
+
+
+def test_local_search_goes_to_what_is_better_and_then_elsewhere() -> None:
+    search = create("local_search", HILLS, {"trials": 400}, 0)
+    at, told = None, {}
+    restarts = 0
+    while batch := search.ask():
+        (one,) = batch
+        near = at is not None and sum(a != b for a, b in zip(at.codes, one.architecture.codes, strict=True)) == 1
+        if at is not None and not near:
+            around = [height(other) for other in HILLS.neighbors(at)]
+            assert max(around) < height(at), "only what is better than all around is left"
+            restarts, at = restarts + 1, None
+        told[one.architecture] = height(one.architecture)
+        if at is None or height(one.architecture) > height(at):
+            at = one.architecture
+        search.tell([(one, {"accuracy": height(one.architecture)})])
+        if restarts == 1:
+            break
+    assert restarts == 1
+    assert len(told) < 120
+
+
+def test_a_batch_of_neighbours_is_scored_before_it_moves() -> None:
+    search = create("local_search", HILLS, {"trials": 50, "batch": 100}, 0)
+    (start,) = search.ask()
+    search.tell([(start, {"accuracy": 0.0})])
+    around = search.ask()
+    assert {one.architecture for one in around} == set(HILLS.neighbors(start.architecture))
+    search.tell([(one, {"accuracy": height(one.architecture) + 100}) for one in around])
+    best = max(around, key=lambda one: height(one.architecture)).architecture
+    assert all(sum(map(int.__ne__, best.codes, one.architecture.codes)) == 1 for one in search.ask())
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_neighbours_differ_in_a_choice_and_are_architectures(seed: int) -> None:
+    rng = random.Random(seed)
+    parent = PLAIN.sample(rng)
+    for child in neighbours(PLAIN, parent, rng):
+        assert fits(PLAIN, child)
+        both = [(a, b) for a, b in zip(parent.codes, child.codes, strict=True) if a >= 0 and b >= 0]
+        assert sum(a != b for a, b in both) == 1
+
+
+def test_of_very_many_neighbours_some_are_tried() -> None:
+    wide = archir.loads("net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..3000))\n}")
+    found = list(neighbours(wide, wide.sample(0), random.Random(0)))
+    assert len(found) == MOST_NEIGHBOURS
+
+
+# evolution
+
+
+def test_a_child_that_was_met_before_is_born_again_among_the_young() -> None:
+    """What is good must not die out for having been found early: with two architectures, both stay."""
+    space = archir.loads("net two {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1, 2, 3, 4))\n}")
+    options = {"population": 2, "parents": 2, "tournament": 2, "trials": 3}
+    ages = set()
+    for seed in range(20):
+        search = create("evolution", space, options, seed)
+        batch = search.ask()
+        search.tell([(one, {"accuracy": -float(one.id)}) for one in batch])
+        before = [one.candidate.id for one in search.parents]  # type: ignore[attr-defined]
+        search.ask()
+        after = [one.candidate.id for one in search.parents]  # type: ignore[attr-defined]
+        assert before == [0, 1]
+        assert set(after) <= {0, 1}
+        ages.add(tuple(after))
+    assert (1, 0) in ages or (1, 1) in ages or (0, 0) in ages
+
+
+# models
+
+
+def choice(alternatives: tuple[Any, ...], take: int | None = None) -> Choice:
+    return Choice("c", alternatives, 0, take)
+
+
+@pytest.mark.parametrize(
+    ("one", "distances"),
+    [
+        (choice(("a", "b", "c")), {(0, 1): 1.0, (0, 2): 1.0, (0, -1): 0.5, (1, 1): 0.0}),
+        (choice((2, 4, 8)), {(0, 1): 0.5, (0, 2): 1.0, (1, 2): 0.5, (0, -1): 0.5}),
+        (choice((8, 2, 4)), {(0, 1): 1.0, (1, 2): 1.0}),
+        (choice((False, True)), {(0, 1): 1.0}),
+        (choice(("a", "b", "c", "d"), 2), {(0, 0): 0.0, (0, 5): 1.0, (0, 1): 0.5}),
+        (choice((7,)), {(0, 0): 0.0}),
+    ],
+    ids=["names", "numbers", "numbers without order", "truths", "two of four", "one"],
+)
+def test_distances_of_encodings(one: Choice, distances: dict[tuple[int, int], float]) -> None:
+    for pair, wanted in distances.items():
+        vectors = Encoding([one])([[outcome] for outcome in pair])
+        assert squared(vectors, vectors)[0, 1] == pytest.approx(wanted)
+
+
+def test_scores_become_quantiles() -> None:
+    found = normal([3.0, 1e9, -5.0, 3.0])
+    assert found[0] == found[3]
+    assert found[2] < found[0] < found[1]
+    assert normal([-one for one in (3.0, 1e9, -5.0, 3.0)]) == pytest.approx(-found)
+    assert normal([1.0]) == pytest.approx([0.0])
+
+
+def observed(space: Space, count: int) -> tuple[Any, Any, Any, Any]:
+    rng = np.random.default_rng(0)
+    codes = space.sample_codes(count + 60, rng)
+    vectors = Encoding(space.choices)(codes.tolist())
+    numbers = normal([height(space.decode(row)) for row in codes])
+    return vectors[:count], numbers[:count], vectors[count:], numbers[count:]
+
+
+@pytest.mark.parametrize("model", ["process", "ensemble"])
+def test_models_know_what_was_observed_and_guess_the_rest(model: str) -> None:
+    vectors, numbers, others, truth = observed(HILLS, 80)
+    rng = np.random.default_rng(0)
+    fitted = GaussianProcess(vectors, numbers) if model == "process" else Ensemble(vectors, numbers, rng)
+    means, deviations = fitted(others)
+    assert np.corrcoef(means, truth)[0, 1] > 0.85
+    own, sure = fitted(vectors)
+    assert np.abs(own - numbers).mean() < np.abs(means - truth).mean()
+    assert sure.mean() < deviations.mean()
+
+
+def test_a_gaussian_process_is_what_the_book_says() -> None:
+    """Equations 2.25 and 2.26 of Rasmussen and Williams, of the length and noise that it chose."""
+    vectors, numbers, others, _ = observed(HILLS, 20)
+    found = GaussianProcess(vectors, numbers)
+    kernels = {}
+    for noise in (1e-3, 1e-2, 1e-1):
+        kernel = np.exp(-squared(vectors, vectors) / found._length) + noise * np.eye(20)
+        across = np.exp(-squared(others, vectors) / found._length)
+        means = across @ np.linalg.solve(kernel, numbers)
+        variance = numbers @ np.linalg.solve(kernel, numbers) / 20
+        left = 1 - np.einsum("ij,ji->i", across, np.linalg.solve(kernel, across.T))
+        kernels[noise] = np.allclose(found(others)[0], means) and np.allclose(found(others)[1] ** 2, variance * left)
+    assert sum(kernels.values()) == 1
+
+
+def test_expected_improvement_is_the_mean_of_improvements() -> None:
+    vectors, numbers, others, _ = observed(HILLS, 30)
+    means, deviations = GaussianProcess(vectors, numbers)(others)
+    draws = np.random.default_rng(0).normal(means, deviations, (20_000, len(means)))
+    assert improvement(vectors, numbers, others) == pytest.approx(
+        np.maximum(0, draws - numbers.max()).mean(0), abs=5 * float(deviations.max()) / 20_000**0.5
+    )
+
+
+def test_scores_that_are_all_the_same_are_no_trouble() -> None:
+    for name in ("bayesian", "bananas"):
+        search = create(name, BOUND, {"trials": 30, "initial": 5, "batch": 5}, 0)
+        count = 0
+        while batch := search.ask():
+            count += len(batch)
+            search.tell([(one, {"accuracy": 1.0}) for one in batch])
+        assert count == 30
+
+
+# hyperband
+
+
+def test_hyperband_has_the_published_brackets() -> None:
+    """Li et al. 2018, table 1: 81 epochs, a third goes on; all brackets once more in the second round."""
+    search = create("hyperband", archir.loads(_WIDE), {"rungs": 5, "rounds": 2}, 0)
+    sizes = []
+    while batch := search.ask():
+        sizes.append((len(batch), round(81 * batch[0].budget)))
+        search.tell([(one, {"accuracy": random.Random(one.id).random()}) for one in batch])
+    once = [
+        (81, 1), (27, 3), (9, 9), (3, 27), (1, 81), (34, 3), (11, 9), (3, 27), (1, 81), (15, 9), (5, 27), (1, 81),
+        (8, 27), (2, 81), (5, 81),
+    ]  # fmt: skip
+    assert sizes == [*once, *once]
+
+
+_WIDE = "net n {\n input x: f32[4, 6, 6]\n output y = x |> conv(choose w(1..41)) |> conv(choose v(1..41))\n}"
+
+
+def test_a_bracket_of_too_many_is_refused() -> None:
+    with pytest.raises(ArchError, match=r"A1109.*a bracket would begin with 3e\+09 candidates; 1,000,000 is the most"):
+        create("hyperband", PLAIN, {"rungs": 21}, 0)
+
+
+def test_bohb_begins_with_what_looks_good() -> None:
+    def begun(name: str, seed: int) -> float:
+        search = create(name, HILLS, {"rungs": 3, "rounds": 3}, seed)
+        heights = []
+        while batch := search.ask():
+            new = batch[0].id >= 60
+            heights += [height(one.architecture) for one in batch if new]
+            search.tell([(one, {"accuracy": height(one.architecture)}) for one in batch])
+        return median(heights)
+
+    assert median(begun("bohb", s) for s in range(7)) > median(begun("hyperband", s) for s in range(7)) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from archir.ir.graph import Graph, Node, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.language.writing.imported import Array, Source
+from archir.ops.arithmetic import Concat
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.ops.shape import Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
 from archir_torch.importing.constants import Constant
@@ -37,6 +38,9 @@ class Builder:
         self._scopes: dict[str, object] = {}
         self._layers: dict[object, str] = {}
         self._parameters: dict[object, NodeId] = {}
+        self._alive: list[Constant] = []
+        """Those that keys are made of: another tensor could have the identity of one that is gone."""
+        self._joined: dict[tuple[int, ...], NodeId] = {}
 
     # nodes
 
@@ -54,6 +58,7 @@ class Builder:
     def layer(self, op: Op, weights: Weights, *operands: NodeId) -> NodeId:
         """A node with weights. Those of equal ones are shared, whatever the operations."""
         held = dict(weights.items())
+        self._alive += held.values()
         key = tuple((name, weight.key) for name, weight in sorted(held.items()))
         if key not in self._layers:
             self._layers[key] = scope = self._free(self._owner(held, op), key)
@@ -96,6 +101,16 @@ class Builder:
         self._scopes[scope] = holder
         return scope
 
+    def joined(self, nodes: Sequence[NodeId], axis: int) -> NodeId:
+        """Nodes side by side. Of growing lists, each is the one before it and what is new: dense blocks read so."""
+        known = next((k for k in range(len(nodes), 1, -1) if (axis, *nodes[:k]) in self._joined), 0)
+        parts = (self._joined[axis, *nodes[:known]], *nodes[known:]) if known else tuple(nodes)
+        if len(parts) == 1:
+            return parts[0]
+        channels = self.types[nodes[0]].channel_axis
+        node = self.add(Concat(None if axis == channels else axis), *parts)
+        return self._joined.setdefault((axis, *nodes), node)
+
     # layouts
 
     def node(self, value: Value) -> NodeId:
@@ -104,6 +119,7 @@ class Builder:
             return value.node
         constant = value.node
         key = (*constant.key, *constant.tensor.shape)
+        self._alive.append(constant)
         if key not in self._parameters:
             if not constant.tensor.is_floating_point():
                 raise Unsupported("constants that are no floating-point numbers")

@@ -26,7 +26,9 @@ from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
 from archir_torch.importing.layout import Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import valued
+from archir_torch.importing.operators.layers import written
 from archir_torch.importing.outputs import labelled, named
+from archir_torch.importing.patterns.inlining import inlined
 from archir_torch.importing.patterns.matching import name_of
 from archir_torch.importing.patterns.recognise import recognised
 from archir_torch.importing.rules import OPERATORS
@@ -73,6 +75,7 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
         for strict in (False, True):
             try:
                 program = torch.export.export(module, args, kwargs, strict=strict)
+                inlined(program.graph_module)
                 if _writes_into_views(program.graph):
                     program = program.run_decompositions({})
                 return Captured(program, tuple(kwargs))
@@ -155,12 +158,20 @@ def _names(module: nn.Module) -> dict[str, list[str]]:
     return {name: names for names in groups.values() if len(names) > 1 for name in names}
 
 
+def _stored(program: ExportedProgram) -> dict[str, Tensor]:
+    """The tensors of a program that are not trained, by the names of their nodes."""
+    kept = {**program.constants, **program.state_dict}
+    specs = program.graph_signature.input_specs
+    found = {spec.arg.name: kept.get(str(spec.target)) for spec in specs if spec.kind.name != "PARAMETER"}
+    return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
+
+
 class _Reader:
     """The nodes of a program, one after the other."""
 
     def __init__(self, module: nn.Module, captured: Captured, name: str) -> None:
         self.module, self.program = module, captured.program
-        self.graph = recognised(self.program.graph_module)
+        self.graph = recognised(self.program.graph_module, _stored(self.program))
         self.b = Builder(name, BATCH)
         self.env: dict[fx.Node, Any] = {}
         self.classes: dict[str, str] = {"": type(module).__name__}
@@ -275,7 +286,7 @@ class _Reader:
 
     def _made(self, node: fx.Node, name: str, args: list[Any], kwargs: dict[str, Any], leaves: list[Any]) -> Any:
         try:
-            if name == "embedding" and isinstance(args[0], Constant) and args[0].trained:
+            if name == "embedding" and isinstance(args[0], Constant) and args[0].trained and written(args[1]):
                 return OPERATORS[name](self.b, *args, like=self.first)
             if name in FILLED:
                 value = node.meta["val"]

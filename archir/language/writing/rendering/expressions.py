@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 
 from archir.ir.op import OPS
@@ -10,6 +11,8 @@ from archir.language.writing.outline import Column, Expr, First, Many, Name, Opt
 from archir.language.writing.rendering.statements import Tree
 from archir.language.writing.rendering.usual import Defaults, same
 
+ROW = 20
+"""Numbers of a long list that stand on a line."""
 SIGNS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "div": ("/", 2)}
 
 
@@ -53,7 +56,7 @@ class Expressions:
                 return f"[{inner}]"
             case Test():
                 return f" {value.sign} ".join(whole(self.expression(side, up)) for side in value.sides)
-        return literal(value)
+        return literal(value) if not isinstance(value, tuple) or len(value) <= ROW else rows(value)
 
     def text(self, tree: Tree) -> tuple[str, int]:
         """An expression, and how strongly it holds together: 0 a pipe or less, 1 a sum, 2 a product, 3 a call."""
@@ -98,6 +101,12 @@ class Expressions:
 def bracketed(text: tuple[str, int], level: int) -> str:
     """An operand, in brackets if it holds together more loosely than this."""
     return text[0] if text[1] >= level else f"({text[0]})"
+
+
+def rows(numbers: Sequence[object]) -> str:
+    """A long list on lines of as many numbers each."""
+    lines = (", ".join(map(literal, numbers[i : i + ROW])) for i in range(0, len(numbers), ROW))
+    return "[" + ",\n".join(lines) + "]"
 
 
 def whole(text: str) -> str:

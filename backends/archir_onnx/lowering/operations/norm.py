@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from archir.ops import norm as ops
 from archir_onnx.lowering.builder import Builder
@@ -15,6 +15,14 @@ from archir_onnx.lowering.rules import lowers
 def _filled(g: Builder, weight: str | None, size: int, value: float) -> str:
     """A weight, or what stands for it where a norm has none."""
     return weight if weight is not None else g.number(np.full(size, value))
+
+
+def _ones(g: Builder, weight: str | None) -> str:
+    """A scale, or ones that a node says: readers know by that that a norm has none."""
+    if weight is not None:
+        return weight
+    ones = numpy_helper.from_array(np.ones(g.type.channels, g.form.dtype))
+    return g.node("Constant", value=ones)
 
 
 @lowers(ops.BatchNorm)
@@ -39,19 +47,34 @@ def batch_norm(
 
 @lowers(ops.LayerNorm)
 def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
-    return g.node("LayerNormalization", x, _filled(g, weight, g.type.channels, 1), bias, axis=-1, epsilon=op.eps)
+    x = _features_last(g, x)
+    y = g.node("LayerNormalization", x, _ones(g, weight), bias, axis=-1, epsilon=op.eps)
+    return _features_first(g, y)
 
 
 @lowers(ops.RmsNorm)
 def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
-    scale = _filled(g, weight, g.type.channels, 1)
+    x = _features_last(g, x)
     if g.opset >= 23:
-        return g.node("RMSNormalization", x, scale, axis=-1, epsilon=op.eps)
+        return _features_first(g, g.node("RMSNormalization", x, _ones(g, weight), axis=-1, epsilon=op.eps))
+    scale = _filled(g, weight, g.type.channels, 1)
     # squares and `eps` are beyond float16
     wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
     mean = g.reduce("ReduceMean", g.node("Mul", wide, wide), -1, keep=True)
     y = g.node("Div", wide, g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32))))
-    return g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale)
+    return _features_first(g, g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale))
+
+
+def _features_last(g: Builder, x: str) -> str:
+    """A map or a volume with its features last, as tokens have them."""
+    rank = g.type.rank
+    return g.transpose(x, 0, *range(2, rank + 1), 1) if rank > 2 else x
+
+
+def _features_first(g: Builder, x: str) -> str:
+    """The inverse."""
+    rank = g.type.rank
+    return g.transpose(x, 0, rank, *range(1, rank)) if rank > 2 else x
 
 
 @lowers(ops.GroupNorm)

@@ -195,6 +195,17 @@ def _affine(f: _Fusing, call: Call) -> Found | None:
     return None
 
 
+def _unscaled(f: _Fusing, call: Call) -> Found | None:
+    """A norm with a scale of ones that a node says, and no shift: it has none."""
+    said = f.made(call.reads[1], "Constant") if call.operator in NORMS and len(call.reads) > 1 else None
+    if said is None or any(call.reads[2:]) or not bool((f.arrays[call.reads[1]] == 1).all()):
+        return None
+    return call.operator, call.reads[:1], dict(call.attributes)
+
+
+NORMS = ("LayerNormalization", "RMSNormalization")
+
+
 def _pool(f: _Fusing, call: Call) -> Found | None:
     """A convolution of each channel by itself that gives the mean of each window."""
     weight = f.arrays.get(call.reads[1]) if call.operator == "Conv" and len(call.reads) == 2 else None
@@ -210,4 +221,4 @@ def _pool(f: _Fusing, call: Call) -> Found | None:
     return "AveragePool", call.reads[:1], kept
 
 
-RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (_product, _norm, _affine, _pool)
+RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (_product, _norm, _affine, _pool, _unscaled)

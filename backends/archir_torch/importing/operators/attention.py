@@ -44,19 +44,23 @@ def _value(x: Value | Constant) -> Value:
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """[..., N, K] by [..., K, M]."""
+    """[..., N, K] by [..., K, M]. Where one is copies of a matrix, the other's matrices are rows or columns of one."""
     one = replace(x, axes=(*x.axes[:-2], x.axes[-2], (), x.axes[-1]))
     two = replace(y, axes=(*y.axes[:-2], (), y.axes[-1], y.axes[-2]))
     one, two = aligned_beside(b, one, two)
     beside = tuple(mine or theirs for mine, theirs in zip(one.axes[:-3], two.axes[:-3], strict=True))
     rows, columns, inner = one.axes[-3], two.axes[-2], one.axes[-1]
     flat: Axis = tuple(atom for axis in beside for atom in axis if atom is not b.batch)
+    held, others = set(one.atoms), set(two.atoms)
+    both = tuple(atom for atom in flat if atom in held and atom in others)
+    above = tuple(atom for atom in flat if atom in held and atom not in others) + rows
+    across = tuple(atom for atom in flat if atom in others and atom not in held)
     turned = bool(inner) and two.base[-1] == inner
-    first = b.laid(one, _base(flat, rows, inner))
-    second = b.laid(two, _base(flat, columns, inner) if turned else _base(flat, inner, columns))
+    first = b.laid(one, _base(both, above, inner))
+    second = b.laid(two, _base(both, across + columns, inner) if turned else _base(both, inner, across + columns))
     node = b.add(Matmul(turned), b.node(first), b.node(second))
     made: Axis = (Atom(prod(a.size for a in columns)),) if columns else ()
-    return Value(node, _base(flat, rows, made), (*beside, rows, made))
+    return Value(node, _base(both, above, across + made), (*beside, rows, made))
 
 
 def _base(flat: Axis, rows: Axis, columns: Axis) -> Axes:
@@ -86,8 +90,14 @@ def attention(
             mask = replace(mask, axes=((b.batch,), mask.axes[0][1:], *mask.axes[1:]))
         found = attention(b, query, key, value, mask, 0.0, is_causal, scale, enable_gqa)
         return replace(found, axes=(found.axes[0] + found.axes[1], *found.axes[2:]))
-    if len(query.axes) != 4:
+    if len(query.axes) > 4 and (mask is None or is_causal):  # axes between samples and rows are as many heads
+        q, k, v = (replace(x, axes=(x.axes[0], sum(x.axes[1:-2], ()), *x.axes[-2:])) for x in (query, key, value))
+        found = attention(b, q, k, v, mask, 0.0, is_causal, scale, enable_gqa)
+        return replace(found, axes=(*query.axes[:-2], *found.axes[-2:]))
+    if len(query.axes) < 3 or (len(query.axes) == 3 and is_causal):
         raise Unsupported(f"an attention on {list(query.shape)}")
+    if len(query.axes) != 4:
+        return _apart(b, query, key, value, mask, is_causal, usual if scale is None else scale)
     beside = query.axes[0][1:]
     if beside and mask is None and query.axes[0][0] is b.batch:  # windows are as many more heads
         given = query, key, value
@@ -208,7 +218,11 @@ def _apart(b: Builder, query: Value, key: Value, value: Value, mask: Any, causal
     logits = product(b, query, transpose(b, key, -1, -2))
     if mask is not None:
         if isinstance(mask, Constant):
+            samples = mask.tensor.shape[0] if mask.tensor.dim() == len(logits.axes) else 1
             mask, _ = _read(b, mask)
+            if mask is not None and samples > mask.tensor.shape[0]:  # which was there for each sample
+                one = valued(b, mask)
+                mask = replace(one, axes=((b.batch, *one.axes[0]), *one.axes[1:]))
         if mask is not None:
             logits = add(b, logits, mask)
     logits, axis = b.isolated(logits, len(logits.axes) - 1)

@@ -48,6 +48,7 @@ SIMPLE: dict[str, type[Op]] = {
     "log": unary.Log,
     "sqrt": unary.Sqrt,
     "abs": unary.Abs,
+    "absolute": unary.Abs,
     "sin": unary.Sin,
     "cos": unary.Cos,
 }
@@ -117,7 +118,7 @@ def clamp_max(b: Builder, x: Value, max: float) -> Value:
     return clamp(b, x, None, max)
 
 
-@understands("neg")
+@understands("neg", "negative")
 def neg(b: Builder, x: Value) -> Value:
     return mapped(b, unary.Scale(-1.0), x)
 
@@ -287,7 +288,7 @@ def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
     return together(b, binary.Add(), valued(b, _tensor(x)), valued(b, _tensor(y)))
 
 
-@understands("sub")
+@understands("sub", "subtract")
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
     y = _scaled(b, y, alpha)
     if isinstance(x, Value) and (number := _number(y)) is not None:
@@ -302,7 +303,7 @@ def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
     return sub(b, y, x, alpha)
 
 
-@understands("mul")
+@understands("mul", "multiply")
 def mul(b: Builder, x: Operand, y: Operand) -> Value:
     for one, other in ((x, y), (y, x)):
         if isinstance(one, Value) and (number := _number(other)) is not None:
@@ -313,7 +314,7 @@ def mul(b: Builder, x: Operand, y: Operand) -> Value:
     return together(b, binary.Mul(), valued(b, _tensor(x)), valued(b, _tensor(y)))
 
 
-@understands("div", "true_divide")
+@understands("div", "divide", "true_divide")
 def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
     if rounding_mode is not None:
         raise Unsupported("a quotient that is rounded")

@@ -158,6 +158,18 @@ def embedding(
     return Value(node, (*x.base, made), (*x.axes, made))
 
 
+MOST_WRITTEN = 1024
+"""Positions that a program says one by one."""
+
+
+def written(x: Any) -> bool:
+    """Whether a table that is looked up at these positions stays one: few are said, those of all tokens need not be."""
+    if not isinstance(x, Constant) or x.tensor.numel() <= MOST_WRITTEN:
+        return True
+    row = x.tensor.reshape(-1, x.tensor.shape[-1])[0]
+    return torch.equal(row, torch.arange(row.numel())) and bool((x.tensor == row).all())
+
+
 def _numbers(b: Builder, numbers: Constant, like: Value) -> Value:
     """Integers that are known, as a node beside a value that is not."""
     flat = numbers.tensor.reshape(-1)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from archir.ir.op import Op
-from archir.ops import arithmetic, shape
 from archir.ops import resize as archir_resize
+from archir.ops import shape
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, regrouped
@@ -150,9 +150,12 @@ def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None
 
 
 @understands("slice")
-def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value:
+def slice_(b: Builder, x: Value, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Value | Constant:
     at = dim % len(x.axes)
     begin, stop, _ = slice(start, end).indices(x.shape[at])
+    if stop <= begin:
+        shape = [0 if i == at else size for i, size in enumerate(x.shape)]
+        return Constant(torch.zeros(shape), computed="nothing")
     if step != 1:
         return _every(b, x, at, begin, stop, step)
     return b.sliced(x, at, begin, stop)
@@ -204,8 +207,9 @@ def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
 
 @understands("index_select")
 def index_select(b: Builder, x: Value, dim: int, index: Constant) -> Value:
-    places = index.tensor.tolist()
-    return cat(b, [b.sliced(x, dim % len(x.axes), i, i + 1) for i in places], dim)
+    at = dim % len(x.axes)
+    places = [place % x.shape[at] for place in index.tensor.tolist()]
+    return cat(b, [b.sliced(x, at, i, i + 1) for i in places], at)
 
 
 @understands("index")
@@ -241,7 +245,7 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
             v = b.laid(other, tuple(other.axes[at] if axis == mark else axis for axis in lead.base))
         nodes.append(b.node(v))
     axis = lead.base.index(mark)
-    node = b.add(arithmetic.Concat(None if axis == b.types[nodes[0]].channel_axis else axis), *nodes)
+    node = b.joined(nodes, axis)
     whole = (Atom(sum(v.shape[at] for v in values)),)
     base = tuple(whole if i == axis else one for i, one in enumerate(lead.base))
     axes = tuple(whole if i == at else one for i, one in enumerate(lead.axes))
@@ -289,7 +293,7 @@ def flip(b: Builder, x: Value, dims: Sequence[int]) -> Value:
 def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value: Any = None) -> Value:
     value = value if isinstance(mode, str) else mode
     if isinstance(mode, str) and mode != "constant":
-        raise Unsupported(f"a padding by `{mode}`")
+        return _mirrored(b, x, pads, mode)
     rank = len(x.axes)
     for i in range(0, len(pads), 2):  # less than nothing is cut off
         axis = rank - 1 - i // 2
@@ -301,14 +305,12 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
     if value not in (None, 0, 0.0):
         return _filled(b, x, pads, float(value))
     amounts = {rank - 1 - i // 2: (pads[i], pads[i + 1]) for i in range(0, len(pads), 2) if pads[i] or pads[i + 1]}
-    if len(amounts) > 2 or any(b.batch in x.axes[axis] for axis in amounts):
-        raise Unsupported("a padding along more than two axes, or along the batch")
-    if rank < 3:
-        raise Unsupported("a padding of a vector")
+    if any(b.batch in x.axes[axis] for axis in amounts):
+        raise Unsupported("a padding along the batch")
     known = [(1, 2), (2, 3)] if rank == 4 else [(rank - 2, rank - 1)]  # channels may be last
-    maps = {at: _as_map(b, x, at) for at in known if set(amounts) <= {*at}}
+    maps = {at: _as_map(b, x, at) for at in known if set(amounts) <= {*at}} if rank > 2 else {}
     if not maps:
-        raise Unsupported("a padding of other axes than the last two")
+        return _filled(b, x, pads, 0.0)
     rows, columns = next((at for at, base in maps.items() if base == x.base), next(iter(maps)))
     others = maps[rows, columns][0]
     x = b.laid(x, maps[rows, columns])
@@ -336,6 +338,60 @@ def _filled(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:
             one = Constant(torch.full([1] * len(shape), value).expand(shape), computed="a number")
             x = cat(b, [one, x] if i % 2 == 0 else [x, one], axis)
     return x
+
+
+def _mirrored(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
+    """With positions of its own around."""
+    for i in range(0, len(pads), 2):
+        axis = len(x.axes) - 1 - i // 2
+        before, after, size = pads[i], pads[i + 1], x.shape[axis]
+        if (
+            max(before, after) > MOST_PARTS
+            or min(before, after) < 0
+            or mode not in ("reflect", "replicate", "circular")
+        ):
+            raise Unsupported(f"a padding by `{mode}` of {before} and {after}")
+        if mode == "circular":
+            parts = [b.sliced(x, axis, size - before, size)] if before else []
+            parts = [*parts, x, *([b.sliced(x, axis, 0, after)] if after else [])]
+        else:
+            turn = mode == "reflect"
+            first = [turn * (before - j) for j in range(before)]
+            last = [size - 1 - turn * (j + 1) for j in range(after)]
+            parts = [b.sliced(x, axis, j, j + 1) for j in first] + [x] + [b.sliced(x, axis, j, j + 1) for j in last]
+        x = cat(b, parts, axis) if len(parts) > 1 else x
+    return x
+
+
+@understands("unfold")
+def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -> Value:
+    """Windows of an axis as a last axis: their first positions, their second ones, and so on."""
+    at, rank = dim % len(x.axes), len(x.axes)
+    count = (x.shape[at] - gap * (size - 1) - 1) // step + 1
+    if size > MOST_PARTS:
+        raise Unsupported(f"windows of {size} positions")
+    longest = gap * (size - 1) + step * count
+    if longest > x.shape[at]:
+        x = pad(b, x, [0, 0] * (rank - 1 - at) + [0, longest - x.shape[at]])
+    parts = []
+    for i in range(size):
+        part = b.sliced(x, at, gap * i, gap * i + step * count)
+        if step > 1:
+            part = select(b, reshaped(b, part, [*part.shape[:at], count, step, *part.shape[at + 1 :]]), at + 1, 0)
+        parts.append(part)
+    return stack(b, parts, rank)
+
+
+@understands("im2col")
+def im2col(
+    b: Builder, x: Value, kernel: Sequence[int], gaps: Sequence[int], pads: Sequence[int], steps: Sequence[int]
+) -> Value:
+    """The windows of a map [B, C, H, W] as columns, [B, C * kernel, windows]."""
+    x = pad(b, x, [pads[1], pads[1], pads[0], pads[0]])
+    x = unfold(b, unfold(b, x, 2, kernel[0], steps[0], gaps[0]), 3, kernel[1], steps[1], gaps[1])
+    batch, channels, height, width = x.shape[:4]
+    x = permute(b, x, [0, 1, 4, 5, 2, 3])
+    return reshaped(b, x, [batch, channels * kernel[0] * kernel[1], height * width])
 
 
 def _pads(zeros: Sequence[tuple[int, int]]) -> int | tuple[int, ...]:

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
-from torch import fx
+from torch import Tensor, fx
 
 aten = torch.ops.aten
 
-PASSING = {"dropout", "clone", "contiguous", "to", "_to_copy", "alias", "detach", "type_as"}
+PASSING = {
+    "dropout",
+    "clone",
+    "contiguous",
+    "to",
+    "_to_copy",
+    "alias",
+    "detach",
+    "detach_",
+    "type_as",
+    "lift_fresh_copy",
+}
 """Operators that give what they read, in evaluation."""
 
 
@@ -49,3 +60,38 @@ def operands_of(node: Any, operator: str) -> Iterator[tuple[Any, Any]]:
 def size_of(node: Any) -> tuple[int, ...]:
     """The sizes of a tensor."""
     return tuple(getattr(node.meta.get("val"), "shape", ())) if isinstance(node, fx.Node) else ()
+
+
+def numbered(graph: fx.Graph, constants: Mapping[str, Tensor]) -> None:
+    """Note which nodes are one number that is known: stored tensors, by the name of their node, and what is made of
+    them."""
+    for node in graph.nodes:
+        value = node.meta.get("val")
+        if not isinstance(value, Tensor) or value.dim():
+            continue
+        if node.name in constants:
+            node.meta["number"] = float(constants[node.name])
+        elif name_of(node) in SCALARS and not node.kwargs:
+            given = [number_of(one) for one in node.args]
+            if all(one is not None for one in given):
+                made = SCALARS[name_of(node)](*(torch.tensor(one, dtype=torch.float32) for one in given))
+                node.meta["number"] = float(made)
+        elif name_of(node) in PASSING and (number := number_of(node.args[0])) is not None:
+            node.meta["number"] = number
+
+
+SCALARS: dict[str, Callable[..., Tensor]] = {
+    "mul": torch.mul,
+    "div": torch.div,
+    "sqrt": torch.sqrt,
+    "rsqrt": torch.rsqrt,
+    "neg": torch.neg,
+}
+
+
+def number_of(node: Any) -> float | None:
+    """The number that an operand is, if it is known as one."""
+    if isinstance(node, fx.Node):
+        known: float | None = node.meta.get("number")
+        return known
+    return float(node) if isinstance(node, int | float) and not isinstance(node, bool) else None

@@ -48,7 +48,7 @@ def group_norm(
 
 
 @operator("RMSNormalization")
-def rms_norm(x: Tensor, scale: Tensor, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> Tensor:
+def rms_norm(x: Tensor, scale: Any = None, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> Tensor:
     """Over the last axis."""
     return F.rms_norm(x, x.shape[-1:], scale, epsilon)
 

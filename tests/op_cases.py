@@ -139,6 +139,14 @@ CASES: list[Case] = [
     *((Attention(4, 1.0), (TOKENS, (7, 8), (7, 4), mask)) for mask in ((1, 7), (12, 1), (4, 1, 7))),
     (Attention(4, causal=True, kv_heads=2), (MAP, (4, 6, 5), (8, 6, 5))),
     (Attention(2, window=4), (MAP, MAP, MAP, (1, 30))),
+    *((Attention(heads, along=axis), (MAP, MAP, MAP)) for axis, heads in (("height", 1), ("width", 4))),
+    (Attention(2, 0.5, along="width"), (MAP, (8, 6, 3), (12, 6, 3))),
+    (Attention(4, causal=True, window=2, kv_heads=2, along="height"), (MAP, (4, 6, 5), (8, 6, 5))),
+    *((Attention(2, along="width"), (MAP, MAP, MAP, mask)) for mask in ((2, 5, 5), (5, 1))),
+    *(
+        (Attention(2, causal=True, along=axis), (VOLUME, VOLUME, (12, 4, 6, 5)))
+        for axis in ("depth", "height", "width")
+    ),
     (LocalAttention(3), (MAP, MAP, MAP)),
     (LocalAttention(5, 2, False, 0.5), (MAP, MAP, MAP)),
     (LocalAttention(3, 4), (MAP, MAP, (12, 6, 5))),
@@ -163,6 +171,7 @@ CASES: list[Case] = [
     *((op, (dims,)) for op in (Linear(5), Linear(5, bias=False)) for dims in (TOKENS, VECTOR)),
     *((op, (dims,)) for op in (BatchNorm(), BatchNorm(False, 1e-3, 0.3)) for dims in (MAP, TOKENS, VECTOR, VOLUME)),
     *((op, (dims,)) for op in (LayerNorm(), LayerNorm(False), RmsNorm(), RmsNorm(False)) for dims in (TOKENS, VECTOR)),
+    *((op, (dims,)) for op in (LayerNorm(), RmsNorm(False)) for dims in (MAP, VOLUME)),
     (GroupNorm(2), (VOLUME,)),
     *((op, (VOLUME,)) for op in (Relu(), HardSwish(), Softmax(), Zero(), Dropout(), Upsample(2))),
     *((op, (VOLUME, VOLUME)) for op in (Add(), Concat())),

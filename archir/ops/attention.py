@@ -14,8 +14,10 @@ APART = 5
 """Kernels of an attention that is not one kernel: two scales, two matrix products, a softmax."""
 WINDOWS = (
     "three axes are a map [C, H, W]; for windows of tokens [windows, N, D], "
-    'transpose to [D, windows, N] and take `axial_attention(axis="width")`'
+    'transpose to [D, windows, N] and say `along="width"`'
 )
+AXES = {3: ("height", "width"), 4: ("depth", "height", "width")}
+"""Names of the axes of maps and volumes besides that of the features."""
 
 
 def _heads_split(heads: int, *xs: TensorType, hint: str | None = None, name: str = "heads") -> None:
@@ -48,8 +50,10 @@ class _Attention(Op, abstract=True):
 class Attention(_Attention):
     """Softmax attention of all positions to all (Vaswani et al. 2017, eq. 1), on tokens f32[N, D] or maps f32[C, H, W].
 
-    Three axes are always a map. Tokens in windows, f32[windows, N, D], are attended to within each window by
-    `axial_attention(axis="width", relative=false)` on f32[D, windows, N], which `transpose` makes of them.
+    Three axes are always a map. With `along`, positions of a map or a volume f32[C, D, H, W] attend to those that
+    differ from them along that axis alone: "depth", "height" or "width". So tokens may have further axes: those of a
+    film f32[C, frames, N] attend to their frame with along="width", and over time with along="height". What is a
+    `linear` of tokens is a `conv(channels, kernel=1)` of these.
 
     Channels are head-major. `scale` multiplies the logits; the default is 1 / sqrt(query channels per head), and
     scale=1 gives the embedded Gaussian of non-local networks (Wang et al. 2018, eq. 4).
@@ -63,12 +67,13 @@ class Attention(_Attention):
     operands: ClassVar[tuple[str, ...]] = ("query", "key", "value", "mask")
     optional: ClassVar[int] = 1
     any_element: ClassVar[bool] = True
-    later: ClassVar[tuple[str, ...]] = ("causal", "window", "kv_heads")
+    later: ClassVar[tuple[str, ...]] = ("causal", "window", "kv_heads", "along")
     heads: int = 1
     scale: float | None = None
     causal: bool = False
     window: int | None = None
     kv_heads: int | None = None
+    along: Literal["all", "depth", "height", "width"] = "all"
 
     @property
     def groups(self) -> int:
@@ -81,7 +86,7 @@ class Attention(_Attention):
         """The positions of the queries, the channels of the values for each of their heads."""
         for x in (query, key, value):
             require(x.numeric, f"expected floating-point numbers, got {x}", code="A0408")
-        require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", code="A0402")
+        self._placed(query)
         require(query.rank == key.rank == value.rank, f"ranks differ: {query}, {key} and {value}", code="A0402")
         hint = WINDOWS if _looks_like_windows(query, self.heads) else None
         _heads_split(self.heads, query, hint=hint)
@@ -89,13 +94,38 @@ class Attention(_Attention):
         require(self.heads % self.groups == 0, f"{self.heads} heads are not a multiple of {self.groups} `kv_heads`")
         same = query.channels // self.heads == key.channels // self.groups
         require(same, f"queries {query} and keys {key} differ in channels" + " of a head" * (self.kv_heads is not None))
+        if self.along != "all":
+            others = f"queries {query} and keys {key} differ in other axes than the {self.along}"
+            require(self._lines(query) == self._lines(key) and key.spatial == value.spatial, others)
         require(_positions(key) == _positions(value), f"keys {key} and values {value} differ in positions")
         if self.causal or self.window is not None:
             require(_positions(query) == _positions(key), f"queries {query} and keys {key} differ in positions")
         require(self.window is None or self.window >= 1, f"`window` must be at least 1, got {self.window}")
         if mask is not None:
-            self._masked(mask, _positions(query), _positions(key))
+            self._masked(mask, self.span(query), self.span(key))
         return query.with_spatial(self.heads * (value.channels // self.groups), *query.spatial)
+
+    def _placed(self, query: TensorType) -> None:
+        """Whether queries have the axes that positions are on."""
+        if self.along == "all":
+            hint = 'attention along one axis of a volume is along="width", for example' if query.rank == 4 else None
+            require(query.rank in (2, 3), f"expected tokens [N, D] or a map [C, H, W], got {query}", hint, "A0402")
+            return
+        known = AXES.get(query.rank, ())
+        wanted = "a volume [C, D, H, W]" if self.along == "depth" else "a map [C, H, W] or a volume [C, D, H, W]"
+        require(self.along in known, f'expected {wanted} with along="{self.along}", got {query}', code="A0402")
+
+    def axis(self, x: TensorType) -> int:
+        """The axis that positions differ along, of one of several."""
+        return 1 + AXES[x.rank].index(self.along)
+
+    def span(self, x: TensorType) -> int:
+        """Positions that attend to each other."""
+        return _positions(x) if self.along == "all" else x.shape[self.axis(x)]
+
+    def _lines(self, x: TensorType) -> tuple[int, ...]:
+        """Sizes of the axes along which nothing attends."""
+        return tuple([size for axis, size in enumerate(x.shape) if axis not in (0, self.axis(x))])
 
     def _masked(self, mask: TensorType, queries: int, keys: int) -> None:
         require(mask.numeric or mask.dtype == "bool", f"expected numbers or truth values, got {mask}", code="A0408")
@@ -112,12 +142,12 @@ class Attention(_Attention):
 
     def macs(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
         """Both matrix products, of all queries and keys: those that are left out are computed, too."""
-        return _positions(query) * _positions(key) * (query.channels + self.heads * (value.channels // self.groups))
+        return _positions(query) * self.span(key) * (query.channels + self.heads * (value.channels // self.groups))
 
     def kernels(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> int:
-        """One, of tokens (or maps of one pixel) with as many query as value channels; else one for each product,
-        one for the softmax and two that scale. What hides positions takes up to 9 more."""
-        in_order = query.rank == 2 or _positions(query) == _positions(key) == 1
+        """One, of tokens (or maps of one pixel, or along an axis) with as many query as value channels; else one for
+        each product, one for the softmax and two that scale. What hides positions takes up to 9 more."""
+        in_order = query.rank == 2 or self.along != "all" or _positions(query) == _positions(key) == 1
         apart = not (in_order and query.channels * self.groups == value.channels * self.heads)
         if mask is None and self.window is None:
             hiding = 6 if self.causal and apart else 0

@@ -227,7 +227,11 @@ class Linear(Op):
 
     def infer(self, x: TensorType) -> TensorType:
         """The same shape but for the last axis."""
-        hint = "of a map, take `global_avg_pool`, `flatten` or `to_tokens` first" if x.rank == 3 else None
+        hint = None
+        if x.rank in (3, 4):
+            what, op = ("map", "conv") if x.rank == 3 else ("volume", "conv3d")
+            each = f"`{op}({self.channels}, kernel=1)` is one of each position"
+            hint = f"of a {what}, take `global_avg_pool`, `flatten` or `to_tokens` first; {each}"
         require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", hint, "A0402")
         require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
         return x.with_dims(*x.shape[:-1], self.channels)

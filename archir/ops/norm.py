@@ -54,32 +54,37 @@ class BatchNorm(_Norm):
 
 @dataclass(frozen=True)
 class LayerNorm(_Norm):
-    """Layer normalisation over the last axis of tokens or vectors (Ba et al. 2016)."""
+    """Layer normalisation over the features of each token, or of each position of a map or volume (Ba et al. 2016).
+
+    These are the last axis of tokens and vectors, and the first one of maps and volumes (Liu et al. 2022, A ConvNet for
+    the 2020s, section 2.6).
+    """
 
     affine: bool = True
     eps: float = 1e-5
 
     def infer(self, x: TensorType) -> TensorType:
         """The type of the operand."""
-        require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
+        require(x.rank in (1, 2, 3, 4), f"expected a map, a volume, tokens or a vector, got {x}", code="A0402")
         _more_than_nothing(self.eps)
         return x
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` and `bias` [D] if affine."""
-        shape = (x.shape[-1],)
+        shape = (x.channels,)
         return {"weight": Weight(shape, "ones"), "bias": Weight(shape, "zeros")} if self.affine else {}
 
 
 @dataclass(frozen=True)
 class RmsNorm(LayerNorm):
-    """Root-mean-square normalisation over the last axis of tokens or vectors (Zhang and Sennrich 2019)."""
+    """Root-mean-square normalisation over the features of each token, or of each position of a map or volume (Zhang and
+    Sennrich 2019)."""
 
     eps: float = 1e-6
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
         """`weight` [D] if affine."""
-        return {"weight": Weight((x.shape[-1],), "ones")} if self.affine else {}
+        return {"weight": Weight((x.channels,), "ones")} if self.affine else {}
 
     def kernels(self, x: TensorType) -> int:
         """Square, mean, sum with eps, root, product; one more if affine."""

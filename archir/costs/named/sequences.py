@@ -49,7 +49,8 @@ def prefill_macs(graph: Graph, context: int | None) -> Rule:
         if not isinstance(op, Attention):
             return op.macs(*types)
         query, key, value = types[:3]
-        return _pairs(op, query.elements // query.channels, key.elements // key.channels) * _a_pair(op, query, value)
+        lines = query.elements // query.channels // op.span(query)
+        return lines * _pairs(op, op.span(query), op.span(key)) * _a_pair(op, query, value)
 
     return Rule(of, tokens=tokens)
 
@@ -98,6 +99,10 @@ def _decodes(graph: Graph, name: str) -> None:
         raise fail("A3320", f"`{name}` is of networks with attention, and `{graph.name}` has none")
     for number in attentions:
         op = graph[number].op
+        if isinstance(op, Attention) and op.along != "all":
+            raise fail(
+                "A3320", f"`{name}` is of texts, and this attention is along an axis of a map", graph[number].span
+            )
         if isinstance(op, Attention) and op.causal is not True:
             text = f"`{name}` is of networks that write one token after another, and this attention sees later ones"
             raise fail("A3320", text, graph[number].span, "with `causal=true`, a position attends to none after it")

@@ -50,6 +50,8 @@ class Start(Settings):
     `runs/other`, or `runs/other:PHASE`; or those of a file, `teacher.safetensors`."""
     trials: str | None = None
     """What this phase tried, and what came of it."""
+    seen: bool = False
+    """Whether it is known, and meant, that these weights were trained on samples that choose in this search."""
     map: str | None = None
     """A file that says which weights of a file are which of the network (see `archir.search.reuse.naming`): all of the
     network's must be in the file, of the right shapes, and no others."""
@@ -67,6 +69,8 @@ class Start(Settings):
             raise ValueError("`map` names the weights of a file: `weights` is none")
         if self.order is not None and self.weights is None:
             raise ValueError("`order` is for `weights` to start from, and there are none")
+        if self.seen and self.weights is None:
+            raise ValueError("`seen` is of `weights` to start from, and there are none")
         if self.refit is not None and self.weights is None:
             raise ValueError("`refit` is for `weights` to start from, and there are none")
         return self

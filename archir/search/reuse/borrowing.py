@@ -119,10 +119,13 @@ def _opened(phase: Phase, name: str, folder: Path) -> tuple[Run, Recipe, Phase]:
     return run, recipe, found[-1]
 
 
+MEANT = "; `seen = true` in `start` says that it is meant"
+
+
 def _require_apart(recipe: Recipe, phase: Phase, other: Recipe, trained: Phase, whole: Whole) -> None:
     """Raise ArchError (A2214) if images that choose in a search may be among those that its first weights saw."""
     own, theirs = recipe.data_of(phase), other.data_of(trained)
-    ends = whole(phase) and phase.name not in before_searches(recipe, whole)
+    ends = phase.start.seen or (whole(phase) and phase.name not in before_searches(recipe, whole))
     if ends or origin(own.source) != origin(theirs.source):
         return
     differ = [key for key in DIVIDED[1:] if getattr(own, key) != getattr(theirs, key)]
@@ -133,19 +136,23 @@ def _require_apart(recipe: Recipe, phase: Phase, other: Recipe, trained: Phase, 
     saw_all = whole(trained) and trained.name not in before_searches(other, whole)
     if differ or saw_all:
         why = "was trained on all training images" if saw_all else f"divided the images otherwise: {listed(differ)}"
-        hint = "images that its weights have seen would choose here: search on the same halves, or on other data"
+        hint = (
+            "images that its weights have seen would choose here: search on the same halves, or on other data" + MEANT
+        )
         text = f"phase `{phase.name}` starts from phase `{trained.name}` of another run, which {why}"
-        raise fail("A2214", text, None, hint)
+        raise fail("A2214", text, None, hint + MEANT)
 
 
 def _require_unseen(recipe: Recipe, phase: Phase, sources: Sequence[str] | None, whole: Whole) -> None:
     """Raise ArchError (A2214) if samples that choose in a search are among those that weights of a file have seen."""
-    ends = whole(phase) and phase.name not in before_searches(recipe, whole)
+    ends = phase.start.seen or (whole(phase) and phase.name not in before_searches(recipe, whole))
     own = recipe.data_of(phase).source
     if not ends and origin(own) in map(origin, sources or ()):
         text = f"phase `{phase.name}` starts from `{phase.start.weights}`, which was trained on all of `{own}`"
-        hint = "samples that its weights have seen would choose here: search on other data, or from other weights"
-        raise fail("A2214", text, None, hint)
+        hint = (
+            "samples that its weights have seen would choose here: search on other data, or from other weights" + MEANT
+        )
+        raise fail("A2214", text, None, hint + MEANT)
 
 
 def _which(source: str) -> tuple[str, str]:

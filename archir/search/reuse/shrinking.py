@@ -124,7 +124,8 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
         learns["objective"] = plan.objective | {"weight": 0.0}
     optimizer = {"kind": "adamw", "lr": plan.lr, "weight_decay": 0.01, "warmup_epochs": 0.5, "clip": 1.0}
     given = {"weights": str(weights)}
-    ordered = given | ({"order": plan.order} if plan.order != "none" else {})
+    # a network is mostly made smaller with the data that it was trained on: docs/shrink.md says what that means
+    ordered = given | {"seen": True} | ({"order": plan.order} if plan.order != "none" else {})
     steps, measured = {"batch": plan.batch}, {} if plan.recalibrate is None else {"recalibrate": plan.recalibrate}
     if plan.elastic:
         home: dict[str, Any] = {"weights": ELASTIC}

@@ -113,12 +113,16 @@ def _batch_norm(op: BatchNorm, x: TensorType) -> Standard:
     return Standard(f"nn.BatchNorm{max(1, x.rank - 1)}d", arguments)
 
 
-def _layer_norm(op: LayerNorm, x: TensorType) -> Standard:
+def _layer_norm(op: LayerNorm, x: TensorType) -> Standard | None:
+    if x.channel_axis != x.rank - 1:
+        return None
     options = [_option("eps", op.eps, 1e-5), _option("elementwise_affine", op.affine, True)]
     return Standard("nn.LayerNorm", [Argument("features", x.channels), *options])
 
 
-def _rms_norm(op: RmsNorm, x: TensorType) -> Standard:
+def _rms_norm(op: RmsNorm, x: TensorType) -> Standard | None:
+    if x.channel_axis != x.rank - 1:
+        return None
     options = [_option("eps", op.eps, None), _option("elementwise_affine", op.affine, True)]
     return Standard("nn.RMSNorm", [Argument("features", x.channels), *options])
 

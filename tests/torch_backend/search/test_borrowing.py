@@ -154,6 +154,8 @@ def test_files_say_what_their_weights_have_seen(tmp_path: Path) -> None:
     searched = HEAD + TRAIN.replace('"train"', '"sandwich"').replace("plain.arch", "elastic.arch")
     with pytest.raises(ArchError, match=r"A2214.*`tune` starts from `seen.safetensors`, which was trained on all"):
         search(tmp_path, searched.replace("WEIGHTS", "seen.safetensors"))
+    search(tmp_path, searched.replace('weights = "WEIGHTS"', 'seen = true, weights = "seen.safetensors"'))
+    shutil.rmtree(tmp_path / "run")
     for name, said in (("seen", "other.npz, digits"), ("unknown", "not known: the file does not say")):
         run = search(tmp_path, HEAD + TRAIN.replace("WEIGHTS", f"{name}.safetensors"))
         assert f"starts from were trained on</th><td>{said}<" in run.content("report.html").decode()

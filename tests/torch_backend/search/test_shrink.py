@@ -13,6 +13,7 @@ import archir
 from archir.backends.speed.figures import Speeds
 from archir.base.errors import ArchError
 from archir.cli import main
+from archir.search.reuse.borrowing import SEEN
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 
@@ -50,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     graph = archir.load(f"{folder}/nets.arch:full").graph
     settings = {"epochs": 2, "seed": 0}
     network, result = archir.train(graph, settings=settings, device="cpu")
-    save_weights(network, folder / "full.safetensors")
+    save_weights(network, folder / "full.safetensors", {SEEN: json.dumps(["digits"])})  # as `archir train` does
     (folder / "accuracy.json").write_text(json.dumps(result.measures["accuracy"]))
     return folder
 

@@ -29,6 +29,8 @@ onnxruntime takes the lowest itself for a position that is not there, and gives 
 def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, mask: str | None = None) -> str:
     """`softmax(q k^T * scale + bias) v`, in the form that is asked for."""
     scale = op.scale if op.scale is not None else (g.types[0].channels // op.heads) ** -0.5
+    if op.along != "all":
+        return _along(g, op, scale, (query, key, value), mask)
     form = g.form.attention
     if form == "auto":
         many = op.heads > FEW_HEADS or g.types[1].elements // g.types[1].channels <= FEW_POSITIONS
@@ -48,6 +50,28 @@ def attention(g: Builder, op: ops.Attention, query: str, key: str, value: str, m
     q, k, v = (g.transpose(g.reshape(x, kind.channels, -1), 0, 2, 1) for x, kind in read)
     y = _operator(g, op, form, scale, q, k, v, bias)
     return g.reshape(g.transpose(y, 0, 2, 1), *g.type.shape, like=query)
+
+
+def _along(g: Builder, op: ops.Attention, scale: float, operands: Sequence[str], mask: str | None) -> str:
+    """Along one axis of a map or a volume: a matrix product for each line and head, [B, other axes, heads, N, c]."""
+    axis, count = op.axis(g.type) + 1, g.type.rank  # axes with the batch, which heads make one more
+    others = [one + 1 for one in range(2, count + 1) if one != axis]
+    split: list[str] = []
+    for name, kind in zip(operands, g.types[:3], strict=True):
+        heads = op.heads if not split else op.groups
+        one, inner = name, kind.channels // heads
+        if split and op.groups != op.heads:
+            one, heads = _repeated(g, one, op.groups, op.heads // op.groups, kind), op.heads
+        one = g.reshape(one, heads, inner, *kind.spatial, like=name)
+        last = (2, axis + 1) if len(split) == 1 else (axis + 1, 2)
+        split.append(g.transpose(one, 0, *others, 1, *last))
+    q, k, v = split
+    logits = g.node("MatMul", q if scale == 1 else g.node("Mul", q, g.number(scale)), k)
+    bias = _bias(g, op, operands[0], mask)
+    weights = g.node("Softmax", logits if bias is None else g.node("Add", logits, bias), axis=-1)
+    order = [0, *others, 1, axis + 1, 2]
+    y = g.transpose(g.node("MatMul", weights, v), *[order.index(one) for one in range(count + 2)])
+    return g.reshape(y, *g.type.shape, like=operands[0])
 
 
 def _operator(
@@ -103,8 +127,10 @@ def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | 
     if mask is not None:
         if g.types[3].dtype == "bool":
             bias = g.node("Where", mask, g.number(0), lowest)
-        if g.types[3].rank == 2:
-            bias = g.node("Unsqueeze", bias, g.constant([1]))
+        heads = [1] if g.types[3].rank == 2 else []
+        lines = [] if op.along == "all" else range(1 + len(heads), g.type.rank - 1 + len(heads))
+        if heads or lines:
+            bias = g.node("Unsqueeze", bias, g.constant([*heads, *lines]))
     if op.causal or op.window is not None:
         bias = g.node("Where", _hidden(g, op, query), lowest, bias if bias is not None else g.number(0))
     return bias
@@ -112,13 +138,13 @@ def _bias(g: Builder, op: ops.Attention, query: str, mask: str | None) -> str | 
 
 def _hidden(g: Builder, op: ops.Attention, query: str) -> str:
     """Which keys a query does not see, [N, N]: a constant, unless sizes are open."""
-    count = g.type.elements // g.type.channels
+    count = op.span(g.type)
     nearest = 0 if op.causal or op.window is None else 1 - op.window
     if not g.form.resizable:
         position = np.arange(count)
         table = position[:, None] - position
         return g.constant((table < nearest) | (table >= (op.window or count)), np.bool_)
-    positions = g.node("Range", g.constant(0), _count(g, query), g.constant(1))
+    positions = g.node("Range", g.constant(0), _count(g, op, query), g.constant(1))
     apart = g.node("Sub", g.node("Unsqueeze", positions, g.constant([1])), positions)
     hidden = g.node("Less", apart, g.constant(nearest))
     if op.window is None:
@@ -126,8 +152,11 @@ def _hidden(g: Builder, op: ops.Attention, query: str) -> str:
     return g.node("Or", hidden, g.node("GreaterOrEqual", apart, g.constant(op.window)))
 
 
-def _count(g: Builder, x: str) -> str:
+def _count(g: Builder, op: ops.Attention, x: str) -> str:
     """The number of positions of tokens or a map, as a number."""
+    if op.along != "all":
+        axis = op.axis(g.type) + 1
+        return g.node("Squeeze", g.node("Shape", x, start=axis, end=axis + 1))
     if g.type.rank == 2:
         return g.node("Squeeze", g.node("Shape", x, start=1, end=2))
     return g.node("ReduceProd", g.sizes(x), keepdims=0)

@@ -47,19 +47,34 @@ def batch_norm(
 
 @lowers(ops.LayerNorm)
 def layer_norm(g: Builder, op: ops.LayerNorm, x: str, *, weight: str | None = None, bias: str | None = None) -> str:
-    return g.node("LayerNormalization", x, _ones(g, weight), bias, axis=-1, epsilon=op.eps)
+    x = _features_last(g, x)
+    y = g.node("LayerNormalization", x, _ones(g, weight), bias, axis=-1, epsilon=op.eps)
+    return _features_first(g, y)
 
 
 @lowers(ops.RmsNorm)
 def rms_norm(g: Builder, op: ops.RmsNorm, x: str, *, weight: str | None = None) -> str:
+    x = _features_last(g, x)
     if g.opset >= 23:
-        return g.node("RMSNormalization", x, _ones(g, weight), axis=-1, epsilon=op.eps)
+        return _features_first(g, g.node("RMSNormalization", x, _ones(g, weight), axis=-1, epsilon=op.eps))
     scale = _filled(g, weight, g.type.channels, 1)
     # squares and `eps` are beyond float16
     wide = x if g.form.precision == "float32" else g.node("Cast", x, to=TensorProto.FLOAT)
     mean = g.reduce("ReduceMean", g.node("Mul", wide, wide), -1, keep=True)
     y = g.node("Div", wide, g.node("Sqrt", g.node("Add", mean, g.constant(op.eps, np.float32))))
-    return g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale)
+    return _features_first(g, g.node("Mul", y if wide == x else g.node("CastLike", y, x), scale))
+
+
+def _features_last(g: Builder, x: str) -> str:
+    """A map or a volume with its features last, as tokens have them."""
+    rank = g.type.rank
+    return g.transpose(x, 0, *range(2, rank + 1), 1) if rank > 2 else x
+
+
+def _features_first(g: Builder, x: str) -> str:
+    """The inverse."""
+    rank = g.type.rank
+    return g.transpose(x, 0, rank, *range(1, rank)) if rank > 2 else x
 
 
 @lowers(ops.GroupNorm)

@@ -23,7 +23,15 @@ def attention(
     causal: bool = False,
     window: int | None = None,
     kv_heads: int | None = None,
+    along: str = "all",
 ) -> Tensor:
+    if along != "all":  # each line is a sample of tokens
+        axis = {"width": -1, "height": -2, "depth": -3}[along]
+        query, key, value = (x.movedim(axis, -1).movedim(1, -1) for x in (query, key, value))
+        lines = query.shape[:-2]
+        query, key, value = (x.flatten(0, -3) for x in (query, key, value))
+        if mask is not None:
+            mask = mask.repeat_interleave(query.shape[0] // mask.shape[0], 0)
     if kv_heads is not None:
         axis = 2 if query.dim() == 3 else 1
         key, value = (_repeated(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
@@ -32,7 +40,8 @@ def attention(
     if query.dim() == 3:
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
-        return y.transpose(1, 2).flatten(2)
+        y = y.transpose(1, 2).flatten(2)
+        return y if along == "all" else y.unflatten(0, lines).movedim(-1, 1).movedim(-1, axis)
     q, k, v = (x.flatten(2).unflatten(1, (heads, -1)).transpose(2, 3) for x in (query, key, value))
     y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
     return y.transpose(2, 3).flatten(1, 2).unflatten(2, query.shape[2:])

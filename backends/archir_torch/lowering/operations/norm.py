@@ -29,11 +29,17 @@ def batch_norm(
 
 @lowers(ops.LayerNorm)
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, eps: float) -> Tensor:
+    if x.dim() > 3:
+        x = x.movedim(1, -1)
+        return F.layer_norm(x, x.shape[-1:], weight, bias, eps).movedim(-1, 1)
     return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
 
 
 @lowers(ops.RmsNorm)
 def rms_norm(x: Tensor, weight: Tensor | None = None, *, eps: float) -> Tensor:
+    if x.dim() > 3:
+        x = x.movedim(1, -1)
+        return F.rms_norm(x, x.shape[-1:], weight, eps).movedim(-1, 1)
     return F.rms_norm(x, x.shape[-1:], weight, eps)
 
 

@@ -11,6 +11,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
@@ -54,6 +55,7 @@ FILE = re.compile(r"^```(\w+) (\S+\.\w+)((?: \S+)*)\n(.*?)^```$", re.MULTILINE |
 def setup(app: Sphinx) -> None:
     """Add what Sphinx does not know."""
     app.add_lexer("arch", ArchLexer)
+    app.add_lexer("csv", TextLexer)
     app.connect("source-read", _name_files)
 
 

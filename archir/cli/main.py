@@ -40,6 +40,7 @@ _COMMANDS = {
     "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
     "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
     "verify": ("deployment.verify", "Check a certificate: of a model, or of an optimum."),
+    "compare": ("searches.compare", "Compare strategies on tables of results, over many seeds."),
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
     "explain": ("analysis.explain", "Explain a diagnostic's code."),
     "doctor": ("doctor", "Report versions, devices and installation traps."),

@@ -62,7 +62,7 @@ EXTENDED = {
     ),
     "nsga2": ('objectives = ["naswot:max", "macs:min"]\npopulation = 4\ntrials = 6', {"trials": "11"}),
     "successive_halving": ('objective = "naswot:max"\npopulation = 4\neta = 2\nrungs = 2', {"population": "8"}),
-    "local_search": ('objective = "naswot:max"\ntrials = 3', {"trials": "6"}),
+    "local_search": ('objective = "naswot:max"\ntrials = 5', {"trials": "9"}),
     "bayesian": ('objective = "naswot:max"\ninitial = 3\nbatch = 2\ntrials = 5', {"trials": "9"}),
     "bananas": ('objective = "naswot:max"\ninitial = 3\nbatch = 2\ntrials = 5', {"trials": "9"}),
     "hyperband": ('objective = "naswot:max"\neta = 2\nrungs = 2', {"rounds": "2"}),

@@ -1,0 +1,1 @@
+"""Studies: strategies compared on spaces with tables of results, over many seeds."""

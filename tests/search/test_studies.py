@@ -1,0 +1,434 @@
+"""Studies: what is done and what is not done again, tests of differences, and the page."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import archir
+from archir.base.errors import ArchError
+from archir.cli.main import main
+from archir.search.multi.pareto import hypervolume
+from archir.search.scores.studies.anytime import Truth, marks
+from archir.search.scores.studies.cells import NONE, Trials
+from archir.search.scores.studies.run import Finished, run
+from archir.search.scores.studies.statistics import better, groups, holm, ranks, signed_ranks
+from archir.search.scores.studies.study import Scene, Task, read, scene
+from tests.chromium import PROGRAM, Chromium
+
+HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
+SPACE = """net space {
+    input image: f32[3, 8, 8]
+    x = image
+    for i in 0..4 {
+        x = x |> choose op { a: conv(4), b: conv(8), c: conv(12), d: identity }
+    }
+    output y = x
+}
+"""
+MAPPING = """
+[choices]
+"op[*]" = "op_*"
+
+[measures]
+accuracy = { epochs = { 10 = "short", 40 = "long" } }
+seconds = { column = "seconds", best = "min" }
+"""
+STUDY = """
+title = "A study"
+seeds = 4
+budgets = [6, 20]
+
+[[task]]
+name = "one"
+space = "space.arch"
+table = "results.csv"
+measures = ["accuracy"]
+
+[[strategy]]
+name = "random"
+strategy = "random"
+
+[[strategy]]
+name = "local"
+strategy = "local_search"
+"""
+FRONT = """
+[[task]]
+name = "front"
+space = "space.arch"
+table = "results.csv"
+objectives = ["accuracy:max", "params:min"]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The space, its table and the study."""
+    (tmp_path / "space.arch").write_text(SPACE)
+    (tmp_path / "results.toml").write_text(MAPPING)
+    (tmp_path / "study.toml").write_text(STUDY)
+    rng = np.random.default_rng(0)
+    space = archir.loads(SPACE)
+    lines = ["op_0,op_1,op_2,op_3,short,long,seconds"]
+    for one in space.enumerate():
+        good = 0.6 + sum(0.03 * (code != 3) + 0.02 * (code == i % 3) for i, code in enumerate(one.codes))
+        cells = [*one.values(), good + rng.normal() / 20, good + rng.normal() / 100, 10 + sum(one.codes)]
+        lines.append(",".join(map(str, cells)))
+    (tmp_path / "results.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def done(folder: Path, text: str | None = None, **more: Any) -> Finished:
+    if text is not None:
+        (folder / "study.toml").write_text(text)
+    return run(folder / "study.toml", folder / "out", **more)
+
+
+def results(folder: Path) -> Any:
+    return json.loads((folder / "out" / "results.json").read_text())
+
+
+# searches
+
+
+def test_a_study_compares_what_strategies_find(folder: Path) -> None:
+    found = done(folder, trials=folder / "trials.csv").compared
+    with (folder / "trials.csv").open() as file:
+        trials = list(csv.DictReader(file))
+    table = archir.results(folder / "results.csv", archir.load(folder / "space.arch"))
+    space = archir.load(folder / "space.arch")
+    for row in trials:
+        choices = {name: cell for name, cell in row.items() if name.startswith("op")}
+        assert table(space.architecture(choices))["accuracy"] == float(row["accuracy"])
+    for number, name in enumerate(("random", "local")):
+        for seed in range(4):
+            mine = [float(one["accuracy"]) for one in trials if (one["strategy"], one["seed"]) == (name, str(seed))]
+            assert len(mine) == 20
+            assert found.tasks[0].values[number][seed][-1] == max(mine)
+    search = archir.strategy("local_search", space, {"trials": 20}, seed=2)
+    while batch := search.ask():
+        search.tell(table.scored(batch))
+    best = search.best()
+    assert best is not None
+    assert found.tasks[0].values[1][2][-1] == table(best.architecture)["accuracy"]
+
+
+def test_what_is_done_is_not_done_again(folder: Path) -> None:
+    counts: list[tuple[int, int]] = []
+
+    def note(one: int, all_: int) -> None:
+        counts.append((one, all_))
+
+    done(folder, progress=note)
+    whole = results(folder)
+    assert counts[0] == (0, 8)
+    counts.clear()
+    done(folder, progress=note)
+    assert counts == [(8, 8)]
+    assert results(folder) == whole
+    more = STUDY + '\n[[strategy]]\nname = "by chance, twice"\nstrategy = "random"\noptions = { batch = 2 }\n'
+    done(folder, more, progress=note)
+    assert counts[1] == (8, 12), "a strategy more: the others are not done again"
+    (folder / "results.csv").write_text((folder / "results.csv").read_text().replace("0.7", "0.8"))
+    counts.clear()
+    done(folder, progress=note)
+    assert counts[0] == (0, 12), "another table: everything is"
+
+
+def test_processes_find_the_same(folder: Path) -> None:
+    done(folder)
+    here = results(folder)
+    (folder / "out" / "study.sqlite").unlink()
+    done(folder, instead="processes:2")
+    assert {**results(folder), "seconds": 0, "checklist": 0} == {**here, "seconds": 0, "checklist": 0}
+
+
+def test_a_study_that_was_killed_goes_on(folder: Path) -> None:
+    text = STUDY.replace("seeds = 4", "seeds = 40").replace("budgets = [6, 20]", "budgets = [6, 120]")
+    (folder / "study.toml").write_text(text)
+    command = [sys.executable, "-m", "archir", "compare", str(folder / "study.toml"), "-o", str(folder / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    begun = 0
+    while process.poll() is None and begun < 5:
+        time.sleep(0.01)
+        if (folder / "out" / "study.sqlite").exists():
+            begun = kept(folder)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = kept(folder)
+    assert 5 <= before < 80
+    counts: list[int] = []
+    done(folder, progress=lambda one, _: counts.append(one))
+    assert counts[0] >= before
+    stopped = results(folder)
+    run(folder / "study.toml", folder / "whole")
+    whole = json.loads((folder / "whole" / "results.json").read_text())
+    assert {**stopped, "seconds": 0, "checklist": 0} == {**whole, "seconds": 0, "checklist": 0}
+
+
+def kept(folder: Path) -> int:
+    try:
+        with sqlite3.connect(f"file:{folder / 'out' / 'study.sqlite'}?mode=ro", uri=True) as connection:
+            return int(connection.execute("SELECT count(*) FROM done").fetchone()[0])
+    except sqlite3.OperationalError:  # it is being made
+        return 0
+
+
+def test_short_trainings_count_as_a_part(folder: Path) -> None:
+    """Four trainings of a quarter cost one; what was trained for a part of the epochs is no result."""
+    text = (
+        STUDY + '\n[[strategy]]\nname = "bands"\nstrategy = "hyperband"\noptions = { eta = 4, rungs = 2, rounds = 9 }\n'
+    )
+    found = done(folder, text, trials=folder / "trials.csv").compared
+    with (folder / "trials.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["strategy"], row["seed"]) == ("bands", "0")]
+    assert {row["part"] for row in rows} == {"0.25", "1.0"}
+    assert 18 < sum(float(row["part"]) for row in rows) <= 20
+    assert max(float(row["accuracy"]) for row in rows if row["part"] == "1.0") == found.tasks[0].values[2][0][-1]
+    assert np.isnan(found.tasks[0].values[2][0][0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("seeds = 4", "seeds = 1"), r"A1109.*`seeds` is 1"),
+        (("seeds = 4", "sedes = 4"), r"A1109.*there is no `sedes`"),
+        (("budgets = [6, 20]", "budgets = [1e9]"), r"A1109.*`budgets.0` is 1000000000"),
+        (('strategy = "local_search"', 'strategy = "local_serach"'), r"A2504.*`local_serach`"),
+        (('strategy = "local_search"', 'strategy = "local_search"\noptions = { bacth = 2 }'), r"A1109.*no `bacth`"),
+        (('name = "local"', 'name = "random"'), r"A1109.*two strategies are named `random`"),
+        (('measures = ["accuracy"]', 'measures = ["acuracy"]'), r"A2251.*no measure `acuracy`"),
+        (('measures = ["accuracy"]', 'objectives = ["speed:max"]'), r"A2261.*`speed` is neither a measure"),
+        (('measures = ["accuracy"]', 'objectives = ["accuracy:max", "macs:min"]'), r"A2261.*has one objective"),
+        (('table = "results.csv"', 'table = "nothing.csv"'), r"A2251.*there is no file"),
+        (("[[task]]", "[[task"), r"A2260.*no TOML"),
+        (("seeds = 4", 'seeds = 4\nexecutor = "proceses"'), r"A2601.*`proceses`"),
+    ],
+)
+def test_what_a_study_cannot_be(folder: Path, change: tuple[str, str], message: str) -> None:
+    assert change[0] in STUDY
+    with pytest.raises(ArchError, match=message) as caught:
+        done(folder, STUDY.replace(*change))
+    assert all(one.span is not None for one in caught.value.diagnostics)
+
+
+def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(ArchError, match=r"A2262.*is no study"):
+        done(folder)
+    (folder / "out" / "mine.txt").rename(folder / "out" / "study.sqlite")
+    with pytest.raises(ArchError, match=r"A2262.*damaged"):
+        done(folder)
+
+
+# how good
+
+
+def at(space: str, folder: Path, objectives: tuple[str, ...]) -> Scene:
+    return scene(Task(name="t", space=space, table="results.csv", objectives=objectives), folder)
+
+
+def test_fronts_are_measured_against_the_true_one(folder: Path) -> None:
+    of = at("space.arch", folder, ("accuracy:max", "params:min"))
+    truth = Truth(of)
+    space, table = of.space, of.table
+    points = [(-table(one)["accuracy"], float(space.cost([one], ["params"])["params"][0])) for one in space.enumerate()]
+    undominated = {
+        p for p in points if not any(q != p and q[0] <= p[0] and q[1] <= p[1] for q in points)
+    }  # fmt: skip
+    assert {tuple(row) for row in truth.front.tolist()} == undominated
+    reference = tuple(max(p[i] for p in points) for i in range(2))
+    everything = Trials(tuple(range(len(points))), (1.0,) * len(points))
+    assert truth.found(everything, np.array([len(points)]))[0] == pytest.approx(1.0)
+    assert truth.distance(everything, len(points)) == 0.0
+    few = Trials((3, 5, 77), (1.0,) * 3)
+    rows = [points[i] for i in few.rows]
+    share = hypervolume(rows, reference) / hypervolume(list(undominated), reference)
+    assert truth.found(few, np.array([0.5, 2, 3]))[2] == pytest.approx(share)
+    assert truth.found(few, np.array([3.0]))[0] >= truth.found(few, np.array([2.0]))[0]
+    extents = [max(p[i] for p in undominated) - min(p[i] for p in undominated) for i in range(2)]
+    gaps = [
+        min(sum(((p[i] - q[i]) / extents[i]) ** 2 for i in range(2)) ** 0.5 for q in rows) for p in undominated
+    ]  # fmt: skip
+    assert truth.distance(few, 3) == pytest.approx(float(np.mean(gaps)))
+
+
+def test_regrets_are_0_at_the_best_and_1_at_the_median(folder: Path) -> None:
+    truth = Truth(at("space.arch", folder, ("seconds:min",)))
+    order = np.argsort(truth.values[:, 0])
+    best, middle = int(order[0]), int(order[len(order) // 2])
+    one = np.array([1.0])
+    assert truth.regrets(Trials((best,), (1.0,)), one)[0] == 0
+    assert truth.regrets(Trials((middle,), (1.0,)), one)[0] == pytest.approx(1, abs=0.01)
+    assert truth.found(Trials((best,), (1.0,)), one)[0] == truth.values[best, 0]
+    assert np.isnan(truth.found(Trials((NONE,), (1.0,)), one)[0])
+    assert truth.regrets(Trials((best,), (0.5,)), one)[0] == np.inf
+
+
+def test_marks_of_curves_have_the_budgets() -> None:
+    assert marks(30, (7.5, 30.0)).tolist() == [1, 2, 3, 4, 5, 6, 7, 7.5, 8, 9, 10, 15, 20, 30]
+
+
+# tests of differences
+
+
+def by_all_signs(differences: list[float]) -> float:
+    """The definition: how many of all signs are as far from the middle."""
+    given = np.array([one for one in differences if one])
+    if not len(given):
+        return 1.0
+    sizes = ranks(np.abs(given))
+    middle = sizes.sum() / 2
+    far = abs(sizes[given > 0].sum() - middle)
+    ways = [
+        abs(sum(s for s, sign in zip(sizes, signs, strict=True) if sign) - middle)
+        for signs in product((0, 1), repeat=len(given))
+    ]
+    return sum(way >= far - 1e-9 for way in ways) / len(ways)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-4, 4).map(float), max_size=9))
+def test_signed_ranks_count_all_signs(differences: list[float]) -> None:
+    assert signed_ranks(differences) == pytest.approx(by_all_signs(differences))
+
+
+def test_signed_ranks_of_many_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    for shift in (0.0, 0.2, 0.5):
+        differences = rng.normal(shift, 1, 50).tolist()
+        exact = signed_ranks(differences)
+        with monkeypatch.context() as patch:
+            patch.setattr("archir.search.scores.studies.statistics.EXACT", 0)
+            assert signed_ranks(differences) == pytest.approx(exact, abs=0.01)
+
+
+def test_signed_ranks_of_a_textbook() -> None:
+    """Conover 1999, Practical Nonparametric Statistics, section 5.7, example 1: twins."""
+    assert signed_ranks([2.0, -1.0, 5.0, 7.0, 3.0, 1.5, 4.0, 6.0]) == pytest.approx(2 * 2 / 2**8)
+
+
+def test_holm_corrects_the_least_most() -> None:
+    found = holm({(0, 1): 0.01, (0, 2): 0.04, (1, 2): 0.03})
+    assert found == {(0, 1): 0.03, (1, 2): 0.06, (0, 2): 0.06}
+
+
+def test_groups_are_neighbours_that_are_not_told_apart() -> None:
+    same = {(0, 1): 0.5, (1, 2): 0.5, (0, 2): 0.01, (0, 3): 0.0, (1, 3): 0.0, (2, 3): 0.0}
+    assert groups([1.0, 2.0, 2.5, 4.0], same, 0.05) == [[0, 1], [1, 2]]
+
+
+def test_who_is_better_how_often() -> None:
+    assert better(np.array([1.0, 2.0]), np.array([2.0, 3.0])) == (1 + 1 + 0.5 + 1) / 4
+    assert better(np.array([1.0]), np.array([1.0])) == 0.5
+
+
+# the page and the command
+
+
+def test_the_command_says_what_came_of_it(folder: Path) -> None:
+    arguments = [
+        "compare",
+        str(folder / "study.toml"),
+        "-o",
+        str(folder / "out"),
+        "--trials",
+        str(folder / "t.parquet"),
+    ]
+    said = CliRunner().invoke(main, arguments, env={"COLUMNS": "120"}, catch_exceptions=False)
+    assert said.exit_code == 0, said.output
+    assert re.search(r"mean ranks after 20 evaluations: .*local", said.output)
+    assert "8 of 8 searches" in said.output
+    import pyarrow.parquet
+
+    assert pyarrow.parquet.read_table(folder / "t.parquet").num_rows == 2 * 4 * 20
+    as_json = CliRunner().invoke(main, [*arguments[:4], "--json"], catch_exceptions=False)
+    found = json.loads(as_json.stdout)
+    assert len(found["results"]) == 4
+    assert CliRunner().invoke(main, [*arguments[:4], "--trials", "x.txt"]).exit_code == 2
+
+
+def test_what_the_checklist_knows(folder: Path) -> None:
+    done(folder, STUDY.replace('strategy = "random"', 'strategy = "evolution"'))
+    answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
+    assert answers["Comparison with random search"] == "no"
+    assert answers["Several runs with different seeds, and how they spread"] == "partly"
+    assert answers["More than one task, before a claim is general"] == "no"
+    done(folder, STUDY)
+    answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
+    assert answers["Comparison with random search"] == "yes"
+    assert len([one for one in answers.values() if one == "for you to say"]) >= 4
+
+
+def strategies_of_many(count: int) -> str:
+    return "".join(
+        f'\n[[strategy]]\nname = "number {i}"\nstrategy = "random"\noptions = {{ batch = {i + 1} }}\n'
+        for i in range(count)
+    )
+
+
+@pytest.mark.skipif(PROGRAM is None, reason="no Chromium on PATH")
+def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
+    base = STUDY.replace("local_search", "nsga2").replace('name = "local"', f"name = {json.dumps(HOSTILE)}")
+    done(folder, base.replace('"A study"', json.dumps(HOSTILE)) + FRONT + strategies_of_many(7))
+    browser = Chromium(tmp_path / "profile")
+    try:
+        browser.open(folder / "out" / "report.html")
+        assert browser.said == []
+        assert browser.run("document.title") == HOSTILE
+        assert browser.run("document.querySelectorAll('section').length") == 6
+        figures = browser.run("document.querySelectorAll('figure').length")
+        assert figures == 2 + 2  # a task each, and a budget each
+        assert browser.run(
+            "[...document.querySelectorAll('figure')].every(f => f.nextElementSibling.matches('details'))"
+        )
+        assert browser.run("document.documentElement.scrollWidth <= innerWidth")
+        # one click away, and readable without colours: no two strategies have the same dashes and shape
+        browser.run("document.querySelector('details summary').scrollIntoView()")
+        place = "(r => [r.x + 5, r.y + 5])(document.querySelector('details summary').getBoundingClientRect())"
+        point = browser.run(place)
+        browser.click(*point)
+        browser.until("document.querySelector('details').open")
+        assert browser.run("document.querySelector('details table').offsetHeight") > 50
+        keys = browser.run(
+            "[...document.querySelector('.drawn').querySelectorAll('svg')].map(k => k.querySelector('.curve')"
+            ".getAttribute('stroke-dasharray') + k.lastChild.getAttribute('d'))"
+        )
+        assert len(set(keys)) == len(keys) == 9
+        seen = browser.run("[...document.querySelectorAll('.drawn')][0].textContent")
+        assert HOSTILE in seen
+    finally:
+        browser.close()
+
+
+def test_the_page_is_one_file_and_escapes_names(folder: Path) -> None:
+    base = STUDY.replace('name = "local"', f"name = {json.dumps(HOSTILE)}").replace('"A study"', json.dumps(HOSTILE))
+    done(folder, base)
+    text = (folder / "out" / "report.html").read_text()
+    assert "<script>alert" not in text
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)", text)
+    assert "default-src 'none'" in text
+    assert text.count("<details>") >= 3
+
+
+def test_studies_are_read_with_places(folder: Path) -> None:
+    study, document = read(folder / "study.toml")
+    assert [one.name for one in study.strategy] == ["random", "local"]
+    assert document.span(("strategy", 1, "name")) is not None

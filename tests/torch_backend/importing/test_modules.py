@@ -267,7 +267,7 @@ def test_tied_weights_are_one() -> None:
     assert sum(name.endswith("table.weight") for name in imported.weights) == 1
     attention = next(imported.graph[n].op for n in imported.graph if imported.graph[n].op.name == "attention")
     assert attention.attributes() == {
-        "heads": 4, "scale": None, "causal": True, "window": None, "kv_heads": 1,
+        "heads": 4, "scale": None, "causal": True, "window": None, "kv_heads": 1, "along": "all",
     }  # fmt: skip
 
 

@@ -1,0 +1,72 @@
+"""Families that the table of imports lacks: each is imported, compared, and comes back from archir's own file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import archir
+from archir.backends.imports import program_of
+from benchmarks.imports import GPT, IMAGES, SMALL, again, hugging, of_timm, picture, used
+from tests.torch_backend.importing.test_known_models import MISSING
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
+
+FEW_KEYS = {"num_key_value_heads": 2}
+LAYERS = {"hidden_sizes": [8, 16, 24, 32], "depths": [1, 1, 1, 1]}
+TEXTS: dict[str, dict[str, Any]] = {
+    "BloomForCausalLM": {"vocab_size": 100, "hidden_size": 32, "n_layer": 2, "n_head": 4},
+    "ConvBertModel": SMALL | {"embedding_size": 32},
+    "DebertaModel": SMALL,
+    "FalconForCausalLM": SMALL | {"alibi": False},
+    "Gemma2ForCausalLM": SMALL | FEW_KEYS | {"head_dim": 8},
+    "GPTJForCausalLM": GPT | {"rotary_dim": 4},
+    "GPTNeoForCausalLM": {
+        "vocab_size": 100, "hidden_size": 32, "num_layers": 2, "num_heads": 4, "max_position_embeddings": 64,
+        "attention_types": [[["global", "local"], 1]],
+    },
+    "MptForCausalLM": {"vocab_size": 100, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64},
+    "OlmoForCausalLM": SMALL,
+    "OPTForCausalLM": {
+        "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "ffn_dim": 64, "num_attention_heads": 4,
+        "max_position_embeddings": 64, "word_embed_proj_dim": 32,
+    },
+    "Phi3ForCausalLM": SMALL,
+    "Qwen3ForCausalLM": SMALL | FEW_KEYS | {"head_dim": 8},
+    "T5EncoderModel": {"vocab_size": 100, "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4},
+}  # fmt: skip
+PICTURES: dict[str, tuple[int, dict[str, Any]]] = {
+    "BeitForImageClassification": (32, IMAGES),
+    "ConvNextV2ForImageClassification": (64, LAYERS),
+    "CvtForImageClassification": (64, {}),
+    "SegformerForImageClassification": (64, LAYERS | {"decoder_hidden_size": 16}),
+    "SwinForImageClassification": (
+        64, {"image_size": 64, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
+    ),
+}  # fmt: skip
+TIMM = {
+    "botnet26t_256": 256, "coatnet_nano_rw_224": 224, "efficientvit_b1": 64, "hiera_tiny_224": 224, "mobileone_s0": 64,
+    "nest_tiny": 224, "resnetblur50": 64, "twins_svt_small": 224, "vovnet39a": 64, "xcit_nano_12_p16_224": 224,
+}  # fmt: skip
+FEW = ("BloomForCausalLM", "Gemma2ForCausalLM", "T5EncoderModel")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [one if one in FEW else pytest.param(one, marks=pytest.mark.soak) for one in (*TEXTS, *PICTURES, *TIMM)],
+)
+def test_other_families_are_imported(name: str) -> None:
+    torch.manual_seed(0)
+    example: Any
+    if name in TIMM:
+        module, example = of_timm(name, {}), picture(TIMM[name])
+    elif name in PICTURES:
+        module, example = hugging(name, PICTURES[name][1]), {"pixel_values": picture(PICTURES[name][0])}
+    else:
+        module, example = hugging(name, TEXTS[name]), {"input_ids": torch.zeros(1, 12, dtype=torch.int64)}
+    used(module)
+    program = program_of(archir.from_torch(module.eval(), example))  # which compares them
+    assert program.lines < 120
+    assert again(program) == "yes"

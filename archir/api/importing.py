@@ -16,16 +16,18 @@ __all__ = ["from_onnx", "from_torch", "save_import"]
 
 
 def from_torch(
-    module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str | None = None, seed: int = 0
-) -> Imported:
+    module: Any, example_inputs: Any | Sequence[Any] | Mapping[str, Any], *, name: str | None = None,
+    partial: bool = False, seed: int = 0,
+) -> Imported:  # fmt: skip
     """The graph and the weights of a torch module, by `torch.export`: `from_torch(model, torch.randn(1, 3, 224, 224))`.
 
     `example_inputs` is a tensor, several, or tensors by the name of an argument; the first axis of each is that of the
     samples. Weights are the module's own tensors, not copies of them. The import is compared with the module on random
     inputs that the `seed` draws; `name` is the graph's, by default that of the class. Raises ArchError (A3201 to A3203)
-    with everything that archir has no words for.
+    with everything that archir has no words for; if it is `partial`, the largest part without that is imported, and
+    the import's `problems` say what is left out.
     """
-    return backends.get("torch").imported(module, example_inputs, name=name, seed=seed)
+    return backends.get("torch").imported(module, example_inputs, name=name, partial=partial, seed=seed)
 
 
 def from_onnx(path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, seed: int = 0) -> Imported:

@@ -260,7 +260,10 @@ class Account:
         """Raise ArchError (A1604) for a cost that there is not, or with `summed`, that is no sum."""
         names = self.summed if summed else self.names
         known = dict.fromkeys((*names, *(one for one in FURTHER if not (summed and one in PEAKS))))
-        if name not in names and (not is_cost(name) or (summed and name in PEAKS)):
+        if summed and name in PEAKS:
+            text = f"`{name}` is the most that is held at once, and no sum over the operations"
+            raise fail("A1604", text, None, f"these are sums: {', '.join(known)}")
+        if name not in names and not is_cost(name):
             raise fail(
                 "A1604", f"there is no cost `{name}`", None, suggest(name, known) or f"there are {', '.join(known)}"
             )

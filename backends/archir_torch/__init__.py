@@ -118,12 +118,18 @@ class TorchBackend:
         """
         return look(path, devices, trust)
 
-    def imported(self, module: nn.Module, example: Any, *, name: str | None = None, seed: int = 0) -> Imported:
-        """A module's graph and weights, compared with it on random inputs. Raises ArchError (A3201 to A3203)."""
+    def imported(
+        self, module: nn.Module, example: Any, *, name: str | None = None, partial: bool = False, seed: int = 0
+    ) -> Imported:
+        """A module's graph and weights, or if it is `partial` those of its largest part that can be had, compared with
+        it on random inputs. Raises ArchError (A3201 to A3203)."""
         from archir_torch.importing import capture  # torch.export takes a while to load
 
-        found = capture.imported(module, example, name or snake(type(module).__name__))
-        self.compare(module, found.graph, found.weights, example, seed=seed)
+        generator = torch.Generator().manual_seed(seed)
+        check = (lambda part: proof.prove_part(part, generator)) if partial else None
+        found = capture.imported(module, example, name or snake(type(module).__name__), check)
+        if not found.problems:
+            self.compare(module, found.graph, found.weights, example, seed=seed)
         return found
 
     def followed(

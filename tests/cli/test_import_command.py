@@ -35,6 +35,13 @@ class Words(nn.Module):
     def forward(self, ids):
         return self.out(self.table(ids))
 
+class Sorted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+    def forward(self, x):
+        return self.conv(x).sort(1)[0]
+
 number = 3
 def broken():
     raise ValueError("no such luck")
@@ -47,6 +54,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     return tmp_path
+
+
+def test_a_part_is_imported_and_the_rest_is_said(home: Path) -> None:
+    arguments = ["import", "--torch", "imported_by_tests:Sorted", "--input", "3x8x8", "-o", "net.arch"]
+    assert "sort: archir has no such operation" in run(*arguments, code=1).output
+    said = run(*arguments, "--partial").stdout
+    assert "wrote a part to net.arch" in said
+    assert "`Sorted`: sort: archir has no such operation" in said
+    assert archir.check("net.arch") == []
+    known = json.loads(run(*arguments, "--partial", "--json").stdout)
+    assert (known["inputs"], known["outputs"], len(known["left_out"])) == (["x"], ["conv2d"], 1)
 
 
 def test_a_module_becomes_files_and_goes_back(home: Path) -> None:

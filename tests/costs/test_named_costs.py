@@ -227,3 +227,14 @@ def test_choices_that_are_too_entangled_are_costed_one_by_one() -> None:
     found = space.cost(several, ["weight_bytes", "flops", "params", "macs"])
     assert (found["weight_bytes"] == 4 * found["params"]).all()
     assert (found["flops"] == 2 * found["macs"]).all()
+
+
+def test_peaks_are_no_sums_and_element_types_are_texts() -> None:
+    space = archir.loads("net n {\n input x: f32[4, 8, 8]\n output y = x |> conv(choose width(4, 8))\n}")
+    for name in ("peak_bytes", "sram_bytes"):
+        with pytest.raises(ArchError, match=f"A1604.*`{name}` is the most that is held at once"):
+            space.account.known(name, summed=True)
+    with pytest.raises(ArchError) as refusal:
+        space.where("weight_bytes(int8) < 1000")
+    assert refusal.value.diagnostics[0].hint == 'element types are texts: write `"int8"`'
+    assert space.where('weight_bytes("int8") < 200').satisfying

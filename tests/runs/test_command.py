@@ -74,6 +74,23 @@ def test_it_sorts_and_compares(tmp_path: Path) -> None:
     assert "space" not in rows
 
 
+def test_what_candidates_came_to_is_compared(tmp_path: Path) -> None:
+    """By their first objective, where no network was trained."""
+    options = '[phase.options]\nobjectives = ["naswot:max", "macs:min"]\n'
+    recipe = RECIPE.replace('"darts"', '"random"').replace("seed = 3\n", "")
+    for name, seed, score in (("one", {}, 105.25), ("two", {"seed": "2"}, 107.75)):
+        inputs = {"recipe.toml": recipe + options, "overrides.json": json.dumps(seed)}
+        with Run.create(tmp_path / name, "digits", inputs, {}) as run:
+            run.phase("search").record({"epoch": 0, "trials": 4, "naswot": score})
+            run.finish()
+    told = said(str(tmp_path), "--compare").stdout
+    rows = {row[0]: row[1:] for line in told.splitlines() if (row := line.split())}
+    assert rows["seed"] == ["0", "2"]
+    assert rows["score"] == ["naswot", "105.2", "naswot", "107.8", "106.5", "+-", "1.768"]
+    assert "params" not in rows
+    assert said(str(tmp_path), "--sort", "score").stdout.index("two") < said(str(tmp_path)).stdout.index("two")
+
+
 def test_runs_side_by_side_are_a_page(tmp_path: Path) -> None:
     """Three seeds: mean and deviation, a line each in every chart, and the choices in which they differ."""
     for seed, score in enumerate((0.5, 0.75, 0.7)):

@@ -14,6 +14,7 @@ from archir.backends.imports import Saved, save
 from archir.cli.kinds import Place
 from archir.cli.options import _parameters, json_option, seed_option
 from archir.cli.output import counted, emit, say
+from archir.language.writing.imported import Imported
 
 
 @click.command("import")
@@ -28,11 +29,16 @@ from archir.cli.output import counted, emit, say
 )  # fmt: skip
 @click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="A state dict for the module.")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The .arch file.")
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Of a torch module, take the largest part that can be had, and say what is left out.",
+)
 @seed_option
 @json_option
 def import_command(
     model: Path | None, torch_name: str | None, arguments: dict[str, Any], inputs: tuple[str, ...],
-    weights: Path | None, output: Path, seed: int, as_json: bool,
+    weights: Path | None, output: Path, partial: bool, seed: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Write an ONNX file or a torch module as a program, its weights, and a map of their names.
 
@@ -47,6 +53,7 @@ def import_command(
     archir import --torch torchvision.models:resnet18 --input 3x224x224 -o net.arch
     archir import --torch mine:model -p width=32 --weights model.pt --input 3x32x32 -o net.arch
     archir import --torch mine:bert --input input_ids=i64:128 -o net.arch
+    archir import --torch ranked:Ranked --input 3x32x32 --partial -o body.arch
     """
     if output.suffix != ".arch":
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
@@ -54,8 +61,8 @@ def import_command(
         raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
     if torch_name is None:
         assert model is not None
-        if arguments or weights is not None:
-            raise click.UsageError("-p and --weights are for torch modules")
+        if arguments or weights is not None or partial:
+            raise click.UsageError("-p, --weights and --partial are for torch modules")
         saved = save(api.from_onnx(model, shapes=_shapes(inputs), seed=seed), output, model.name)
         _report(saved, output, None, as_json)
         return
@@ -65,10 +72,29 @@ def import_command(
         raise click.UsageError("say what the module takes: --input 3x224x224")
     torch = backends.get("torch")
     module, example = torch.called(torch_name, arguments, inputs, weights)
-    imported = torch.imported(module, example, seed=seed)
+    imported = torch.imported(module, example, partial=partial, seed=seed)
     saved = save(imported, output, torch_name)
+    if imported.problems:
+        _report_part(imported, saved, output, as_json)
+        return
     graph = api.loads(saved.text, name=str(output)).graph
     _report(saved, output, torch.compare(module, graph, saved.weights, example, seed=seed), as_json)
+
+
+def _report_part(imported: Imported, saved: Saved, output: Path, as_json: bool) -> None:
+    graph = api.loads(saved.text, name=str(output)).graph
+    params = api.cost(graph).params
+    left_out = [one.message for one in imported.problems]
+    if as_json:
+        files = [str(file) for file in saved.files]
+        ends = {"inputs": [*graph.inputs], "outputs": [*graph.outputs]}
+        emit({"files": files, "lines": saved.lines, "params": params, "left_out": left_out, **ends})
+        return
+    names = ", ".join(str(file) for file in saved.files)
+    say(f"wrote a part to {names}: {counted(saved.lines, 'line')}, {counted(params, 'parameter')}")
+    say(f"from {', '.join(graph.inputs)} to {', '.join(graph.outputs)}; left out:")
+    for message in left_out:
+        say(f"  {message}")
 
 
 def _shapes(inputs: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,10 +24,11 @@ from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
 from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
-from archir_torch.importing.layout import Unsupported, Value, fresh
+from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import valued
 from archir_torch.importing.operators.layers import written
 from archir_torch.importing.outputs import labelled, named
+from archir_torch.importing.partial import Cuts, Place, largest
 from archir_torch.importing.patterns.inlining import inlined
 from archir_torch.importing.patterns.matching import name_of
 from archir_torch.importing.patterns.recognise import recognised
@@ -115,13 +116,22 @@ def _writes_into_views(graph: fx.Graph) -> bool:
     return False
 
 
-def imported(module: nn.Module, example: Inputs, name: str = "network") -> Imported:
-    """archir's graph and weights of a module. Raises ArchError (A3201, A3202) with all that has no words in archir."""
+def imported(
+    module: nn.Module, example: Inputs, name: str = "network", partial: Callable[[Part], None] | None = None
+) -> Imported:
+    """archir's graph and weights of a module. Raises ArchError (A3201, A3202) with all that has no words in archir.
+
+    With `partial`, which is called with a part that was cut out, the largest part is enough if not all can be had.
+    """
     _require(module, example)
     training = {one: one.training for one in module.modules()}
     module.eval()
     try:
-        return _Reader(module, capture(module, example), name).read()
+        reader = _Reader(module, capture(module, example), name, partial is not None)
+        found = reader.read()
+        if partial is not None and found.problems:
+            partial(Part(found, reader.program, Cuts(reader.holes, reader.ends), reader.b.batch))
+        return found
     finally:
         for one, mode in training.items():
             one.training = mode
@@ -166,10 +176,23 @@ def _stored(program: ExportedProgram) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
 
 
-class _Reader:
-    """The nodes of a program, one after the other."""
+@dataclass(frozen=True)
+class Part:
+    """A part of a module, the program that it was cut out of, and where."""
 
-    def __init__(self, module: nn.Module, captured: Captured, name: str) -> None:
+    imported: Imported
+    program: ExportedProgram
+    cuts: Cuts
+    batch: Atom
+
+
+class _Reader:
+    """The nodes of a program, one after the other. With `partial`, what cannot be read is cut out."""
+
+    def __init__(self, module: nn.Module, captured: Captured, name: str, partial: bool = False) -> None:
+        self.partial = partial
+        self.holes: dict[str, Place] = {}
+        self.ends: dict[str, tuple[Place, Value]] = {}
         self.module, self.program = module, captured.program
         self.graph = recognised(self.program.graph_module, _stored(self.program))
         self.b = Builder(name, BATCH)
@@ -177,6 +200,7 @@ class _Reader:
         self.classes: dict[str, str] = {"": type(module).__name__}
         self.problems: dict[tuple[str, str], Diagnostic] = {}
         self.first: Value | None = None
+        self._cut: set[fx.Node] = set()
 
     def read(self) -> Imported:
         """All of it."""
@@ -188,11 +212,12 @@ class _Reader:
                 self.env[node] = Constant(getattr(self.program.graph_module, str(node.target)), computed="a constant")
             elif node.op == "output":
                 self._outputs(node)
-        if self.problems:
-            raise ArchError(*self.problems.values())
-        graph = prune(self.b.graph)
+        problems = tuple(self.problems.values())
+        if problems and not self.partial:
+            raise ArchError(*problems)
+        graph = largest(self.b.graph, self.b.types) if problems else prune(self.b.graph)
         self._only(graph)
-        return Imported(graph, self.classes, self.b.weights, self.b.sources)
+        return Imported(graph, self.classes, self.b.weights, self.b.sources, problems)
 
     def _only(self, graph: Graph) -> None:
         """Forget the weights of nodes that are not needed."""
@@ -207,6 +232,7 @@ class _Reader:
         specs = {spec.arg.name: spec for spec in signature.input_specs}
         known: dict[object, Named] = {}
         shared = _names(self.module)
+        state = self.module.state_dict().keys()
         for node in self.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -223,7 +249,7 @@ class _Reader:
             others = tuple(one for one in shared.get(target, ()) if one != target)
             origin = known.setdefault(
                 (tensor.data_ptr(), *tensor.shape, *tensor.stride()) if trained and tensor.numel() else id(node),
-                Named(target, tuple(tensor.shape), trained, others),
+                Named(target, tuple(tensor.shape), trained, others, target in state),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)
 
@@ -241,6 +267,7 @@ class _Reader:
         base = fresh(value.shape[1:])
         found = Value(made, base, ((self.b.batch,), *base), dtype)
         self.first = self.first or found
+        self.holes[label] = (node, None)
         return found
 
     def _outputs(self, node: fx.Node) -> None:
@@ -255,11 +282,13 @@ class _Reader:
         given: list[Any] = [self.env.get(one) if isinstance(one, fx.Node) else one for one in flat][-count:]
         if not any(isinstance(one, Value | Missing) for one in given):
             raise fail("A3202", f"{type(self.module).__name__} gives nothing that is computed of its inputs")
+        made_by = flat[-count:]
         for label, index in labelled(shaped).items():
             if isinstance(given[index], Value):
                 self.b.module, self.b.leaf = "", False
                 try:
                     self.b.graph.outputs[label] = self.b.node(self.b.plain(given[index]))
+                    self.ends[label] = ((made_by[index], None), given[index])
                 except Unsupported as error:
                     self._cannot(node, str(error))
 
@@ -274,7 +303,7 @@ class _Reader:
         kwargs: dict[str, Any] = dict(given[1])
         leaves = pytree.tree_leaves([args, kwargs])
         if any(isinstance(one, Missing) for one in leaves):
-            return MISSING
+            return self._hole(node)
         if name == "getitem":
             return args[0][args[1]]
         self._enter(node)
@@ -307,7 +336,11 @@ class _Reader:
     def _check(self, node: fx.Node, made: Any) -> None:
         """That shapes came out as torch's."""
         expected = node.meta.get("val")
-        if isinstance(made, Value) and isinstance(expected, Tensor) and made.shape != tuple(expected.shape):
+        if not isinstance(made, Value) or not isinstance(expected, Tensor):
+            return
+        if expected.is_floating_point() and made.dtype in ("i64", "i32"):
+            raise Unsupported("integers that are computed with")
+        if made.shape != tuple(expected.shape):
             if len(made.axes) == expected.dim():
                 pairs = zip(made.shape, expected.shape, strict=True)
                 if all(mine == theirs or (mine, theirs) == (1, BATCH) for mine, theirs in pairs):
@@ -324,9 +357,41 @@ class _Reader:
         self.b.module = re.sub(r"@\d+", "", path)
         self.b.leaf = "torch.nn.modules" in str(kind) and "container" not in str(kind)
 
-    def _cannot(self, node: fx.Node, why: str) -> Missing:
+    def _cannot(self, node: fx.Node, why: str) -> Any:
         where = self.b.module or type(self.module).__name__
         name = name_of(node)
         text = f"`{where}`: {name}: {why}"
         self.problems.setdefault((where, text), Diagnostic("A3202", text))
-        return MISSING
+        return self._hole(node)
+
+    def _hole(self, node: fx.Node) -> Any:
+        """In a part, what is not read gives inputs, and what it reads are outputs."""
+        if not self.partial or node.op == "output":
+            return MISSING
+        for one in node.all_input_nodes:
+            value = self.env.get(one)
+            if isinstance(value, Value) and not isinstance(value.node, Constant) and one not in self._cut:
+                self._end(one, value)
+        given = node.meta.get("val")
+        if isinstance(given, tuple | list):
+            return [self._given(node, one, i) for i, one in enumerate(given)]
+        return self._given(node, given, None)
+
+    def _end(self, node: fx.Node, value: Value) -> None:
+        label = named(node.name)
+        self._cut.add(node)
+        if isinstance(self.b.graph[value.node].op, Input):  # type: ignore[index]
+            return
+        with suppress(Unsupported):  # samples folded into another axis: no output of a network
+            self.b.graph.outputs[label] = self.b.node(self.b.plain(value))
+            self.ends[label] = ((node, None), value)
+
+    def _given(self, node: fx.Node, value: Any, index: int | None) -> Any:
+        dtype = DTYPES.get(value.dtype) if isinstance(value, Tensor) else None
+        if dtype in (None, "bool") or not value.dim() or value.shape[0] != BATCH:
+            return MISSING
+        label = named(node.name if index is None else f"{node.name}_{index}")
+        made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
+        self.holes[label] = (node, index)
+        base = fresh(value.shape[1:])
+        return Value(made, base, ((self.b.batch,), *base), dtype)

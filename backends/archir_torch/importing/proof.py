@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,8 +16,12 @@ from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
 from archir.language.writing.imported import Array
-from archir_torch.importing.outputs import labelled
+from archir_torch.importing.outputs import labelled, named
+from archir_torch.importing.partial import differs
 from archir_torch.lowering.module import Network
+
+if TYPE_CHECKING:
+    from archir_torch.importing.capture import Part
 
 SAMPLES = 2
 TOLERANCE = 1e-5
@@ -61,6 +65,28 @@ def prove(module: nn.Module, network: Network, graph: Graph, example: Any, gener
     if not worst <= TOLERANCE:
         raise fail("A3203", f"{graph.name} differs from {type(module).__name__} by {worst:.1e}, relative to its output")
     return worst
+
+
+def prove_part(part: Part, generator: torch.Generator) -> None:
+    """Raise ArchError (A3203) unless a part gives what the module's own graph gives where it was cut out."""
+    graph = part.imported.graph
+    module = network(graph, part.imported.weights)
+    specs = [spec for spec in part.program.graph_signature.input_specs if spec.kind.name == "USER_INPUT"]
+    nodes = {node.name: node for node in part.program.graph.nodes if node.op == "placeholder"}
+    limits = {name: type_.below for name, type_ in ranged_inputs(graph).items()}
+    inputs = {}
+    for spec in specs:
+        value = nodes[spec.arg.name].meta.get("val")
+        if isinstance(value, Tensor) and not value.is_floating_point():
+            below = limits.get(named(spec.arg.name)) or 2
+            inputs[spec.arg.name] = torch.randint(below, value.shape, generator=generator, dtype=value.dtype)
+        elif isinstance(value, Tensor):
+            inputs[spec.arg.name] = torch.randn(value.shape, generator=generator)
+        else:
+            inputs[spec.arg.name] = value
+    worst = differs(part.program, part.cuts, part.batch, module, graph.inputs, inputs)
+    if not worst <= TOLERANCE:
+        raise fail("A3203", f"the part of {graph.name} differs from it by {worst:.1e}, relative to its output")
 
 
 def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:

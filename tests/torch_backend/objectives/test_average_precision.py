@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from archir_torch.objectives.measures import MEASURES
 from archir_torch.objectives.multilabel import Multilabel
 from archir_torch.objectives.objective import Together
 from archir_torch.objectives.task import Task
+from archir_torch.training import distributed
+from tests.torch_backend.forked import apart
 
 NAME = "mean_average_precision"
 
@@ -81,6 +84,21 @@ def test_processes_come_to_the_same(size: int, monkeypatch: pytest.MonkeyPatch) 
     assert wanted[NAME] not in alone
     together = torch.stack([one[NAME] for one in sums]).sum(0)
     assert MEASURES[NAME].figure(together, len(logits)) == wanted[NAME]
+
+
+def one_of_several(rank: int, folder: Path) -> None:
+    """What one of several processes comes to, as a file."""
+    distributed.start("cpu")
+    found = measured(*drawn(4, 1001))
+    (folder / str(rank)).write_text(repr(found[NAME]))
+    distributed.stop()
+
+
+@pytest.mark.soak
+def test_real_processes_come_to_the_same(tmp_path: Path) -> None:
+    apart(2, one_of_several, tmp_path)
+    wanted = repr(measured(*drawn(4, 1001))[NAME])
+    assert [(tmp_path / str(rank)).read_text() for rank in range(2)] == [wanted] * 2
 
 
 def test_what_no_sample_has_says_nothing() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from archir.base.errors import listed, suggest
 from archir.base.plugins.registry import door
 from archir.ir.op import OPS, op_name
+from archir.language.elaboration.names.costs import BITS
 from archir.language.elaboration.names.foreign import METHODS, NAMES
 from archir.language.syntax import ast
 
@@ -42,6 +43,8 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
         return f"{NAMES[tree.text]}: write `{name}`"
     if name in NAMES:
         return NAMES[name]
+    if name in BITS:
+        return f'element types are texts: write `"{name}"`'
     alike = _alike(name, known)
     if alike is not None:
         return f"did you mean `{alike}`?"

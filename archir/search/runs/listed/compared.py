@@ -44,11 +44,14 @@ def compared(found: Sequence[tuple[Path, Summary]]) -> Compared:
     """Runs that are whole, side by side."""
     told = differences([settings(Run.open(path)) for path, _ in found])
     runs = [one for _, one in found]
+    if "seed" in told:
+        told["seed"] = [str(one.seed or 0) for one in runs]
     came = {
         "score": [score(one) for one in runs],
         "params": [number(one.params) for one in runs],
         "MACs": [number(one.macs) for one in runs],
     }
+    came = {name: texts for name, texts in came.items() if any(texts)}
     return Compared(labels(found), told, came, _over(runs) if told.keys() == {"seed"} else None)
 
 

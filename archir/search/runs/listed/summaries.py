@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +13,14 @@ from archir.base.errors import ArchError
 from archir.search.runs import manifest
 from archir.search.runs.listed.settings import overrides, settings, size
 from archir.search.runs.lock import locked
+from archir.search.runs.phase import Phase
 from archir.search.runs.run import Run
 
 OBJECTIVE = "objective.json"
 """What a phase measures, and by what networks are compared."""
+
+_FIRST = re.compile(r"\W*(\w+):(max|min)")
+"""The first of a phase's objectives, as recipes write them."""
 
 State = Literal["running", "interrupted", "finished", "damaged"]
 
@@ -67,7 +72,7 @@ def summary(folder: Path) -> Summary:
     last = phases[-1] if phases else None
     rows = last.rows() if last else []
     figures = [row for phase in phases for row in phase.rows()]
-    criterion, larger = _criterion(run, [phase.name for phase in phases])
+    criterion, larger = _criterion(run, phases)
     params, macs = size(run)
     state: State = "running" if locked(folder) else "finished" if run.finished else "interrupted"
     return Summary(
@@ -94,10 +99,16 @@ def _seed(run: Run) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _criterion(run: Run, phases: Sequence[str]) -> tuple[str, bool]:
-    """What the last phase compares networks by, and whether more of it is better."""
-    for name in reversed(phases):
-        path = f"phases/{name}/{OBJECTIVE}"
+def _criterion(run: Run, phases: Sequence[Phase]) -> tuple[str, bool]:
+    """What the last phase compares networks by, and whether more of it is better. Of one that tries candidates that is
+    its first objective, where its rows have that, as those of proxies and of tables do."""
+    told = settings(run)
+    for phase in reversed(phases):
+        asked = told.get(f"{phase.name}.options.objectives") or told.get(f"{phase.name}.options.objective") or ""
+        first = _FIRST.match(asked)
+        if first is not None and any(first[1] in row for row in phase.rows()):
+            return first[1], first[2] == "max"
+        path = f"phases/{phase.name}/{OBJECTIVE}"
         if path in run.files.manifest.files:
             facts = json.loads(run.content(path))
             return str(facts["criterion"]), bool(facts.get("measures", {}).get(facts["criterion"], True))

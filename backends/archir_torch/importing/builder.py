@@ -72,7 +72,10 @@ class Builder:
 
     def _hold(self, name: str, weight: Constant) -> None:
         self.weights[name] = weight.tensor.detach().numpy()
-        if weight.origin is not None and not weight.computed:
+        if weight.origin is not None and not weight.origin.kept:
+            shape = tuple(weight.tensor.shape)
+            self.sources[name] = Source("", shape, computed=f"{weight.origin.name}, which state dicts lack")
+        elif weight.origin is not None and not weight.computed:
             self.sources[name] = Source(weight.origin.name, weight.origin.shape, weight.moves, "", weight.origin.also)
         else:
             shape = tuple(weight.tensor.shape)

@@ -232,6 +232,7 @@ class _Reader:
         specs = {spec.arg.name: spec for spec in signature.input_specs}
         known: dict[object, Named] = {}
         shared = _names(self.module)
+        state = self.module.state_dict().keys()
         for node in self.graph.nodes:
             if node.op != "placeholder":
                 continue
@@ -248,7 +249,7 @@ class _Reader:
             others = tuple(one for one in shared.get(target, ()) if one != target)
             origin = known.setdefault(
                 (tensor.data_ptr(), *tensor.shape, *tensor.stride()) if trained and tensor.numel() else id(node),
-                Named(target, tuple(tensor.shape), trained, others),
+                Named(target, tuple(tensor.shape), trained, others, target in state),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)
 

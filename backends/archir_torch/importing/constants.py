@@ -18,6 +18,8 @@ class Named(NamedTuple):
     trained: bool
     also: tuple[str, ...] = ()
     """Other names that the module has for it."""
+    kept: bool = True
+    """Whether state dicts have it: some buffers are made anew with each module."""
 
 
 @dataclass(frozen=True, eq=False)

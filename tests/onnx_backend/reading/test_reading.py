@@ -189,6 +189,42 @@ def test_what_is_no_network_is_refused(what: str, tmp_path: Path) -> None:
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {code}
 
 
+OUTSIDE = ("../secret", "/etc/hostname", "folder/w", "missing", "..")
+
+
+@pytest.mark.parametrize("location", OUTSIDE)
+def test_data_outside_of_the_folder_is_refused(location: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(bytes(4 * 4 * 4))
+    (tmp_path / "in" / "folder").mkdir(parents=True)
+    (tmp_path / "in" / "folder" / "w").write_bytes(bytes(4 * 4 * 4))
+    path = file(tmp_path / "in" / "m.onnx", [node("Conv", "x w", "y")], {"w": numbers(4, 4, 1, 1)})
+    model = onnx.load(path)
+    (stored,) = model.graph.initializer
+    stored.ClearField("raw_data")
+    stored.data_location = TensorProto.EXTERNAL
+    stored.external_data.add(key="location", value=location)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArchError, match="the data of `w`") as refused:
+        archir.from_onnx(path)
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
+def _sized(dims: Sequence[int]) -> Any:
+    """A weight that says that it has these sizes, and has no numbers."""
+    return TensorProto(name="w", data_type=TensorProto.FLOAT, dims=dims)
+
+
+@pytest.mark.parametrize("dims", [(10**9, 4, 3, 3), (-1, 4, 3, 3), (1,) * 40, (4, 4, 1, 1)])
+def test_sizes_that_a_weight_does_not_have_are_refused(dims: tuple[int, ...], tmp_path: Path) -> None:
+    path = file(tmp_path / "m.onnx", [node("Conv", "x w", "y")])
+    model = onnx.load(path)
+    model.graph.initializer.append(_sized(dims))
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArchError) as refused:
+        archir.from_onnx(path)
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
 def test_all_that_cannot_be_is_named_at_once(tmp_path: Path) -> None:
     nodes = [node("Unique", "x", "u"), node("Relu", "x", "r"), node("Det", "r", "d"), node("Add", "u d", "y")]
     with pytest.raises(ArchError) as refused:

@@ -5,8 +5,11 @@ They are tested where these libraries are installed; `benchmarks/imports.py` has
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -69,3 +72,30 @@ def test_what_is_refused_says_why(name: str) -> None:
     used(module)
     with pytest.raises(archir.ArchError, match=REFUSED[name]):
         archir.from_torch(module, case.example)
+
+
+LARGE = """
+import resource
+import torch
+from torch import nn
+import archir
+
+def peak():
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+archir.save_import(archir.from_torch(nn.Linear(4, 4), torch.zeros(1, 4)), "small.arch")
+before = peak()
+layers = [nn.Sequential(nn.Linear(2048, 2048), nn.ReLU()) for _ in range(24)]
+archir.save_import(archir.from_torch(nn.Sequential(*layers), torch.zeros(1, 2048)), "large.arch")
+print(peak() - before)
+"""
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is told in other units")
+def test_a_hundred_million_parameters_take_less_than_twice_their_size(tmp_path: Path) -> None:
+    """The module's own weights are among it."""
+    run = subprocess.run([sys.executable, "-c", LARGE], cwd=tmp_path, capture_output=True, text=True, check=True)
+    params = archir.cost(archir.load(tmp_path / "large.arch").graph).params
+    assert params > 100_000_000
+    assert int(run.stdout) < 2 * 4 * params

@@ -244,12 +244,30 @@ def test_rotations_by_other_angles_stay_written_out() -> None:
     assert found["mul"] == 4
 
 
+class Made(nn.Module):
+    """With a buffer that state dicts do not have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 1)
+        self.register_buffer("mask", torch.rand(4, 16, 16), persistent=False)
+
+    def forward(self, image: Tensor) -> Tensor:
+        found: Tensor = self.conv(image) * self.mask
+        return found
+
+
+def test_what_state_dicts_do_not_have_does_not_go_back() -> None:
+    imported = archir.from_torch(Made(), IMAGE)
+    assert {*brought_back(imported.weights, imported.sources)} == {*Made().state_dict()}
+
+
 def test_tied_weights_are_one() -> None:
     imported = archir.from_torch(Language(), TEXT)
     assert sum(name.endswith("table.weight") for name in imported.weights) == 1
     attention = next(imported.graph[n].op for n in imported.graph if imported.graph[n].op.name == "attention")
     assert attention.attributes() == {
-        "heads": 4, "scale": None, "causal": True, "window": None, "kv_heads": 1,
+        "heads": 4, "scale": None, "causal": True, "window": None, "kv_heads": 1, "along": "all",
     }  # fmt: skip
 
 

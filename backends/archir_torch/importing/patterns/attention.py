@@ -88,7 +88,8 @@ class _Put:
     def mask(self, found: _Logits) -> Any:
         """All masks as one: truth values where there is one alone, else numbers that are added."""
         parts = [self._masked(one) for one in (*found.added, *found.hidden, *found.shown)]
-        if any(part is None for part in parts):
+        windows = len(self.lead) > 2  # a learned bias and what windows hide stay apart: their sum would be larger
+        if any(part is None for part in parts) or (windows and len(parts) > 1):
             return REFUSED
         added = parts[: len(found.added)]
         hidden = parts[len(added) : len(added) + len(found.hidden)]

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from archir.search.lint.subject import Purpose
     from archir.search.spaces.architecture import Architecture, Written
     from archir.search.spaces.diff import Difference
+    from archir.search.spaces.optimal.membership import Membership
     from archir.search.spaces.space import Space
 
-__all__ = ["canonical_hash", "cost", "diff", "lint", "print_graph"]
+__all__ = ["canonical_hash", "cost", "diff", "lint", "membership", "print_graph"]
 
 
 def lint(
@@ -55,6 +56,14 @@ def linted(
     found = proved(text, folder, file, net, root, limits, parameters)
     module = Loader(root if root is not None else folder).load(text, file, folder)
     return found, lint(module, found, purpose)
+
+
+def membership(space: Space, network: Space) -> Membership:
+    """Which architecture of a space computes the same as a network, a space without choices: its largest one, another
+    one, or none. Raises ArchError (A1602)."""
+    from archir.search.spaces.optimal.membership import membership
+
+    return membership(space, network.graph)
 
 
 def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:

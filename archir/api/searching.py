@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from archir_torch.training.loop import Watch  # noqa: TID251
 
 __all__ = [
-    "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores", "specialize", "strategy",
-    "supernet", "train", "trials",
+    "apart", "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores", "specialize",
+    "strategy", "supernet", "train", "trials",
 ]  # fmt: skip
 
 
@@ -256,6 +256,14 @@ def read_scores(path: str | Path, space: Space) -> Scores:
     from archir.search.scores.table import read
 
     return read(Path(path), space)
+
+
+def apart(space: Space) -> Space:
+    """The same space, whose architectures are told apart by what is chosen: searches try networks that compute the
+    same, too. That is for tables of results, in which they have rows of their own (docs/results.md)."""
+    from archir.search.multi.apart import apart as told
+
+    return told(space)
 
 
 def results(path: str | Path, space: Space, *, map: str | Path | None = None, measures: Sequence[str] = ()) -> Results:

@@ -250,3 +250,32 @@ def test_bohb_begins_with_what_looks_good() -> None:
         return median(heights)
 
     assert median(begun("bohb", s) for s in range(7)) > median(begun("hyperband", s) for s in range(7)) + 1
+
+
+# candidates that compute the same
+
+
+def test_apart_all_architectures_are_tried() -> None:
+    text = (
+        "net same {\n input x: f32[4, 6, 6]\n a = choose a(1, 2)\n b = choose b(1, 2)\n output y = x |> conv(a * b)\n}"
+    )
+    space = archir.loads(text)
+    for one, wanted in ((space, 3), (archir.apart(space), 4)):
+        search = create("random", one, {"trials": 10}, 0)
+        codes = [candidate.architecture.codes for candidate in search.ask()]
+        assert len(set(codes)) == len(codes) == wanted
+    bound = archir.apart(PLAIN.where("macs <= 60K"))
+    search = create("bayesian", bound, {"trials": 60}, 0)
+    while batch := search.ask():
+        assert all(fits(bound, one.architecture) for one in batch)
+        search.tell([(one, {"accuracy": height(one.architecture)}) for one in batch])
+
+
+def test_a_tournament_without_repetition_finds_the_best_of_all() -> None:
+    options = {"population": 6, "parents": 6, "tournament": 6, "repetition": False, "trials": 7}
+    search = create("evolution", HILLS, options, 0)
+    batch = search.ask()
+    search.tell([(one, {"accuracy": float(one.id == 3)}) for one in batch])
+    (child,) = search.ask()
+    parent = batch[3].architecture.codes
+    assert sum(a != b for a, b in zip(parent, child.architecture.codes, strict=True)) == 1

@@ -48,6 +48,8 @@ def test_the_presets_are_the_published_ones() -> None:
     assert EvolutionOptions() == real
     table = EvolutionOptions(preset="tabulated")
     assert (table.population, table.parents, table.tournament, table.trials) == (20, 20, 5, 300)
+    assert not table.repetition
+    assert real.repetition
     assert set(PRESETS) == {"spos", "ofa", "regularised", "tabulated"}
 
 

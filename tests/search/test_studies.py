@@ -154,7 +154,7 @@ def test_what_is_done_is_not_done_again(folder: Path) -> None:
 def test_processes_find_the_same(folder: Path) -> None:
     done(folder)
     here = results(folder)
-    (folder / "out" / "study.sqlite").unlink()
+    (folder / "out").rename(folder / "before")
     done(folder, instead="processes:2")
     assert {**results(folder), "seconds": 0, "checklist": 0} == {**here, "seconds": 0, "checklist": 0}
 
@@ -230,10 +230,11 @@ def test_what_a_study_cannot_be(folder: Path, change: tuple[str, str], message: 
 
 def test_a_folder_of_something_else_is_left_alone(folder: Path) -> None:
     (folder / "out").mkdir()
-    (folder / "out" / "mine.txt").write_text("mine")
+    (folder / "out" / "study.toml").write_text("mine")
     with pytest.raises(ArchError, match=r"A2262.*is no study"):
         done(folder)
-    (folder / "out" / "mine.txt").rename(folder / "out" / "study.sqlite")
+    assert (folder / "out" / "study.toml").read_text() == "mine"
+    (folder / "out" / "study.toml").rename(folder / "out" / "study.sqlite")
     with pytest.raises(ArchError, match=r"A2262.*damaged"):
         done(folder)
 

@@ -17,6 +17,7 @@ from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:
     from archir.search.spaces.diff import Difference
+    from archir.search.spaces.space import Space
 
 MOST_ROWS = 40
 
@@ -34,7 +35,8 @@ def diff_command(
 ) -> None:  # fmt: skip
     """Compare two architectures (.json files, as `sample` writes them), or two spaces (.arch files).
 
-    Exits with 0 if they are the same, with 1 if they differ.
+    Of a network and a space, it is said which architecture of the space computes what the network does. Exits with 0
+    if they are the same, or there is such an architecture; with 1 if they differ.
     """
     files = [path.endswith(".json") for path in (one, other)]
     if files[0] != files[1]:
@@ -45,7 +47,12 @@ def diff_command(
     elif space is not None:
         raise click.UsageError("--space goes with two architectures (.json)")
     else:
-        found = api.diff(*(space_of(path, parameters, root, limits) for path in (one, other)))
+        spaces = [space_of(path, parameters, root, limits) for path in (one, other)]
+        found = api.diff(*spaces)
+        if found and bool(spaces[0].choices) != bool(spaces[1].choices):
+            network, opened = sorted(zip(spaces, (one, other), strict=True), key=lambda pair: bool(pair[0].choices))
+            _member(network, opened, found, everything, as_json)
+            return
     if as_json:
         emit({"same": not found, "differences": [asdict(each) for each in found]} | ({"note": note} if note else {}))
     else:
@@ -53,6 +60,27 @@ def diff_command(
         if note or not found:
             say(note or "no differences")
     if found:
+        click.get_current_context().exit(1)
+
+
+def _member(
+    network: tuple[Space, str], space: tuple[Space, str], found: list[Difference], everything: bool, as_json: bool
+) -> None:
+    """Say which architecture of the space the network is, or how they differ."""
+    which = api.membership(space[0], network[0])
+    labels = None if which.architecture is None else dict(which.architecture)
+    if as_json:
+        differences = [asdict(each) for each in found]
+        emit({"same": False, "architecture": labels, "largest": which.largest, "settled": which.settled,
+              "differences": differences})  # fmt: skip
+    elif labels is not None:
+        say(f"{network[1]} is {'the largest' if which.largest else 'an'} architecture of {space[1]}:")
+        table("", ["choice", "label"], [(path, str(label)) for path, label in labels.items()])
+    else:
+        _print(found, network[1], space[1], everything)
+        looked = "" if which.settled else ", of those that were looked at"
+        say(f"no architecture of {space[1]} computes what {network[1]} does{looked}")
+    if labels is None:
         click.get_current_context().exit(1)
 
 

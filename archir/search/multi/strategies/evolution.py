@@ -18,11 +18,11 @@ from archir.search.spaces.space import Space
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "regularised": {
         "survival": "young", "parents": 100, "population": 100, "tournament": 25,
-        "mutations": 1, "crossovers": 0, "probability": None, "trials": 20_000,
+        "mutations": 1, "crossovers": 0, "probability": None, "trials": 20_000, "repetition": True,
     },
     "tabulated": {
         "survival": "young", "parents": 20, "population": 20, "tournament": 5,
-        "mutations": 1, "crossovers": 0, "probability": None, "trials": 300,
+        "mutations": 1, "crossovers": 0, "probability": None, "trials": 300, "repetition": False,
     },
     "spos": {
         "survival": "best", "parents": 10, "population": 50, "tournament": 1,
@@ -51,7 +51,9 @@ class EvolutionOptions(Settings):
     parents: Count
     """How many of them."""
     tournament: Count
-    """A parent is the best of so many, drawn with repetition."""
+    """A parent is the best of so many that are drawn."""
+    repetition: bool = True
+    """Whether one may be drawn twice for a tournament."""
     mutations: Amount
     """Children of one parent in a generation."""
     crossovers: Amount
@@ -125,7 +127,13 @@ class Evolution(Search):
             self.parents = [*self.parents, self._known[child.id]][-self.options.parents :]
 
     def _parent(self) -> Scored:
-        return min(self.rng.choices(self.parents, k=self.options.tournament), key=lambda one: one.values)
+        size = self.options.tournament
+        drawn = (
+            self.rng.choices(self.parents, k=size)
+            if self.options.repetition
+            else self.rng.sample(self.parents, min(size, len(self.parents)))
+        )
+        return min(drawn, key=lambda one: one.values)
 
     def _mutation(self) -> Any:
         return mutated(self.space, self._parent().candidate.architecture, self.rng, self.options.probability)

@@ -1,4 +1,4 @@
-"""The columns of a file of results by name: of `.npz`, `.csv` and `.parquet`, as sources of data are read."""
+"""The columns of a file of results by name: of `.npz`, `.csv` and `.parquet`, as data are read, and of `.pkl`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from archir.base.errors import fail, listed, suggest
 from archir.base.globs import matches
 from archir.search.data.readers import npz, parquet, table
+from archir.search.scores.results import pickled
 
-FORMS = (".npz", ".csv", ".parquet")
+FORMS = (".npz", ".csv", ".parquet", ".pkl")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,8 @@ def read(path: Path) -> Columns:
             arrays = npz.arrays(path)
             rows = max((len(array) for array in arrays.values() if array.ndim), default=0)
             return Columns(path.name, {k: one for k, one in arrays.items() if one.ndim and len(one) == rows})
+        case ".pkl":
+            return Columns(path.name, pickled.arrays(path))
         case ".csv":
             cells: Mapping[str, Any] = table.columns(path)
         case ".parquet":

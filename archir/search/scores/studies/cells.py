@@ -102,7 +102,7 @@ def _of_task(task: Task, folder: Path) -> str:
     about = task.map or str(Path(task.table).with_suffix(".toml"))
     parts = [sha256((folder / one).read_bytes()).hexdigest() for one in (task.table, about)]
     texts = sorted(files_of(task.space, folder).items())
-    said = (task.measures, sorted(task.parameters.items()), task.where, task.objectives)
+    said = (task.measures, sorted(task.parameters.items()), task.where, task.apart, task.objectives)
     return repr((parts, texts, said))
 
 

@@ -43,7 +43,7 @@ def practices(found: Compared, tables: Mapping[str, str], seconds: float) -> Ite
     yield Practice(compare, "Exactly the same benchmark for all: space, data, training", "yes",
                    f"all strategies look up the same tables; {hashes}")  # fmt: skip
     yield Practice(compare, "Nothing but the method differs", "yes",
-                   "the same space, evaluations and rules for all: no two candidates compute the same")  # fmt: skip
+                   "the same space, evaluations and bounds for all")  # fmt: skip
     yield Practice(compare, "Comparison over time, not at one point alone", "yes",
                    f"curves from the first evaluation to {max(study.budgets):g}")  # fmt: skip
     random = "random" in kinds

@@ -44,8 +44,7 @@ def opened(folder: Path) -> Iterator[Store]:
     Raises ArchError: A2262 (the folder holds something else, or the file is damaged), A1807 (somebody else writes).
     """
     path = folder / FILE
-    ours = path.exists() or (folder / STUDY).exists()
-    if folder.is_dir() and not ours and any(one.name != ".lock" for one in folder.iterdir()):
+    if folder.is_dir() and not path.exists() and any(one.name != ".lock" for one in folder.iterdir()):
         raise fail("A2262", f"{folder} is there, and is no study", None, "name a new folder: -o runs/study")
     lock = Lock(folder)
     try:
@@ -55,7 +54,7 @@ def opened(folder: Path) -> Iterator[Store]:
             connection.execute(_TABLE)
             yield Store(connection)
     except (sqlite3.DatabaseError, ValueError, TypeError) as error:
-        hint = "delete the file: all searches are done again"
+        hint = "name a new folder: all searches are done again"
         raise fail("A2262", f"{path} was damaged: {error}", None, hint) from None
     finally:
         lock.release()

@@ -14,6 +14,7 @@ from archir.base.errors import ArchError, Diagnostic, fail
 from archir.base.files import read_bytes
 from archir.base.settings import Count, Many, Positive, Seed, Settings, parsed
 from archir.base.toml import Document
+from archir.search.multi.apart import apart
 from archir.search.multi.objectives import Objectives
 from archir.search.multi.registry import create, strategies
 from archir.search.recipes.spaces import load_space
@@ -36,6 +37,8 @@ class Task(Settings):
     measures: Annotated[tuple[str, ...], Many] = ()
     parameters: dict[str, Any] = Field(default_factory=dict)
     where: str | None = None
+    apart: bool = False
+    """Whether networks that compute the same are tried apart, as tables have them."""
     objectives: Annotated[tuple[str, ...], Many] = ()
     """By default the first measure; of two or three, fronts are compared."""
 
@@ -111,6 +114,8 @@ def scene(task: Task, folder: Path) -> Scene:
     space = load_space(task.space, folder, task.parameters)
     if task.where is not None:
         space = space.where(task.where)
+    if task.apart:
+        space = apart(space)
     about = None if task.map is None else folder / task.map
     if not (folder / task.table).is_file():
         raise fail("A2251", f"there is no file {folder / task.table}")

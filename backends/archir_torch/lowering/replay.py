@@ -95,7 +95,8 @@ class Replayed:
             except RuntimeError as error:  # too little memory, say
                 self.refused = str(error).splitlines()[0]
         with torch.no_grad():
-            torch._foreach_copy_(buffers, kept)
+            for buffer, before in zip(buffers, kept, strict=True):
+                buffer.copy_(before)
 
 
 class _Call(nn.Module):

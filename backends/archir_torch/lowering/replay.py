@@ -8,6 +8,7 @@ clipping, optimizers.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -84,7 +85,8 @@ class Replayed:
         precision = torch.autocast(
             "cuda", torch.get_autocast_dtype("cuda"), torch.is_autocast_enabled("cuda"), cache_enabled=False
         )
-        with RECORDING, torch.random.fork_rng([device]), precision:
+        with RECORDING, torch.random.fork_rng([device]), precision, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*(debug mode is a prototype|AccumulateGrad node's stream)")
             try:
                 self.refused = _unfit(call, samples)
                 if not self.refused:

@@ -89,7 +89,13 @@ def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize(
     ("name", "options", "kinds"),
-    [("darts", {}, 2), ("pc_darts", {"hold": 0, "partial": 2}, 2), ("snas", {}, 2), ("train", {}, 1)],
+    [
+        ("darts", {}, 2),
+        ("darts", {"order": 2}, 3),
+        ("pc_darts", {"hold": 0, "partial": 2}, 2),
+        ("snas", {}, 2),
+        ("train", {}, 1),
+    ],
 )
 def test_steps_are_replayed(name: str, options: dict[str, Any], kinds: int, precision: str) -> None:
     """Figures of many steps, most of them replayed, are those of steps that are not; weights and statistics, too."""

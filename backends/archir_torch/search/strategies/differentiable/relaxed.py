@@ -207,7 +207,7 @@ class Relaxed:
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
         with exact(self.job.device), _unchanged(self.module):
             gradients, value = unrolled_gradient(
-                lambda: self._share(batch, self._draw(index, "alphas"), index),
+                lambda still: self._share(batch, self._draw(index, "alphas"), index, still=still),
                 lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
                 parameters,
                 [self.alphas.logits],
@@ -228,9 +228,9 @@ class Relaxed:
 
         return self.task.loss(call, batch, index)
 
-    def _share(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
+    def _share(self, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
         """What this process adds to the mean loss of all processes: some have more images than others."""
-        return self.task.loss(self._call(drawn), batch, index) * batch.weight
+        return self._loss(batch, drawn, index, still=still) * batch.weight
 
     def _call(self, drawn: Drawn) -> Callable[..., object]:
         return lambda *inputs: self.network(*inputs, weights=drawn.weights, active=drawn.active)
@@ -307,7 +307,7 @@ class Relaxed:
         noise = generator(self.job.seed, "eigenvalue", epoch)
         with exact(self.job.device), _unchanged(self.module):
             value = dominant_eigenvalue(
-                lambda: self._share(batch, self.alphas.draw(), epoch * self.steps),
+                lambda: self.task.loss(self._call(self.alphas.draw()), batch, epoch * self.steps) * batch.weight,
                 self.alphas.logits, noise, settings.iterations,
             )  # fmt: skip
         found["eigenvalue"] = value

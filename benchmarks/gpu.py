@@ -292,8 +292,8 @@ PARTS: Mapping[str, Callable[[], Table]] = {
     "search": search,
     "training": training,
     "supernet": lambda: supernet.run(DEVICE, True),
-    "compiled": compiled,
     "exports": exports,
+    "compiled": compiled,
 }
 
 

@@ -8,6 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 
@@ -21,6 +22,9 @@ from tests.torch_backend.searches import recipe as written
 
 DEVICE = "cuda"
 GPUS = torch.cuda.device_count()
+onnxruntime_for_gpus = pytest.mark.skipif(
+    "CUDAExecutionProvider" not in onnxruntime.get_available_providers(), reason="this onnxruntime is not for GPUs"
+)
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not GPUS, reason="torch sees no CUDA device here")]
 
 PHASE = """
@@ -117,6 +121,7 @@ def test_the_cpu_and_the_gpu_take_the_same_step() -> None:
         torch.testing.assert_close(logits(DEVICE, order), logits("cpu", order), rtol=2e-2, atol=2e-3)
 
 
+@onnxruntime_for_gpus
 @pytest.mark.parametrize("options", [{}, {"precision": "float16"}, {"precision": "bfloat16"}, {"dynamic": ()}])
 @pytest.mark.parametrize("space", ["autoformer/autoformer.arch", "nas_bench_201/nas_bench_201.arch"])
 def test_networks_on_onnxruntime_cuda(space: str, options: dict[str, Any], tmp_path: Path) -> None:
@@ -129,12 +134,13 @@ def test_networks_on_onnxruntime_cuda(space: str, options: dict[str, Any], tmp_p
     assert isfinite(report.relative)
 
 
+@onnxruntime_for_gpus
 def test_doctor_says_that_it_works() -> None:
     rows = {what: (found, trouble) for what, found, trouble in get("onnx").devices()}
     assert rows["onnxruntime cuda"] == ("works", "")
 
 
-@pytest.mark.parametrize("on", ["torch-cuda", "onnxruntime-cuda"])
+@pytest.mark.parametrize("on", ["torch-cuda", pytest.param("onnxruntime-cuda", marks=onnxruntime_for_gpus)])
 def test_speeds_are_measured(on: str) -> None:
     graph = archir.load(EXAMPLES / "deit_tiny.arch").graph
     (found,) = archir.measure(graph, on=[on], seconds=1).found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
 from math import isfinite
 from pathlib import Path
@@ -260,17 +261,25 @@ class Elaborator(Chooser):
         assert isinstance(tree, ast.Call)
         if isinstance(tree.callee, ast.Name) and tree.callee.text in FURTHER:
             return self._further_cost(tree.callee.text, tree)
-        file: Value = None
-        if len(tree.arguments) == 1 and tree.arguments[0].name is None:
-            file = self.eval(tree.arguments[0].value)
-        if isinstance(file, str):
+        file, confidence = self._latency(tree)
+        if isinstance(file, str) and (confidence is None or isinstance(confidence, int | float | Fraction)):
             try:
-                return latency_name(file), self.loader.located(file, self.frame.module.folder, tree.span)[0]
+                name = latency_name(file, None if confidence is None else float(confidence))
+                return name, self.loader.located(file, self.frame.module.folder, tree.span)[0]
             except ArchError as error:
                 self.problems.add(error.diagnostics[0])
-        elif file is not POISON:
-            self.error("A0509", "`latency` takes the file of a table", tree.span, '`latency("cpu.json") <= 5ms`')
+        elif POISON not in (file, confidence):
+            hint = '`latency("cpu.json") <= 5ms` or `latency("model.json", confidence=0.95) <= 5ms`'
+            self.error("A0509", "`latency` takes the file of a table, or of a model and a confidence", tree.span, hint)
         return None
+
+    def _latency(self, tree: ast.Call) -> tuple[Value, Value]:
+        """The file and the confidence that a latency is given; for other arguments, no file."""
+        names = [one.name.text if one.name else None for one in tree.arguments]
+        if names not in ([None], [None, "confidence"]):
+            return None, None
+        file, confidence = [self.eval(one.value) for one in tree.arguments] + [None] * (2 - len(names))
+        return file, confidence
 
     def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
         """A cost that takes arguments, by its name and these."""

@@ -142,7 +142,8 @@ def fit_latency(
     """A model of what a space's networks take on a device, fitted to some that were measured: n architectures, and
     nanoseconds [n] of each. It is written to `path`, if there is one.
 
-    The best of several models by leaving one out; a latency table of single `operations` takes part if it is given.
+    The best of several models by leaving one out; a latency table of single `operations` takes part if it is given, and
+    `device` is a note of where they were measured.
     `model.margin(0.95)` says how far predictions are off. The `seed` draws networks that say how much a space's differ,
     and what is averaged over. Raises ArchError: A1510 for too few networks or for times that are none, A1502 if the
     table lacks operations.
@@ -178,7 +179,8 @@ def measured_latency(
     """`n` random architectures, all different where there are so many, and the median of nanoseconds that each takes.
 
     They are drawn by the `seed`, whatever bounds on costs the space has, and are measured in turns on inputs of `batch`
-    samples; `device` is one of `BENCHES`. Raises ArchError (A1505).
+    samples; `device` is one of `BENCHES`, `threads` those of the CPU, by default the framework's own number. `watch` is
+    told which is measured. Raises ArchError (A1505).
     """
     from archir.costs.latencies import fill as benches
 

@@ -9,7 +9,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
+from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
 from archir.base.work import WorkError, bounded
 from archir.ir.choices.cases import Value, same, varies
 from archir.ir.choices.conditions import both, if_else, negate
@@ -435,7 +435,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
     if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
-        context.complain("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
+        last = [Note("is it this?", one.span) for one in definition.body[-1:] if isinstance(one, ast.Assign)]
+        said_so = f"net `{definition.name}` has no output"
+        context.complain("A0209", said_so, definition.name.span, "`output logits = x`", *last)
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
         context.complain(
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"

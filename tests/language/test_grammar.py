@@ -13,9 +13,9 @@ import pytest
 from lark import Lark, Tree
 
 from archir.base.errors import ArchError
+from archir.language.syntax.builder import Builder
 from archir.language.syntax.format import canonical
 from archir.language.syntax.layout import Layout
-from archir.language.syntax.builder import Builder
 from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables
 from archir_grammar.reading import NotReadError, Place, Reader

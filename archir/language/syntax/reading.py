@@ -25,7 +25,7 @@ class RefusedError(Exception):
 
 
 def read(source: Source, shown: Source | None = None) -> ast.File:
-    """The tree of a text; its places are those of `shown`, if there is one. Raises RefusedError with the first problem."""
+    """The tree of a text, its places those of `shown`, if there is one. Raises RefusedError with the first problem."""
     text = source.text
     try:
         file: ast.File = _reader().read(text, Builder(shown or source))
@@ -41,7 +41,8 @@ def read(source: Source, shown: Source | None = None) -> ast.File:
         except UnexpectedEOF:
             problem = Diagnostic("A0102", "the file ends too early", Span(source, len(text), len(text)))
         else:
-            assert isinstance(error, ArchError)
+            if not isinstance(error, ArchError):
+                raise
             problem = error.diagnostics[0]
         raise RefusedError(problem, at) from None
     except NestingError as error:

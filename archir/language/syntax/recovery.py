@@ -37,7 +37,7 @@ class Recovered:
 
 
 def recovered(source: Source) -> Recovered:
-    """A text with as many of its mistakes as can be told apart. Raises WorkError if even the first reading is too much."""
+    """A text with as many of its mistakes as can be told apart. Raises WorkError if reading it once is too much."""
     try:
         return Recovered(read(source))
     except RefusedError as error:

@@ -131,7 +131,7 @@ def _pick(text: str, chance: random.Random, behind: int = 0) -> tuple[list[Token
 def _deleted(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
     found, number = _pick(text, chance)
     token = found[number]
-    return (token.start_pos or 0, token.end_pos or 0, ""), _around(text, found, number)
+    return (token.start_pos or 0, token.end_pos or 0, " "), _around(text, found, number)
 
 
 def _doubled(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
@@ -144,7 +144,7 @@ def _swapped(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]:
     found, number = _pick(text, chance, 1)
     one, other = found[number : number + 2]
     between = text[one.end_pos : other.start_pos] or " "
-    edit = (one.start_pos or 0, other.end_pos or 0, f"{other}{between}{one}")
+    edit = (one.start_pos or 0, other.end_pos or 0, f" {other}{between}{one} ")
     return edit, _around(text, found, number) | _around(text, found, number + 1)
 
 
@@ -152,12 +152,14 @@ def _misspelled(text: str, chance: random.Random) -> tuple[Edit, frozenset[int]]
     names = [token for token in _words(text) if token.type == "NAME" and len(token) > 2]
     token = chance.choice(names)
     at = chance.randrange(1, len(token))
-    how = chance.randrange(3)
     word = str(token)
-    new = (word[:at] + word[at + 1 :], word[:at] + word[at] + word[at:], word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :])[how]
+    before, letter, behind = word[: at - 1], word[at - 1], word[at:]
+    new = chance.choice([before + behind, before + letter + letter + behind, before + behind[0] + letter + behind[1:]])
     place = token.start_pos or 0
-    same = {_line(text, one.start_pos or 0) for one in names if str(one) == word}  # a definition's uses are lost with it
-    return (place, token.end_pos or 0, new), frozenset({_line(text, place)} | (same if _defines(text, place) else set()))
+    lines = {_line(text, place)}
+    if _defines(text, place):  # its uses are lost with it
+        lines |= {_line(text, one.start_pos or 0) for one in names if str(one) == word}
+    return (place, token.end_pos or 0, new), frozenset(lines)
 
 
 def _defines(text: str, place: int) -> bool:
@@ -169,13 +171,17 @@ def _defines(text: str, place: int) -> bool:
     return False
 
 
-def _number(text: str, chance: random.Random, called: tuple[str, ...], plain: bool) -> tuple[Edit, frozenset[int]] | None:
+def _number(
+    text: str, chance: random.Random, called: tuple[str, ...], plain: bool
+) -> tuple[Edit, frozenset[int]] | None:
     """Another number, of what is called like one of these; or, if `plain`, of an argument that has no name."""
     spans = set()
     for tree in _trees(text):
         if isinstance(tree, (ast.Argument, ast.Param, ast.ChooseValue, ast.Assign, ast.Const)):
-            target = tree.targets[0] if isinstance(tree, ast.Assign) else tree.label if isinstance(tree, ast.ChooseValue) else tree.name
-            if any(word in target.text for word in called) if target is not None else plain and isinstance(tree, ast.Argument):
+            named = tree.targets[0] if isinstance(tree, ast.Assign) else getattr(tree, "label", None)
+            named = named or getattr(tree, "name", None)
+            wanted = plain and isinstance(tree, ast.Argument)
+            if any(word in named.text for word in called) if named is not None else wanted:
                 spans |= {one.span for one in walk(tree) if isinstance(one, ast.Literal) and one.span.text.isdigit()}
     if not spans:
         return None

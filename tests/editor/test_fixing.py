@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archir.api.editor.checking import Place
+from archir.api.editor.fixing.repair import repaired
 from archir.cli import main
-from archir.editor.checking import Place
-from archir.editor.fixing.repair import repaired
 from archir.language.syntax.format import canonical
 from tests.editor.planting import KINDS, Planted, planted
 

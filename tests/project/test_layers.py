@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import EXAMPLES, ROOT
 
-ROOMS = ("base", "ir", "ops", "passes", "language", "costs", "pictures", "backends", "search", "api", "editor", "cli")
+ROOMS = ("base", "ir", "ops", "passes", "language", "costs", "pictures", "backends", "search", "api", "cli")
 LAYERS = [{name} for name in ROOMS]
 """The rooms of archir, lowest first; a module imports from its own and those below."""
 

@@ -79,8 +79,8 @@ def check_command(
 
 def _mend(file: str, root: Path | None, limits: Limits, parameters: dict[str, Any], silent: bool) -> None:
     """Mend a file on disk as far as that leaves fewer mistakes. Raises ArchError if it cannot be read."""
-    from archir.editor.checking import Place as Named
-    from archir.editor.fixing.repair import repaired
+    from archir.api.editor.checking import Place as Named
+    from archir.api.editor.fixing.repair import repaired
 
     path, net = split(file)
     text, folder = source(path)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from archir.api.editor.fixing.changes import Change, drop, insert, replace, unlike
+from archir.api.editor.words import KEYWORDS, Word, code_words
 from archir.base.errors import Diagnostic
-from archir.editor.fixing.changes import Change, drop, insert, replace, unlike
-from archir.editor.words import KEYWORDS, Word, code_words
 from archir.language.syntax.reading import reach
 from archir.language.syntax.recovery import chunk
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from archir.api.editor.fixing import meaning, syntax
+from archir.api.editor.fixing.changes import Change
+from archir.api.editor.words import code_words
 from archir.base.errors import Diagnostic, Source
-from archir.editor.fixing import meaning, syntax
-from archir.editor.fixing.changes import Change
-from archir.editor.words import code_words
 from archir.ir.op import OPS
 
 Check = Callable[[str], Sequence[Diagnostic]]

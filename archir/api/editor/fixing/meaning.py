@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from itertools import pairwise
 
+from archir.api.editor.fixing.changes import Change, drop, insert, replace, unlike
+from archir.api.editor.words import Word, code_words
 from archir.base.errors import Diagnostic, Source, Span
-from archir.editor.fixing.changes import Change, drop, insert, replace, unlike
-from archir.editor.words import Word, code_words
 from archir.language.syntax.reading import reach
 from archir.language.syntax.recovery import chunk
 

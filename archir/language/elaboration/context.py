@@ -151,6 +151,10 @@ def _place(error: CaseError, span: Span) -> Span | None:
     return places[0] if len(places) == 1 == len(error.assignment) and str(places[0]) != str(span) else None
 
 
+def unseen(context: Context, span: Span, value: Value) -> None:
+    """Nobody looks on."""
+
+
 class LimitError(Exception):
     """A limit was passed: elaboration cannot go on."""
 
@@ -172,6 +176,8 @@ class Context:
         self._stated: set[Constraint] = set()
         self._restriction = Restriction()
         self.budget = work.current()
+        self.seen: Callable[[Context, Span, Value], None] = unseen
+        """Is told what pipes and names come to."""
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""

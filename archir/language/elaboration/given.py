@@ -13,7 +13,7 @@ from archir.language.syntax import ast
 
 
 def give(context: Chooser, definition: ast.Definition, given: dict[str, Value]) -> None:
-    """Give a net its parameters, or their defaults; complain of those that it has not, and of those that are missing."""
+    """Give a net its parameters, or their defaults; complain of those that it has not, or lacks."""
     names = [param.name.text for param in definition.params]
     for name in given:
         if name not in names:

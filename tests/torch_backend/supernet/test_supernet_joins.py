@@ -32,7 +32,7 @@ BEHIND = {
     "groups": "d = image |> conv(wa, kernel=3) |> relu\n output y = concat(a, d) |> conv(8, kernel=1, groups=4)",
     "summed": "x = concat(a, b) + (concat(a, b) |> relu)\n output y = x |> conv(5, kernel=3)",
     "dense": """x = concat(a, b)
-    for i in 0..2 { x = concat(x, x |> relu |> conv(4, kernel=3) |> relu) }
+    for i in 0..2 { x = concat(x, x |> batch_norm |> relu |> conv(4, kernel=3)) }
     output y = x |> conv(5, kernel=3)""",
     "layers": """x = concat(a, b)
     x = [x, concat(x, x |> own conv(4, kernel=3)), concat(x, x |> own conv(4, kernel=1), c)][choose i(0, 1, 2)]
@@ -51,8 +51,8 @@ def differs(space: archir.Space, choices: dict[str, Any]) -> float:
     part of the largest output."""
     model = archir.supernet(space).eval()
     generator = torch.Generator().manual_seed(0)
-    for tensor in model.state_dict().values():
-        tensor.copy_(torch.randn(tensor.shape, generator=generator))
+    for name, tensor in model.state_dict().items():
+        tensor.copy_(torch.rand(tensor.shape, generator=generator) - (0 if "var" in name else 0.5))
     architecture = space.architecture(choices)
     x = torch.randn(2, 3, 6, 6, generator=generator)
     with torch.no_grad():

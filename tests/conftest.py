@@ -33,6 +33,16 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Of each function one test of the soak is made where the soak is left out, and deselected: there are thousands."""
+    yield
+    if metafunc.config.getoption("markexpr") == "not soak":
+        whole = metafunc.definition.get_closest_marker("soak") is not None
+        few = [call for call in metafunc._calls if not whole and all(mark.name != "soak" for mark in call.marks)]
+        metafunc._calls = few or metafunc._calls[:1]
+
+
 @pytest.fixture(autouse=True)
 def _plugins_of_one_test() -> Iterator[None]:
     """What one test asked for, later ones did not."""

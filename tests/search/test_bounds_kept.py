@@ -11,7 +11,7 @@ import pytest
 import archir
 from archir.base.errors import ArchError
 from archir.costs.counting import joint as rooms
-from archir.search.spaces import space as spaces
+from archir.search.spaces import rows
 from archir.search.spaces.space import Space
 
 # bounds that are no ranges
@@ -62,7 +62,7 @@ def test_a_cost_that_is_always_the_same() -> None:
 def test_refused_draws_are_counted_and_made_together(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be seen beforehand: there is no peak of this many bytes."""
     space = layers("require peak_bytes == 1200")
-    monkeypatch.setattr(spaces, "MOST_REFUSED", 50_000)
+    monkeypatch.setattr(rows, "MOST_REFUSED", 50_000)
     asked: list[int] = []
     keeping = Space.keeping
 

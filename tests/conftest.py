@@ -9,7 +9,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.base.plugins import loading
@@ -19,13 +18,21 @@ GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
-torch.set_num_threads(1)  # tests run in several processes: more threads than cores would be many times slower
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("archir")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests run in several processes: more threads than cores would be many times slower. The process that only hands
+    tests out does not import torch: the others wait for it."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 def pytest_collection_finish() -> None:

@@ -24,6 +24,13 @@ hypothesis.settings.load_profile("archir")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files instead of comparing with them")
+    parser.addoption("--real-gpu", action="store_true", help="run on a GPU what else runs on one that is not there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from tests.torch_backend.elsewhere import gpu
+
+    gpu.REAL[0] = config.getoption("--real-gpu")
 
 
 def pytest_configure(config: pytest.Config) -> None:

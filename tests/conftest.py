@@ -28,18 +28,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from tests.torch_backend.elsewhere import gpu
-
-    gpu.REAL[0] = config.getoption("--real-gpu")
-
-
-def pytest_configure(config: pytest.Config) -> None:
     """Tests run in several processes: more threads than cores would be many times slower. The process that only hands
     tests out does not import torch: the others wait for it."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         import torch
 
+        from tests.torch_backend.elsewhere import gpu
+
         torch.set_num_threads(1)
+        gpu.REAL[0] = config.getoption("--real-gpu")
 
 
 def pytest_collection_finish() -> None:

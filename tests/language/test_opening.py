@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
-from archir.language.opening.ladders import fewer
+from archir.language.opening.ladders import fewer, with_parts
 from archir.language.opening.opening import Opening, open_text
 from archir.passes.equivalence.canonical import canonical_hash
 
@@ -273,3 +273,11 @@ def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> N
     text = f"{start}{block * 40}    output y = x |> global_avg_pool |> linear(5)\n}}\n"
     found = open_text(text, "widths")
     assert len(found.opened) == 41
+
+
+def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
+    assert with_parts("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
+    assert with_parts("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
+    for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "widths=0.5,1"), ("kernels", "parts are up to 1")):
+        with pytest.raises(ArchError, match=hint):
+            with_parts("widths", "widths", parts)

@@ -21,6 +21,8 @@ import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
+from archir_torch.lowering.precision import autocast
+from archir_torch.lowering.replay import Replayed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
 
@@ -42,6 +44,7 @@ class Search:
         self.weights = list(module.parameters())
         self.adam = torch.optim.Adam(self.alphas, 3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
         self.sgd = torch.optim.SGD(self.weights, 0.025, momentum=0.9, weight_decay=3e-4)
+        self.run: Replayed | None = None
 
     def step(self, held_out: tuple[Tensor, Tensor], training: tuple[Tensor, Tensor]) -> None:
         """Both updates."""
@@ -112,15 +115,24 @@ def by_hand(
     return Search(network.to(memory_format=layout), loss, device, sparing)
 
 
-def from_graph(network: MixedNetwork, device: str, *, sparing: bool = True, compiled: bool = False) -> Search:
+def from_graph(
+    network: MixedNetwork, device: str, *, sparing: bool = True, compiled: bool = False, replayed: bool = False,
+    precision: str = "float32",
+) -> Search:  # fmt: skip
     network = network.to(device)
-    run = torch.compile(network) if compiled else network
+    run: Callable[..., Tensor] = torch.compile(network) if compiled else network
+    record = Replayed(network, possible=replayed)
 
     def loss(images: Tensor, labels: Tensor, alphas: list[Tensor]) -> Tensor:
         weights = alphas_in_graph(*(alpha.softmax(-1) for alpha in alphas))
-        return F.cross_entropy(run(images, weights=weights), labels)
+        still = not next(network.parameters()).requires_grad
+        with autocast(precision, device):
+            found = record(images, weights=weights, still=still) if replayed else run(images, weights=weights)
+            return F.cross_entropy(found, labels)
 
-    return Search(network, loss, device, sparing)
+    search = Search(network, loss, device, sparing)
+    search.run = record
+    return search
 
 
 def graph(channels: int, cells: int = 8) -> Graph:

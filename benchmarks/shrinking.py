@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="of the full network")
     parser.add_argument("--tune", type=int, default=3, help="epochs of what was cut out")
     parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
     torch.set_num_threads(1)
     title = "Held-out accuracy of a network for CIFAR-10, and at half of its multiply-accumulates; processor seconds"
@@ -72,7 +73,7 @@ def main() -> None:
             print(*table.rows[-1], flush=True)
     means = {kind: mean(row[kind]["accuracy"] for row in rows) for kind in kinds}
     table.add("mean", *(f"{100 * one:.2f}%" for one in means.values()), *[""] * 11)
-    print(f"{machine('cpu')}\n{table}")
+    print(f"{machine(given.device)}\n{table}")
 
 
 class Comparison:
@@ -107,7 +108,7 @@ class Comparison:
     def train_full(self) -> dict[str, float]:
         """The network as it is."""
         settings = {"batch": 128, "flip": True, "seed": self.seed, "epochs": self.given.epochs, "lr": 4e-3}
-        network, result = archir.train(self.full, data=self.given.data, settings=settings)
+        network, result = archir.train(self.full, data=self.given.data, settings=settings, device=self.given.device)
         save_weights(network, self.weights)
         return {"accuracy": result.measures["accuracy"], "macs": archir.cost(self.full).macs}
 
@@ -120,7 +121,7 @@ class Comparison:
         nets = {"net": f"{NETS}:full", "space": f"{NETS}:space"}
         made = archir.shrink(
             nets["net"], self.weights, "macs <= 0.5x", self.folder / "run", space=nets["space"], settings=settings,
-            int8=False,
+            int8=False, device=self.given.device,
         )  # fmt: skip
         return {"accuracy": made["after"]["accuracy"], "cut": made["cut"]["accuracy"], "macs": made["after"]["macs"]}
 
@@ -152,7 +153,7 @@ class Comparison:
             ],
         }  # fmt: skip
         (folder / "recipe.toml").write_text(toml.written(recipe), "utf-8")
-        phases = archir.run(folder / "recipe.toml", folder / "run")["phases"]
+        phases = archir.run(folder / "recipe.toml", folder / "run", device=self.given.device)["phases"]
         graph = self.space.specialize(uniform)
         made = {name: phases[phase]["accuracy"] for name, phase in (("accuracy", "tuned"), ("cut", "cut"))}
         return made | {"macs": archir.cost(graph).macs}

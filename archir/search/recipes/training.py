@@ -116,6 +116,8 @@ class Training(Settings):
     """Whether the statistics of batch norms are those of the batches of all processes together."""
     sharding: Literal["none", "full"] = "none"
     """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
+    cuda_graphs: bool = True
+    """Whether a GPU records the network's part of a step once and replays it, where that is possible."""
     checkpoint_minutes: NonNegative | None = None
     """Checkpoints are written after each epoch, and after so many minutes inside one."""
     seed: Seed = 0

@@ -7,8 +7,9 @@ its gradient would need is computed or kept. Sums are accumulated in place.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from itertools import accumulate
-from operator import itemgetter
+from operator import itemgetter, mul
 from typing import Any
 
 import torch
@@ -151,7 +152,8 @@ class Shares(nn.Module):
         flat = torch.cat([weights[name] for name in self.names])
         sums = (self.sums.to(flat.dtype) * flat).sum(1)  # type: ignore[operator]  # autocast would round a product `@`
         factors = torch.cat([sums, flat.new_ones(1)])
-        return factors[self.products].prod(1).unbind()  # type: ignore[index]
+        columns = factors[self.products].unbind(1)  # type: ignore[index]
+        return reduce(mul, columns).unbind()  # the gradient of `prod` looks for zeros, and waits for the GPU
 
 
 class MixStep(Step):

@@ -22,6 +22,9 @@ class DropPaths:
         self._rates = [(layer, float(layer.attributes["rate"])) for layer in layers]
         self._part = 1.0
 
+    def __len__(self) -> int:
+        return len(self._rates)
+
     def scale(self, part: float) -> None:
         """From now on rates are this part of the network's."""
         if part == self._part:

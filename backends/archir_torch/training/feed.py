@@ -16,6 +16,7 @@ from archir.search.recipes.training import Augment
 from archir_torch.data.pixels import Pixels, reads_on
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator
+from archir_torch.lowering.replay import RECORDING
 from archir_torch.training.augment import DRAWS, Further, augmented, draws, is_image, mixing, moved_along
 
 
@@ -132,9 +133,14 @@ class Feed:
         if before is not None and before[0] == index:
             made = before[1].result()
         else:
-            made = self._ahead.submit(self._made, index).result()
-        self._next = index + 1, self._ahead.submit(self._made, index + 1)
+            made = self._ahead.submit(self._alone, index).result()
+        self._next = index + 1, self._ahead.submit(self._alone, index + 1)
         return made
+
+    def _alone(self, index: int) -> Batch:
+        """A batch that is made in another thread, but not while a GPU is recorded."""
+        with RECORDING:
+            return self._made(index)
 
     def _made(self, index: int) -> Batch:
         epoch, step = divmod(index, self.steps)

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.search.recipes.training import Optimizer
+from archir.search.recipes.training import Optimizer, Training
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
+from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch
 from archir_torch.training.optimizer import build, factor
 from archir_torch.training.sharding.tensors import divided_like, is_divided, local, whole
@@ -199,3 +200,11 @@ class Learner:
 
     def _weights(self) -> dict[str, Tensor]:
         return dict(self._module.state_dict()) if self._module is not None else self.parameters
+
+
+def replayable(training: Training, paths: DropPaths) -> bool:
+    """Whether a GPU may replay the network's part of steps (see `Replayed`): gradients are those of one call, and no
+    other process has to be waited for."""
+    alone = distributed.world().size == 1 and training.sharding == "none"
+    same = training.drop_path == "constant" or not paths
+    return training.cuda_graphs and alone and same and training.accumulate == 1

@@ -3,11 +3,14 @@
 What is computed is computed on the CPU, so that everything runs to its end and can be compared. What a GPU would refuse
 is refused: operations of tensors on both sides, generators of the other side. What it would have to wait for is written
 down, and so are computations whose precision under autocast is not what it should be.
+
+`pytest --real-gpu` runs the same tests on a GPU that is there: it says by itself what it refuses and waits for.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +24,8 @@ from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import return_and_correct_aliasing
 from torch.utils._pytree import tree_leaves, tree_map
+
+from archir_torch.lowering import replay
 
 HERE, THERE = torch.device("cpu"), torch.device("cuda:0")
 _OURS = ("archir", "test")
@@ -52,8 +57,12 @@ class Seen:
     """Delicate operations on 16 bits."""
     wide: list[str] = field(default_factory=list)
     """Products of matrices in float32 where autocast would have 16 bits."""
+    replays: int = 0
+    """Calls that were not made kernel by kernel."""
 
 
+REAL = [False]
+"""Whether there is one, which `--real-gpu` says."""
 _SEEN: list[Seen] = []
 
 
@@ -131,6 +140,15 @@ class Away(Tensor):
 
 def _held(one: Any) -> Any:
     return one.held if isinstance(one, Away) else one
+
+
+def here(there: Tensor) -> Tensor:
+    """The numbers of a tensor of the GPU, on the CPU."""
+    if REAL[0]:
+        assert there.device.type == "cuda", "the tensor never was on the GPU"
+        return there.detach().cpu()
+    assert isinstance(there, Away), "the tensor never was on the GPU"
+    return there.held.detach()
 
 
 def _away(one: Any) -> Any:
@@ -294,14 +312,79 @@ def _autocast(self: Any, device_type: str, *arguments: Any, **settings: Any) -> 
     _PLAIN_AUTOCAST(self, "cpu" if device_type == "cuda" else device_type, *arguments, **settings)
 
 
+def _graphed(target: Any, samples: Any, allow_unused_input: bool, pool: object) -> Any:
+    """`torch.cuda.make_graphed_callables`: refuses what waits, and takes outputs away when the next call begins."""
+    before: list[Tensor] = []
+    kinds = [(one.shape, one.dtype, one.requires_grad) for one in samples]
+    assert allow_unused_input
+    assert pool
+
+    def replay(*given: Tensor) -> Any:
+        assert [(one.shape, one.dtype, one.requires_grad) for one in given] == kinds
+        seen = _SEEN[-1]
+        waits = len(seen.waits)
+        with torch.no_grad():
+            for one in before:  # torch says so if a gradient needs them still
+                one.held.fill_(torch.nan)  # type: ignore[attr-defined]
+        found = target(*given)
+        before[:] = tree_leaves(found)
+        assert seen.waits[waits:] == []
+        seen.replays += 1
+        return found
+
+    return replay
+
+
 @contextmanager
 def gpu() -> Iterator[Seen]:
     """Inside, there is a GPU, `cuda:0`; what it meets is collected."""
+    with _present() if REAL[0] else _imagined() as seen:
+        yield seen
+
+
+@contextmanager
+def _present() -> Iterator[Seen]:
+    """The GPU that is there. It computes in full precision, and torch warns of what waits for it."""
+    seen, shown = Seen(), warnings.showwarning
+    exact = torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic
+
+    def show(message: Any, *rest: Any, **more: Any) -> None:
+        if "synchroniz" in str(message):
+            seen.waits.append(f"wait {_place()}")
+        else:
+            shown(message, *rest, **more)
+
+    plain = replay.Replayed.__call__
+
+    def counted(self: Any, *given: Any, **more: Any) -> Any:
+        found = plain(self, *given, **more)
+        seen.replays += bool(self._records)
+        return found
+
+    patches = [
+        mock.patch.object(warnings, "showwarning", show),
+        mock.patch.object(replay.Replayed, "__call__", counted),
+    ]
+    with warnings.catch_warnings(), patches[0], patches[1]:
+        warnings.filterwarnings("always", message=".*synchroniz.*")
+        torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield seen
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+            torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = exact
+
+
+@contextmanager
+def _imagined() -> Iterator[Seen]:
     seen, cuda = Seen(), {
         "is_available": lambda: True, "device_count": lambda: 1, "current_device": lambda: 0,
         "is_bf16_supported": lambda including_emulation=True: True, "Event": _Event,
         "get_device_name": lambda device=None: "a GPU that is not there",
         "synchronize": lambda device=None: _say("waits", "synchronize"),
+        "make_graphed_callables": _graphed, "graph_pool_handle": lambda: (0, 1),
+        "get_sync_debug_mode": lambda: 0, "set_sync_debug_mode": lambda mode: None,
     }  # fmt: skip
     others: list[tuple[Any, str, Any]] = [
         (torch.cuda.amp.common, "amp_definitely_not_available", bool),
@@ -310,6 +393,7 @@ def gpu() -> Iterator[Seen]:
         (torch.autocast, "__init__", _autocast),
         (torch.random, "fork_rng", lambda devices=(), **_: _PLAIN_FORK([])),
         (nn.Module, "_apply", _applied),
+        (replay, "on_host", lambda one: bool(one.dim()) and not isinstance(one, Away)),  # torch fills in zeros here
     ]
     with ExitStack() as stack:
         for place, name, value in [*((torch.cuda, *one) for one in cuda.items()), *others]:

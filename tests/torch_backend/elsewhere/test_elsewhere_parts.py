@@ -12,6 +12,7 @@ from torch import Tensor
 import archir
 from archir.backends.ranges import ranged_inputs
 from archir.ir.graph import Graph
+from archir.ops.random import Dropout, DropPath
 from archir.search.data.readers.encoded import Encoded
 from archir.search.recipes.training import Augment
 from archir_torch.data import Split
@@ -24,7 +25,7 @@ from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.metrics import WINDOW, Measured
 from tests.op_cases import CASES, Case, graph_of, name_of
 from tests.portions import portion
-from tests.torch_backend.elsewhere.gpu import Away, gpu
+from tests.torch_backend.elsewhere.gpu import REAL, gpu, here
 from tests.torch_backend.objectives.test_tasks import CASES as SUPERVISED
 from tests.torch_backend.searches import images
 
@@ -47,8 +48,11 @@ def outputs(graph: Graph, device: Device, precision: str) -> tuple[list[Tensor],
     return values, [one.grad for one in leaves if one.grad is not None]
 
 
-INHERENT = {"ExpertLinear": {"bincount", "tolist"}}
+INHERENT = {"ExpertLinear"}
 """What has to be waited for: how many rows each expert has says how large its product is."""
+ROUNDED = {"rtol": 1e-5, "atol": 1e-6}
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-4} if REAL[0] else {}
+"""A GPU that is there adds up in another order."""
 
 
 @pytest.mark.parametrize("precision", portion(["float32", "bf16"], ["float32"]))
@@ -57,14 +61,14 @@ def test_operations(case: Case, precision: str) -> None:
     graph = graph_of(*case)
     with gpu() as seen:
         there = outputs(graph, "cuda", precision)
-        waits = {line.split()[0] for line in seen.waits if "archir_torch.lowering.operations" in line}
-    assert waits == INHERENT.get(type(case[0]).__name__, set())
+        waits = [line for line in seen.waits if "archir_torch.lowering.operations" in line]
+    assert bool(waits) == (type(case[0]).__name__ in INHERENT), waits
     assert seen.narrow == []
-    if precision == "float32":
+    drawn = REAL[0] and isinstance(case[0], Dropout | DropPath)  # other numbers than the CPU's
+    if precision == "float32" and not drawn:
         for one, other in zip(outputs(graph, "cpu", precision), there, strict=True):
-            for here, away in zip(one, other, strict=True):
-                assert isinstance(away, Away)
-                torch.testing.assert_close(away.held.detach(), here.detach())
+            for wanted, away in zip(one, other, strict=True):
+                torch.testing.assert_close(here(away), wanted.detach(), **TOLERANCE)
 
 
 # objectives and measures
@@ -84,7 +88,7 @@ def test_objectives(kind: str) -> None:
         assert seen.waits == []
         assert {one.device.type for one in found.values()} == {"cuda"}
     for name, value in {"loss": loss, **measured}.items():
-        torch.testing.assert_close(found[name].held, value)  # type: ignore[attr-defined]
+        torch.testing.assert_close(here(found[name]), value, **ROUNDED)
 
 
 # proxies
@@ -103,7 +107,8 @@ def test_proxies(name: str) -> None:
         seen.waits.clear()
         found = PROXIES[name](there)
     assert found == pytest.approx(wanted, rel=1e-3)
-    assert len([line for line in seen.waits if "copy" not in line]) <= MOST_LOOKS
+    looks = [line for line in seen.waits if "copy" not in line and "proxies.untrained" not in line]  # there it is moved
+    assert len(looks) <= MOST_LOOKS
 
 
 MOST_LOOKS = 3
@@ -151,8 +156,8 @@ def test_batches_are_made_without_waiting(kind: str) -> None:
         batches = [feed._made(index) for index in range(5)]  # in this thread, whose tensors can be followed
         assert seen.waits == []
     for one, other in zip(wanted, batches, strict=True):
-        assert torch.equal(other.images.held, one.images)  # type: ignore[attr-defined]
-        assert torch.equal(other.labels.held, one.labels)  # type: ignore[attr-defined]
+        torch.testing.assert_close(here(other.images), one.images, **ROUNDED)
+        assert torch.equal(here(other.labels), one.labels)
 
 
 def test_figures_leave_the_gpu_without_waiting() -> None:

@@ -167,9 +167,9 @@ def test_second_order_in_16_bits_is_that_of_float32() -> None:
 def test_first_order_takes_the_precision_and_the_parts_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[bool, int]] = []
 
-    def loss(self: Relaxed, batch: Batch, drawn: Drawn, index: int) -> Tensor:
+    def loss(self: Relaxed, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
         seen.append((torch.is_autocast_enabled("cpu"), len(batch)))
-        return plain(self, batch, drawn, index)
+        return plain(self, batch, drawn, index, still=still)
 
     plain = Relaxed._loss
     monkeypatch.setattr(Relaxed, "_loss", loss)

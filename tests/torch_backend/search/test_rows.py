@@ -223,11 +223,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Touched:
     touched = Touched({})
     purpose: list[str] = []
 
-    def during(what: str, function: Callable[[], Tensor]) -> Callable[[], Tensor]:
-        def called() -> Tensor:
+    def during(what: str, function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def called(*given: Any) -> Tensor:
             purpose.append(what)
             try:
-                return function()
+                return function(*given)
             finally:
                 purpose.pop()
 

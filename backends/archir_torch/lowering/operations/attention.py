@@ -36,7 +36,7 @@ def attention(
         axis = 2 if query.dim() == 3 else 1
         key, value = (_repeated(x, axis, kv_heads, heads // kv_heads) for x in (key, value))
     if mask is not None or window is not None:
-        mask, causal = _bias(query, mask, causal, window), False
+        mask, causal = _bias(query, key, mask, causal, window), False
     if query.dim() == 3:
         q, k, v = (x.unflatten(2, (heads, -1)).transpose(1, 2) for x in (query, key, value))
         y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=causal, scale=scale)
@@ -55,7 +55,7 @@ def _repeated(x: Tensor, axis: int, heads: int, times: int) -> Tensor:
     return split.expand(sizes).flatten(axis, axis + 2)
 
 
-def _bias(query: Tensor, mask: Tensor | None, causal: bool, window: int | None) -> Tensor:
+def _bias(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, window: int | None) -> Tensor:
     """What is added to the logits: the lowest of numbers where nothing is to be seen."""
     lowest = torch.finfo(query.dtype).min / 2  # what is added to it stays finite
     if mask is None:
@@ -63,6 +63,8 @@ def _bias(query: Tensor, mask: Tensor | None, causal: bool, window: int | None) 
     else:
         bias = torch.where(mask, 0.0, lowest) if mask.dtype == torch.bool else mask
         bias = (bias.unsqueeze(1) if mask.dim() == 3 else bias).to(query.dtype)
+        keys = key.shape[1:-1].numel() if key.dim() == 3 else key.shape[2:].numel()
+        bias = bias.expand(*bias.shape[:-1], keys).contiguous()  # GPUs refuse one that is the same for all keys
     if causal or window is not None:
         count = query.shape[1:-1].numel() if query.dim() == 3 else query.shape[2:].numel()
         position = torch.arange(count, device=query.device)

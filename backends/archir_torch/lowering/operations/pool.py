@@ -50,7 +50,7 @@ def max_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...]) ->
 @lowers(ops.AvgPool1d)
 def avg_pool1d(x: Tensor, *, kernel: int, stride: int, pads: tuple[int, ...], count_padding: bool) -> Tensor:
     before, after = pads
-    x = x.transpose(1, 2)
+    x = x.transpose(1, 2).contiguous()  # on GPUs, torch's gradient of what lies otherwise is wrong
     if before == after:
         return F.avg_pool1d(x, kernel, stride, before, count_include_pad=count_padding).transpose(1, 2)
     mean = F.avg_pool1d(F.pad(x, pads), kernel, stride)

@@ -13,6 +13,7 @@ from archir.search.recipes.open_choices import closed
 from archir.search.seeds import mixed
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower
+from archir_torch.lowering.replay import Replayed
 from archir_torch.search.inheritance import inherited, take_over
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.ordering.start import in_order
@@ -21,7 +22,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
-from archir_torch.training.learner import Learner
+from archir_torch.training.learner import Learner, replayable
 from archir_torch.training.norms import freeze, synchronise
 
 
@@ -74,6 +75,7 @@ class Train:
             accumulate=training.accumulate, ema=training.ema,
         )  # fmt: skip
         self.paths = DropPaths(self.network)
+        self.call = Replayed(self.network, possible=replayable(training, self.paths))
 
     def _divide(self) -> None:
         """Every process keeps its part of the network."""
@@ -89,9 +91,7 @@ class Train:
         if self.job.phase.training.drop_path == "linear":
             self.paths.scale(index // self.steps / self.epochs)
         self.task.begin(index)
-        update = self.learner.update(
-            lambda part: self.task.loss(self.network, part, index), index, self.feed.batch(index)
-        )
+        update = self.learner.update(lambda part: self.task.loss(self.call, part, index), index, self.feed.batch(index))
         return {"loss": update.loss}
 
     def evaluate(self, epoch: int) -> Mapping[str, float]:

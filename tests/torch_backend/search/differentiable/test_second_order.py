@@ -41,7 +41,7 @@ def unrolled(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     before = [weight.detach().clone() for weight in weights]
     (gradient,), loss = unrolled_gradient(
-        lambda: train(weights, alpha), lambda: validate(weights, alpha), weights, [alpha],
+        lambda still: train(weights, alpha), lambda: validate(weights, alpha), weights, [alpha],
         rate=RATE, momentum=MOMENTUM, velocity=speeds, decay=DECAY, reach=reach,
     )  # fmt: skip
     for weight, kept in zip(weights, before, strict=True):

@@ -24,6 +24,7 @@ from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
+from archir_torch.lowering.replay import Replayed
 from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.strategies.differentiable.alphas import Alphas, Drawn, Init, Sampling
@@ -37,7 +38,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner
+from archir_torch.training.learner import Learner, replayable
 from archir_torch.training.norms import synchronise
 
 
@@ -136,6 +137,7 @@ class Relaxed:
             precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
         )  # fmt: skip
         self.paths = DropPaths(self.network)
+        self.call = Replayed(self.network, possible=replayable(training, self.paths))
         self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
         self.history = [self.alphas.logits.detach().cpu().clone()]
         self.eigenvalues: list[float] = []
@@ -190,7 +192,7 @@ class Relaxed:
             return self._choose_unrolled(index, batch, other)
 
         def loss(part: Batch) -> Tensor:
-            return self._loss(part, self._draw(index, "alphas"), index) + self._regular(index)
+            return self._loss(part, self._draw(index, "alphas"), index, still=True) + self._regular(index)
 
         return self.chooser.update(loss, index, other).loss
 
@@ -205,7 +207,7 @@ class Relaxed:
         decays = {p: group["weight_decay"] for group in optimizer.param_groups for p in group["params"]}
         with exact(self.job.device), _unchanged(self.module):
             gradients, value = unrolled_gradient(
-                lambda: self._share(batch, self._draw(index, "alphas"), index),
+                lambda still: self._share(batch, self._draw(index, "alphas"), index, still=still),
                 lambda: self._share(other, self._draw(index, "alphas"), index) + self._regular(index),
                 parameters,
                 [self.alphas.logits],
@@ -218,12 +220,17 @@ class Relaxed:
         self.chooser.apply(index)
         return value
 
-    def _loss(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
-        return self.task.loss(self._call(drawn), batch, index)
+    def _loss(self, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
+        """`still`: weights take no gradients from it."""
 
-    def _share(self, batch: Batch, drawn: Drawn, index: int) -> Tensor:
+        def call(*inputs: Tensor) -> object:
+            return self.call(*inputs, weights=drawn.weights, active=drawn.active, still=still)
+
+        return self.task.loss(call, batch, index)
+
+    def _share(self, batch: Batch, drawn: Drawn, index: int, *, still: bool = False) -> Tensor:
         """What this process adds to the mean loss of all processes: some have more images than others."""
-        return self._loss(batch, drawn, index) * batch.weight
+        return self._loss(batch, drawn, index, still=still) * batch.weight
 
     def _call(self, drawn: Drawn) -> Callable[..., object]:
         return lambda *inputs: self.network(*inputs, weights=drawn.weights, active=drawn.active)
@@ -300,7 +307,7 @@ class Relaxed:
         noise = generator(self.job.seed, "eigenvalue", epoch)
         with exact(self.job.device), _unchanged(self.module):
             value = dominant_eigenvalue(
-                lambda: self._share(batch, self.alphas.draw(), epoch * self.steps),
+                lambda: self.task.loss(self._call(self.alphas.draw()), batch, epoch * self.steps) * batch.weight,
                 self.alphas.logits, noise, settings.iterations,
             )  # fmt: skip
         found["eigenvalue"] = value

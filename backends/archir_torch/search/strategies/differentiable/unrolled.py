@@ -17,12 +17,10 @@ from archir_torch.training.distributed import average
 REACH = 0.01
 """How far the finite difference reaches, in all weights together (DARTS, footnote 2)."""
 
-Loss = Callable[[], Tensor]
-
 
 def unrolled_gradient(
-    train: Loss,
-    validate: Loss,
+    train: Callable[[bool], Tensor],
+    validate: Callable[[], Tensor],
     weights: Sequence[Tensor],
     alphas: Sequence[Tensor],
     *,
@@ -34,13 +32,14 @@ def unrolled_gradient(
 ) -> tuple[list[Tensor], Tensor]:
     """The gradients of the architecture parameters, and the validation loss after the unrolled step.
 
-    `train` and `validate` compute their losses from the weights as they are; these are left as they were. Gradients are
-    averaged over all processes.
+    `train` and `validate` compute their losses from the weights as they are; these are left as they were. `train` is
+    told whether the weights stay as they are: then no gradients of them are taken. Gradients are averaged over all
+    processes.
     """
     kept = [weight.detach().clone() for weight in weights]
     decays = [decay] * len(weights) if isinstance(decay, (int, float)) else list(decay)
     speeds = list(velocity) or [None] * len(weights)
-    steps = _gradients(train, weights)
+    steps = _gradients(train(False), weights)
     with torch.no_grad():
         for weight, step, speed, part in zip(weights, steps, speeds, decays, strict=True):
             step = step + part * weight if part else step
@@ -53,15 +52,15 @@ def unrolled_gradient(
     sides = []
     for sign in (1.0, -1.0):
         _move(weights, kept, vector, sign * e)
-        sides.append(_gradients(train, alphas))
+        sides.append(_gradients(train(True), alphas))
     _move(weights, kept, vector, torch.zeros_like(e))
     above, below = sides
     found = [d - rate * (a - b) / (2 * e) for d, a, b in zip(direct, above, below, strict=True)]
     return found, loss.detach()
 
 
-def _gradients(loss: Loss, tensors: Sequence[Tensor]) -> list[Tensor]:
-    return _averaged(torch.autograd.grad(loss(), list(tensors), allow_unused=True), tensors)
+def _gradients(loss: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    return _averaged(torch.autograd.grad(loss, list(tensors), allow_unused=True), tensors)
 
 
 def _averaged(gradients: Sequence[Tensor | None], tensors: Sequence[Tensor]) -> list[Tensor]:

@@ -1,0 +1,326 @@
+"""What the first ten minutes on a GPU must show: everything computes there what the CPU computes, and how fast.
+
+    python benchmarks/gpu.py [--minutes 10] [--only tests,networks,search,...] [-o benchmarks/results/gpu.txt]
+
+One page is written, part by part, so that what was measured is there if time runs out. Parts that need something that
+this machine has not say so. It needs no network, and pytest for the first part alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import onnxruntime
+import search_step
+import supernet
+import torch
+import torch.nn.functional as F
+from handwritten import DeiTTiny, ResNet50
+from handwritten_mobilenet import MobileNetV2
+from measure import Table, machine, medians
+from torch import Tensor, nn
+
+import archir
+from archir.backends.ranges import ranged_inputs
+from archir.ir.graph import Graph
+from archir_torch.lowering.module import lower
+from archir_torch.lowering.precision import autocast, exact
+from archir_torch.lowering.replay import AFTER, Replayed
+from archir_torch.measuring.latency import random_input
+from archir_torch.supernet.tuning import Plan, planned
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+DEVICE = "cuda"
+NETWORKS: dict[str, dict[str, Any]] = {
+    "resnet50.arch": {},
+    "deit_tiny.arch": {},
+    "mobilenet_v2.arch": {},
+    "autoformer/autoformer.arch": {},
+    "autola/autola.arch": {},
+    "darts/darts.arch:darts": {},
+    "full_attention/full_attention.arch": {},
+    "glit/glit.arch": {},
+    "mobilenet_v3_ofa/mobilenet_v3_ofa.arch": {},
+    "nas_bench_101/nas_bench_101.arch": {},
+    "nas_bench_201/nas_bench_201.arch": {},
+    "nos/nos.arch:nos": {},
+    "trionet/trionet.arch": {},
+}
+"""Those whose outputs are compared: one architecture of each."""
+
+
+def tests() -> Table:
+    """What else runs on a GPU that is imagined, and the tests that want one, on this one."""
+    table = Table("tests on this device", ["which", "result", "not passed"])
+    wanted = {
+        "operations, objectives, proxies, samples, steps and searches": ["--real-gpu", "tests/torch_backend/elsewhere"],
+        "searches, processes, measuring, onnxruntime": [
+            "-m", "gpu", "tests/torch_backend/lowering/test_gpu.py", "tests/cli/test_latency_command.py",
+            "tests/backends/test_speed.py",
+        ],
+    }  # fmt: skip
+    for name, given in wanted.items():
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:benchmark",
+            "-n",
+            "8",
+            *given,
+        ]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        lines = done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]]
+        failed = [line.split(" - ")[0].split("::", 1)[-1] for line in lines if line.startswith(("FAILED", "ERROR"))]
+        table.add(name, lines[-1].strip("= "), ", ".join(failed[:12]) or "-")
+    return table
+
+
+def networks() -> Table:
+    """Outputs of examples' networks against the CPU's: in float32 with all digits, with TF32, in bf16."""
+    table = Table(
+        "one architecture of each space, batch 2, largest difference from the CPU's outputs as a part of the largest",
+        ["network", "float32", "TF32", "bf16", "peak, MiB"],
+    )
+    for name, parameters in NETWORKS.items():
+        space = archir.load(EXAMPLES / name, **parameters)
+        graph = space.specialize(space.sample(1)) if space.choices else space.graph
+        network = lower(graph, generator=torch.Generator().manual_seed(0)).eval()
+        numbers = torch.Generator().manual_seed(1)
+        given = [random_input(kind, 2, numbers) for kind in ranged_inputs(graph).values()]
+        with torch.no_grad():
+            wanted = _first(network(*given))
+            network.to(DEVICE)
+            torch.cuda.reset_peak_memory_stats()
+            there = [one.to(DEVICE) for one in given]
+            with exact(DEVICE):
+                found = {"float32": _first(network(*there))}
+            found["TF32"] = _first(network(*there))
+            with autocast("bf16", DEVICE):
+                found["bf16"] = _first(network(*there))
+        apart = [
+            f"{float((one.float().cpu() - wanted).abs().max() / wanted.abs().max()):.1e}" for one in found.values()
+        ]
+        table.add(name.split("/")[-1], *apart, f"{torch.cuda.max_memory_allocated() / 2**20:.0f}")
+    return table
+
+
+def _first(found: Any) -> Tensor:
+    one: Tensor = next(iter(found.values())) if isinstance(found, dict) else found
+    return one
+
+
+def search() -> Table:
+    """A step of DARTS, as `search_step.py` has it."""
+    table = Table(
+        "a search step (architecture and weights) of the 8-cell, 16-channel network of DARTS, batch 64",
+        ["network", "ms", "times as fast", "memory, MiB"],
+    )
+    batches = search_step._batches(64, DEVICE)
+    relaxed = search_step.graph(16)
+
+    def ours(plan: Plan, precision: str = "float32", *, replayed: bool = False) -> search_step.Search:
+        return search_step.from_graph(planned(relaxed, plan), DEVICE, replayed=replayed, precision=precision)
+
+    wide = Plan(channels_last=True, batch=True)
+    made: dict[str, Callable[[], search_step.Search]] = {
+        "by hand": lambda: search_step.by_hand(DEVICE),
+        "by hand, channels last, gradients where needed": lambda: search_step.by_hand(
+            DEVICE, channels_last=True, sparing=True
+        ),
+        "archir": lambda: ours(Plan()),
+        "archir, replayed": lambda: ours(Plan(), replayed=True),
+        "archir, channels last, batch, replayed": lambda: ours(wide, replayed=True),
+        "archir, bf16": lambda: ours(Plan(), "bf16"),
+        "archir, bf16, replayed": lambda: ours(Plan(), "bf16", replayed=True),
+        "archir, bf16, channels last, batch, replayed": lambda: ours(wide, "bf16", replayed=True),
+    }
+    searches, held = {}, {}
+    for name, make in made.items():
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        reserved, used = torch.cuda.memory_reserved(), torch.cuda.memory_allocated()
+        searches[name] = one = make()
+        for _ in range(AFTER + 2):
+            one.step(*batches)
+        held[name] = torch.cuda.max_memory_allocated() - used
+        if one.run is not None and one.run.possible:  # what a record needs is kept in a pool of its own
+            torch.cuda.empty_cache()
+            held[name] = torch.cuda.memory_reserved() - reserved
+    times = search_step._turns(searches, batches, 3, DEVICE)
+    for name, one in searches.items():
+        ratio = median(theirs / mine for mine, theirs in zip(times[name], times["by hand"], strict=True))
+        table.add(name + _refused(one), f"{median(times[name]):.1f}", f"{ratio:.2f}", f"{held[name] / 2**20:.0f}")
+    return table
+
+
+def _refused(one: Any) -> str:
+    return f" (not recorded: {one.run.refused})" if getattr(one.run, "refused", "") else ""
+
+
+def training() -> Table:
+    """Steps of networks: forward, backward, SGD."""
+    table = Table(
+        "a step of training (SGD), ms",
+        ["network", "batch", "precision", "by hand", "archir", "archir, replayed", "by hand / replayed"],
+    )
+    hand: dict[str, Callable[[], nn.Module]] = {
+        "resnet50": ResNet50,
+        "deit_tiny": DeiTTiny,
+        "mobilenet_v2": MobileNetV2,
+    }
+    small = archir.load(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
+    graphs = {name: archir.load(EXAMPLES / f"{name}.arch").graph for name in hand}
+    graphs["nas_bench_201, an architecture"] = small.specialize(small.sample(1))
+    for name, graph in graphs.items():
+        for precision in ("float32", "bf16"):
+            batch = 64 if name in hand else 256
+            steps = {"archir": _training(lower(graph), graph, batch, precision, replayed=False)}
+            steps["replayed"] = _training(lower(graph), graph, batch, precision, replayed=True)
+            if name in hand:
+                steps["hand"] = _training(hand[name](), graph, batch, precision, replayed=False)
+            times = medians(steps, 5, DEVICE, warm=8)
+            theirs = f"{times['hand']:.1f}" if "hand" in times else "-"
+            against = times.get("hand", times["archir"]) / times["replayed"]
+            table.add(
+                name,
+                str(batch),
+                precision,
+                theirs,
+                f"{times['archir']:.1f}",
+                f"{times['replayed']:.1f}",
+                f"{against:.2f}",
+            )
+    return table
+
+
+def _training(network: nn.Module, graph: Graph, batch: int, precision: str, *, replayed: bool) -> Callable[[], None]:
+    network = network.to(DEVICE).train()
+    call: Callable[..., Any] = Replayed(network) if replayed else network
+    (number,) = graph.inputs.values()
+    x = torch.randn(batch, *archir.ir.typing.infer(graph)[number].shape, device=DEVICE)
+    y = torch.randint(10, (batch,), device=DEVICE)
+    optimizer = torch.optim.SGD(network.parameters(), 0.01, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with autocast(precision, DEVICE):
+            loss = F.cross_entropy(call(x), y)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return step
+
+
+def compiled() -> Table:
+    """The same under torch's compiler."""
+    table = Table(
+        "forward and backward under torch.compile, float32, batch 64",
+        ["network", "first step, s: by hand", "archir", "ms: by hand", "archir", "archir / by hand", "graph breaks"],
+    )
+    hand: dict[str, Callable[[], nn.Module]] = {
+        "resnet50": ResNet50,
+        "deit_tiny": DeiTTiny,
+        "mobilenet_v2": MobileNetV2,
+    }
+    x = torch.randn(64, 3, 224, 224, device=DEVICE)
+    for name, kind in hand.items():
+        first, steps = {}, {}
+        for who, network in (("hand", kind()), ("ours", lower(archir.load(EXAMPLES / f"{name}.arch").graph))):
+            torch._dynamo.reset()
+            network = network.to(DEVICE).train()
+            fast = torch.compile(network, fullgraph=True)
+
+            def step(network: nn.Module = network, fast: Any = fast) -> None:
+                network.zero_grad(set_to_none=True)
+                fast(x).sum().backward()
+
+            begin = time.perf_counter()
+            step()
+            torch.cuda.synchronize()
+            first[who], steps[who] = time.perf_counter() - begin, step
+        times = medians(steps, 7, DEVICE, warm=2)
+        ratio = times["ours"] / times["hand"]
+        table.add(
+            name, *(f"{first[who]:.0f}" for who in first), *(f"{times[who]:.1f}" for who in first), f"{ratio:.3f}", "0"
+        )
+    return table
+
+
+def exports() -> Table:
+    """Exported networks run on this device: `torch.export`, and onnxruntime where it was built for GPUs."""
+    table = Table("exports on this device, largest relative difference", ["network", "form", "result"])
+    providers = set(onnxruntime.get_available_providers())
+    for name in ("resnet50.arch", "deit_tiny.arch", "nas_bench_201/nas_bench_201.arch"):
+        space = archir.load(EXAMPLES / name)
+        graph = space.specialize(space.sample(1)) if space.choices else space.graph
+        network = lower(graph, generator=torch.Generator().manual_seed(0)).eval()
+        given = [
+            random_input(kind, 2, torch.Generator().manual_seed(1)).to(DEVICE) for kind in ranged_inputs(graph).values()
+        ]
+        on = network.to(DEVICE)
+        program = torch.export.export(on, tuple(given)).module()
+        with torch.no_grad(), exact(DEVICE):
+            one, two = _first(on(*given)), _first(program(*given))
+        table.add(name, "torch.export", f"{float((one - two).abs().max() / one.abs().max()):.1e}")
+        for provider in ("CUDAExecutionProvider", "TensorrtExecutionProvider"):
+            if provider not in providers:
+                table.add(name, provider, "this onnxruntime was built without it")
+                continue
+            with tempfile.TemporaryDirectory() as folder:
+                report = archir.export(graph, Path(folder) / "net.onnx", network.cpu(), providers=(provider,))
+            table.add(name, provider, f"{report.relative:.1e}")
+    return table
+
+
+PARTS: Mapping[str, Callable[[], Table]] = {
+    "tests": tests,
+    "networks": networks,
+    "search": search,
+    "training": training,
+    "supernet": lambda: supernet.run(DEVICE, True),
+    "compiled": compiled,
+    "exports": exports,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10, help="no part begins later than that")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas between them")
+    parser.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.txt")
+    given = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("torch sees no CUDA device here")
+    begin = time.perf_counter()
+    page = [machine(DEVICE)]
+    for name in given.only.split(","):
+        start = time.perf_counter()
+        if start - begin > 60 * given.minutes:
+            page.append(f"{name}: not begun, the time was over")
+            continue
+        try:
+            text = str(PARTS[name]())
+        except Exception as error:  # what one part shows does not depend on the others
+            text = f"{name}: {type(error).__name__}: {error}"
+        page.append(f"{text}\n({time.perf_counter() - start:.0f} s)")
+        print(f"\n{page[-1]}", flush=True)
+        given.output.write_text("\n\n".join(page) + "\n")
+        torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()

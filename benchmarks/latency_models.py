@@ -24,10 +24,9 @@ from numpy.typing import NDArray
 
 import archir
 from archir.costs.latencies.fill import spearman
-from archir.costs.latencies.models.counts import Counts
+from archir.costs.latencies.models.counts import Counts, of_codes
 from archir.costs.latencies.models.fitting import fit
 from archir.search.scores.results.table import rows_of
-from archir.search.spaces.counts import counts
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results" / "latency_models_cpu.txt"
@@ -81,7 +80,7 @@ def _of_file(file: Path, name: str, space: str, mapping: str, column: str = "", 
 def _tables(name: str, path: str, codes: NDArray[np.int16], devices: dict[str, NDArray[np.float32]]) -> Tables:
     space = archir.load(EXAMPLES / path)
     usual = space.sample_codes(USUAL, np.random.default_rng(0))
-    both = counts(space, np.concatenate([codes, usual]))
+    both = of_codes(space.account, np.concatenate([codes, usual]))
     values = {one: values.astype(np.float64) for one, values in devices.items()}
     return Tables(name, both[: len(codes)], both[len(codes) :], values)
 

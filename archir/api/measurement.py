@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from archir import backends
-from archir.base.errors import fail, suggest
+from archir.base.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
     from archir.backends.speed.figures import Speeds
     from archir.costs.latencies.fill import Bench, Validation, Watch
+    from archir.costs.latencies.models.counts import Counts
     from archir.costs.latencies.models.model import LatencyModel
     from archir.costs.latencies.table import Device, LatencyTable
     from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.rows import Codes
     from archir.search.spaces.space import Space
 
 __all__ = [
@@ -149,7 +151,6 @@ def fit_latency(
     table lacks operations.
     """
     from archir.costs.latencies.models.fitting import fit
-    from archir.search.spaces.counts import counts
 
     free = space.unbounded  # a bound on the latency may name the file that is made here
     usual = free.sample_codes(_USUAL, np.random.default_rng(seed))
@@ -157,13 +158,25 @@ def fit_latency(
     measured = np.asarray(nanoseconds, np.float64)
     if len(measured) != len(codes):
         raise fail("A1510", f"there are {len(codes):,} architectures, and {len(measured):,} times")
-    all_of_them = counts(free, np.concatenate([codes, usual]))
+    all_of_them = _counts(free, np.concatenate([codes, usual]))
     found = fit(
         all_of_them[: len(codes)], measured, usual=all_of_them[len(codes) :], table=operations, device=device, seed=seed
     )
     if path is not None:
         found.write(path)
     return found
+
+
+def _counts(space: Space, codes: Codes) -> Counts:
+    """How often rows of outcomes run each operation; network by network where choices are too entangled."""
+    from archir.costs.latencies.models.counts import of_codes, of_graphs
+
+    try:
+        return of_codes(space.account, codes)
+    except ArchError as error:
+        if error.diagnostics[0].code not in ("A1601", "A1602"):
+            raise
+    return of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
 
 
 def measured_latency(

@@ -33,6 +33,9 @@ class Limits:
     nodes: int = 200_000
     work: int = MOST_WORK
     """Units of `archir.base.work`, where there is no budget yet."""
+    guess: bool = False
+    """Whether a node whose operands should be alike, and are not, has the type of the first one, so that what comes
+    after it is looked at, too."""
 
 
 class Problems:

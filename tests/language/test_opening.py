@@ -128,6 +128,7 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
         ("depths,ratios=1,1", "`ratios=0.5,1`"),
         ("kernels=4", "kernels are odd"),
         ("widths,0.5", "widths=0.5,1"),
+        ("widths,operators", "by hand: `y = x"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
@@ -281,3 +282,17 @@ def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
     for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "widths=0.5,1"), ("kernels", "parts are up to 1")):
         with pytest.raises(ArchError, match=hint):
             with_parts("widths", "widths", parts)
+
+
+def test_operations_that_are_written_beside_a_trained_one_leave_it_its_weights() -> None:
+    """As docs/opening.md says: the network is still the largest architecture, with all names of its weights."""
+    text = "net full {{\ninput image: f32[3, 8, 8]\nx = image |> conv(16)\n{}y = y |> conv(5)\noutput z = y\n}}\n"
+    network = archir.loads(text.format("y = x |> conv(16)\n"))
+    beside = "cheap: x |> own conv(16, kernel=3, groups=16) |> own conv(16, kernel=1)"
+    space = archir.loads(text.format(f"y = x |> conv(16)\ny = choose op {{ kept: y, none: x, {beside} }}\n"))
+    found = archir.membership(space, network)
+    assert found.largest
+    assert dict(found.architecture or {}) == {"op": "kept"}
+    graphs = network.graph, space.specialize(space.architecture({"op": "kept"}))
+    convs = [{graph[n].scope for n in graph if graph[n].op.name == "conv"} for graph in graphs]
+    assert convs[0] == convs[1] == {"conv", "conv_2", "conv_3"}

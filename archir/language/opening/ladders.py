@@ -61,6 +61,8 @@ def _spelt(wanted: Asked) -> str:
 
 
 def _hint(name: str) -> str:
+    if name.startswith("op"):
+        return "write other operations by hand: `y = x |> conv(32)`, then `y = choose op { kept: y, none: x }`"
     return suggest(name, KINDS) or f"there are {', '.join(KINDS)}; `widths=0.5,1` says which parts of the trained value"
 
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
 LEFT_OUT: list[str] = []
-"""Tests that were made, and are not asked for."""
+"""Tests of the soak that were made, and are not asked for."""
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=40)
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    LEFT_OUT.extend(item.nodeid for item in items)
+    LEFT_OUT.extend(item.nodeid for item in items if item.get_closest_marker("soak"))
 
 
 def pytest_collection_finish() -> None:

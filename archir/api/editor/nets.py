@@ -8,7 +8,7 @@ from functools import cached_property
 
 from archir.api.editor.view import View
 from archir.base.errors import ArchError, Span
-from archir.base.work import MOST_WORK, bounded
+from archir.base.work import MOST_WORK, anew, bounded
 from archir.costs.scopes import Range, ranges
 from archir.costs.sums import Terms
 from archir.ir.choices.cases import Choice, Value, leaves, varies
@@ -26,6 +26,8 @@ MOST_VALUES = 6
 """Different values of one piece of syntax that are kept."""
 _MOST_PLACES = 20_000
 _WORK = MOST_WORK
+_A_COST = 1 / 8
+"""The share of the budget that the costs of one block or net may take."""
 _COSTS = ("params", "macs")
 Hint = tuple[int, str]
 """An offset, and what is shown behind it."""
@@ -38,6 +40,7 @@ class Net:
     graph: Graph
     values: dict[tuple[int, int], list[str]] = field(default_factory=dict)
     """What pieces of syntax come to, by their places: types of tensors, and other values."""
+    _asked: dict[str | None, dict[str, Range] | None] = field(default_factory=dict)
 
     @cached_property
     def space(self) -> Space:
@@ -82,8 +85,15 @@ class Net:
         return self._ranges(scope) if scope is not None else None
 
     def _ranges(self, scope: str | None) -> dict[str, Range] | None:
+        if scope not in self._asked:
+            self._asked[scope] = self._range(scope)
+        return self._asked[scope]
+
+    def _range(self, scope: str | None) -> dict[str, Range] | None:
+        if None in self._asked.values():
+            return None  # one that took too much is enough
         try:
-            with bounded(_WORK):
+            with bounded(_WORK), anew(_A_COST):
                 account = self.space.account
                 parts = {name: Terms() for name in _COSTS}
                 for number, costs in account.contributions.items():

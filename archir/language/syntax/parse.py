@@ -18,25 +18,25 @@ MOST_BYTES = 2**20
 
 
 def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
-    """The syntax tree of a file's text. Raises ArchError (A01xx) with all mistakes that can be told apart.
+    """The syntax tree of a file's text. Raises ArchError (A01xx) with all mistakes that can be told apart."""
+    found = partial(text, name, most_bytes)
+    if found.problems:
+        raise ArchError(*found.problems)
+    return found.file
+
+
+def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> Recovered:
+    """What can be read of a text, and what is wrong with the rest. Raises ArchError for texts that are too large.
 
     Within a budget of work, a text is read once.
     """
     known = current().known
     if ("parse", name, text) not in known:
-        found = partial(text, name, most_bytes)
-        if found.problems:
-            raise ArchError(*found.problems)
-        known["parse", name, text] = found.file
-    file: ast.File = known["parse", name, text]
-    return file
-
-
-def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> Recovered:
-    """What can be read of a text, and what is wrong with the rest. Raises ArchError for texts that are too large."""
-    source = Source(name, text)
-    with _reading(source, most_bytes):
-        return recovered(source)
+        source = Source(name, text)
+        with _reading(source, most_bytes):
+            known["parse", name, text] = recovered(source)
+    found: Recovered = known["parse", name, text]
+    return found
 
 
 def tokens(text: str, name: str = "<input>") -> list[Token]:

@@ -69,6 +69,7 @@ test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, tw
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --hypothesis-profile long tests
 
 build: $(STAMP) ## Wheel and sdist, and the bill of materials beside them.
 	$(BIN)/python -m build --no-isolation

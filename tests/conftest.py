@@ -16,9 +16,12 @@ from archir.base.plugins import loading
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
+LEFT_OUT: list[str] = []
+"""Tests of the soak that were made, and are not asked for."""
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
-hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
 
 
@@ -37,6 +40,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         torch.set_num_threads(1)
         gpu.REAL[0] = config.getoption("--real-gpu")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    LEFT_OUT.extend(item.nodeid for item in items if item.get_closest_marker("soak"))
 
 
 def pytest_collection_finish() -> None:

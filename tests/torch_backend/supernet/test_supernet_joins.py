@@ -72,3 +72,17 @@ def test_what_is_left_out_might_as_well_be_zero(behind: str) -> None:
     space = space_of(BEHIND[behind])
     for architecture in random.Random(0).sample(list(space.enumerate()), 4):
         assert differs(space, dict(architecture)) < 1e-12
+
+
+def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
+    space = space_of(BEHIND["dense"])
+    model = archir.supernet(space).train()
+    architecture = space.architecture({"wa": 2, "wb": 4, "wc": 8})
+    model(torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0)), architecture).sum().backward()
+    used = model.used(architecture)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad[~used[name]].any()
+        assert parameter.grad[used[name]].any()
+    means = model.state_dict()["batch_norm.0.running_mean"]
+    assert means.nonzero()[:, 0].tolist() == [0, 1, 8, 9, 10, 11]

@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-u
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
+.PHONY: help venv demo test ready lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -29,8 +29,12 @@ demo: $(STAMP) ## Compile a space, train a sampled network, export it, compare.
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP) ## Lint, types, import layers and all tests.
-	$(MAKE) --no-print-directory -j 2 types lint layers
+	$(MAKE) --no-print-directory -j 2 types ready
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not soak" --durations 10 --ignore tests/project/test_layers.py tests
+
+# Beside the types, on the other core: what tests import is compiled here, once, and not by each of their processes.
+ready: lint layers
+	$(BIN)/python -m pytest -qq --collect-only -m "not soak" tests > /dev/null
 
 lint: $(STAMP) ## Rules and layout: ruff, archir fmt.
 	$(BIN)/ruff check .
@@ -65,6 +69,7 @@ test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, tw
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests
+	$(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --hypothesis-profile long tests
 
 build: $(STAMP) ## Wheel and sdist, and the bill of materials beside them.
 	$(BIN)/python -m build --no-isolation

@@ -5,9 +5,9 @@
 A row is a network with random weights, imported: its parameters, the seconds that opening takes, the choices and
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
 architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
-torch by onnxruntime); and the largest difference of outputs, relative to how much they differ between samples, when
-channels are ordered by importance. With --rows, rows are kept in a file as they come, and those that are there already
-are not made again.
+torch by onnxruntime); and by how much outputs change when channels are ordered by importance: in float32, as a part of
+the largest output and of how much outputs differ between samples, and in float64, of the latter. With --rows, rows are
+kept in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,12 @@ class Row:
     trained: int
     exported: int
     drawn: int
-    order: float
+    largest: float
+    """By how much ordering changes outputs in float32, in parts of the largest output."""
+    spread: float
+    """The same, in parts of how much outputs differ between samples."""
+    double: float
+    """The last, in float64."""
 
 
 def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
@@ -85,7 +90,7 @@ def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
             exported += 1
     params = archir.cost(network).params
     return Row(case.name, params, seconds, len(space.choices), str(space.size), same, trained, exported, drawn,
-               difference(network, seed))  # fmt: skip
+               *differences(network, seed))  # fmt: skip
 
 
 def given(graph: Graph, seed: int) -> Tensor:
@@ -106,9 +111,9 @@ def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
     return changed and bool(torch.isfinite(loss))
 
 
-def difference(network: Graph, seed: int) -> float:
-    """Of the network's outputs when its channels are ordered by importance, in parts of how much these differ between
-    samples: random weights of unlike channels, with statistics of norms that fit them, so that samples do differ."""
+def differences(network: Graph, seed: int) -> tuple[float, float, float]:
+    """What `Row` has of outputs when channels are ordered by importance: random weights of unlike channels, with
+    statistics of norms that fit them, so that samples do differ."""
     module = lower(network)
     generator = torch.Generator().manual_seed(seed)
     for tensor in module.parameters():
@@ -119,26 +124,36 @@ def difference(network: Graph, seed: int) -> float:
         for _ in range(PASSES):
             module.train()(x)
     weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    outputs = []
-    for one in (weights, ordered(Trained(network, weights), "l1")):
-        module = lower(network).double().eval()
-        module.load_state_dict({name: tensor.double() for name, tensor in one.items()})
-        with torch.no_grad():
-            outputs.append(module(x.double()))
-    return float((outputs[0] - outputs[1]).abs().max() / (outputs[0] - outputs[0].mean(0)).abs().max())
+    after = ordered(Trained(network, weights), "l1")
+    found = []
+    for dtype in (torch.float, torch.double):
+        outputs = []
+        for one in (weights, after):
+            module.to(dtype).eval().load_state_dict(one)
+            with torch.no_grad():
+                outputs.append(module(x.to(dtype)))
+        change, whole = (outputs[0] - outputs[1]).abs().max(), outputs[0]
+        found.append((float(change / whole.abs().max()), float(change / (whole - whole.mean(0)).abs().max())))
+    return *found[0], found[1][1]
 
 
 def table(rows: list[Row]) -> str:
     """Rows as text."""
-    heads = ("params", 11), ("s", 5), ("choices", 7), ("size", 8), ("largest", 8), ("trained", 8), ("exported", 8)
+    heads = (
+        ("params", 11), ("s", 5), ("choices", 7), ("size", 8), ("largest", 8), ("trained", 8), ("exported", 8),
+        ("fp32/max", 8), ("fp32/spr", 8), ("fp64/spr", 8),
+    )  # fmt: skip
     lines = [
         "Networks with random weights, imported and opened by `archir open`; python benchmarks/opening.py made this.",
-        " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads), f"{'order':>8}"]),
+        "Last columns: by how much ordering by importance changes outputs. In float32, in parts of the largest output",
+        "(fp32/max) and of how much outputs differ between samples (fp32/spr); in float64, of the latter (fp64/spr).",
+        " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads)]),
     ]
     for one in rows:
         parts = f"{one.name:40} {one.params:>11,} {one.seconds:>5.1f} {one.choices:>7} {float(one.size):>8.1e}"
         done = " ".join(f"{f'{count}/{one.drawn}':>8}" for count in (one.trained, one.exported))
-        lines.append(f"{parts} {'equal' if one.same else 'DIFFERS':>8} {done} {one.order:>8.0e}")
+        changes = " ".join(f"{change:>8.0e}" for change in (one.largest, one.spread, one.double))
+        lines.append(f"{parts} {'equal' if one.same else 'DIFFERS':>8} {done} {changes}")
     return "\n".join(lines) + "\n"
 
 

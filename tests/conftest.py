@@ -9,7 +9,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.base.plugins import loading
@@ -17,10 +16,12 @@ from archir.base.plugins import loading
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"
 EXAMPLES = ROOT / "examples"
+LEFT_OUT: list[str] = []
+"""Tests of the soak that were made, and are not asked for."""
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
-torch.set_num_threads(1)  # tests run in several processes: more threads than cores would be many times slower
-hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=60)
+hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
 
 
@@ -30,14 +31,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from tests.torch_backend.elsewhere import gpu
+    """Tests run in several processes: more threads than cores would be many times slower. The process that only hands
+    tests out does not import torch: the others wait for it."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        import torch
 
-    gpu.REAL[0] = config.getoption("--real-gpu")
+        from tests.torch_backend.elsewhere import gpu
+
+        torch.set_num_threads(1)
+        gpu.REAL[0] = config.getoption("--real-gpu")
+
+
+def pytest_deselected(items: list[pytest.Item]) -> None:
+    LEFT_OUT.extend(item.nodeid for item in items if item.get_closest_marker("soak"))
 
 
 def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: nobody looks for garbage in it."""
     gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Iterator[None]:
+    """Of each function one test of the soak is made where the soak is left out, and deselected: there are thousands."""
+    yield
+    if metafunc.config.getoption("markexpr") == "not soak":
+        whole = metafunc.definition.get_closest_marker("soak") is not None
+        few = [call for call in metafunc._calls if not whole and all(mark.name != "soak" for mark in call.marks)]
+        metafunc._calls = few or metafunc._calls[:1]
 
 
 @pytest.fixture(autouse=True)

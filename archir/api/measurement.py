@@ -8,17 +8,32 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from archir import backends
-from archir.base.errors import fail, suggest
+from archir.base.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from archir.backends.speed.figures import Speeds
     from archir.costs.latencies.fill import Bench, Validation, Watch
+    from archir.costs.latencies.models.counts import Counts
+    from archir.costs.latencies.models.model import LatencyModel
     from archir.costs.latencies.table import Device, LatencyTable
+    from archir.search.spaces.architecture import Architecture
+    from archir.search.spaces.rows import Codes
     from archir.search.spaces.space import Space
 
-__all__ = ["bench", "latency_table", "measure", "validate"]
+__all__ = [
+    "bench", "fit_latency", "latency_model", "latency_table", "measure", "measured_latency", "validate",
+]  # fmt: skip
+
+_USUAL = 256
+"""Random networks by which a model knows how much features differ."""
+_TRIES = 4
+"""Draws for each architecture that is wanted, of which some are the same."""
 
 BENCHES = {
     "cpu": ("torch", "cpu"), "cuda": ("torch", "cuda"),
@@ -104,9 +119,91 @@ def measure(
 
 def latency_table(path: str | Path) -> LatencyTable:
     """The latency table of a file. Raises ArchError (A1501)."""
-    from archir.costs.latencies.table import LatencyTable
+    from archir.costs.latencies import files
 
-    return LatencyTable.read(path)
+    return files.table(path)
+
+
+def latency_model(path: str | Path) -> LatencyModel:
+    """The latency model of a file, as `fit_latency` writes it. Raises ArchError (A1501)."""
+    from archir.costs.latencies import files
+
+    return files.model(path)
+
+
+def fit_latency(
+    space: Space,
+    architectures: Sequence[Architecture],
+    nanoseconds: Sequence[float] | NDArray[np.float64],
+    path: str | Path | None = None,
+    *,
+    operations: LatencyTable | None = None,
+    device: str = "",
+    seed: int = 0,
+) -> LatencyModel:
+    """A model of what a space's networks take on a device, fitted to some that were measured: n architectures, and
+    nanoseconds [n] of each. It is written to `path`, if there is one.
+
+    The best of several models by leaving one out; a latency table of single `operations` takes part if it is given, and
+    `device` is a note of where they were measured.
+    `model.margin(0.95)` says how far predictions are off. The `seed` draws networks that say how much a space's differ,
+    and what is averaged over. Raises ArchError: A1510 for too few networks or for times that are none, A1502 if the
+    table lacks operations.
+    """
+    from archir.costs.latencies.models.fitting import fit
+
+    free = space.unbounded  # a bound on the latency may name the file that is made here
+    usual = free.sample_codes(_USUAL, np.random.default_rng(seed))
+    codes = np.array([one.codes for one in architectures], np.int16).reshape(len(architectures), len(space.order))
+    measured = np.asarray(nanoseconds, np.float64)
+    if len(measured) != len(codes):
+        raise fail("A1510", f"there are {len(codes):,} architectures, and {len(measured):,} times")
+    all_of_them = _counts(free, np.concatenate([codes, usual]))
+    found = fit(
+        all_of_them[: len(codes)], measured, usual=all_of_them[len(codes) :], table=operations, device=device, seed=seed
+    )
+    if path is not None:
+        found.write(path)
+    return found
+
+
+def _counts(space: Space, codes: Codes) -> Counts:
+    """How often rows of outcomes run each operation; network by network where choices are too entangled."""
+    from archir.costs.latencies.models.counts import of_codes, of_graphs
+
+    try:
+        return of_codes(space.account, codes)
+    except ArchError as error:
+        if error.diagnostics[0].code not in ("A1601", "A1602"):
+            raise
+    return of_graphs([space.specialize(space.decode(row)) for row in codes], space.graph)
+
+
+def measured_latency(
+    space: Space,
+    n: int = 30,
+    *,
+    device: Device = "cpu",
+    batch: int = 1,
+    threads: int | None = None,
+    seed: int = 0,
+    watch: Watch | None = None,
+) -> tuple[list[Architecture], list[float]]:
+    """`n` random architectures, all different where there are so many, and the median of nanoseconds that each takes.
+
+    They are drawn by the `seed`, whatever bounds on costs the space has, and are measured in turns on inputs of `batch`
+    samples; `device` is one of `BENCHES`, `threads` those of the CPU, by default the framework's own number. `watch` is
+    told which is measured. Raises ArchError (A1505).
+    """
+    from archir.costs.latencies import fill as benches
+
+    rng = random.Random(seed)
+    free = space.unbounded
+    drawn = list(dict.fromkeys(free.sample(rng) for _ in range(_TRIES * n)))[:n]
+    with _bench(device, batch, threads) as ready:
+        graphs = [free.specialize(one) for one in drawn]
+        found = benches.times(graphs, ready, watch=watch or benches.unwatched)
+    return drawn, [one.median for one in found]
 
 
 def _bench(device: str, batch: int, threads: int | None) -> AbstractContextManager[Bench]:

@@ -20,6 +20,8 @@ Piece = tuple[str, str]
 _TAB = "    "
 _WIDEST_LINE = 160
 _LONGEST_NAME = 64
+_MEANT = re.compile(r"did you mean `([A-Za-z_]\w*)`\?")
+_NAME = re.compile(r"[A-Za-z_]\w*")
 _MOST_NAMES = 1_000
 """Names that one is compared with, those of about its length: it takes a tenth of a second."""
 
@@ -120,6 +122,13 @@ class Diagnostic:
     notes: tuple[Note, ...] = ()
     severity: Severity = "error"
 
+    @property
+    def edit(self) -> tuple[Span, str] | None:
+        """What the hint is as an edit, if it names what was meant: the span, and what it becomes."""
+        found = _MEANT.fullmatch(self.hint or "")
+        named = self.span is not None and self.span is not NOWHERE and _NAME.fullmatch(self.span.text)
+        return (self.span, found[1]) if found and named and self.span is not None else None
+
     def pieces(self) -> Iterator[Piece]:
         """The rendered text in styled pieces."""
         if self.span is not None and self.span is not NOWHERE:
@@ -143,10 +152,11 @@ class Diagnostic:
         if self.span is not None and self.span is not NOWHERE:
             place = {"file": self.span.source.name, "line": self.span.line, "column": self.span.column}
         notes = [f"{note.span}: {note.text}" if note.span else note.text for note in self.notes]
-        return {"code": self.code, "severity": self.severity, "message": self.message, **place} | {
-            "hint": self.hint,
-            "notes": notes,
-        }
+        said: dict[str, object] = {"code": self.code, "severity": self.severity, "message": self.message, **place}
+        said |= {"hint": self.hint, "notes": notes}
+        if self.edit is not None:
+            said["edit"] = {"old": self.edit[0].text, "new": self.edit[1]}
+        return said
 
 
 def _pictured(span: Span | None) -> Iterator[Piece]:

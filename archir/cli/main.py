@@ -22,6 +22,7 @@ MOST_TEXT = 300
 _COMMANDS = {
     "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
     "fmt": ("analysis.fmt", "Lay out files canonically, or say which are not."),
+    "lsp": ("analysis.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),

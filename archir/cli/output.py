@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
 from math import isfinite
 from typing import IO, TYPE_CHECKING, Any
 
@@ -52,6 +53,14 @@ def say(text: str, err: bool = False) -> None:
 def write(text: str) -> None:
     """Print what was asked for as it is, as a file would hold it; on a terminal, what does not print is shown."""
     click.echo(visible(text) if is_terminal() else text, nl=False, color=True)  # a file's own escapes stay
+
+
+def unified(before: str, after: str, name: str, new: str) -> str:
+    """What changes between two texts, as `diff -u` shows it."""
+    from difflib import unified_diff
+
+    lines = unified_diff([*StringIO(before, newline="\n")], [*StringIO(after, newline="\n")], name, new)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def is_terminal() -> bool:

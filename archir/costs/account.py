@@ -18,11 +18,11 @@ from archir.costs.extremes.rough import Draw, Ends
 from archir.costs.extremes.witnesses import Extreme, Marginals, extreme, marginals
 from archir.costs.named.lengths import Resized
 from archir.costs.named.rules import rule_of
-from archir.costs.rows import Networks, Parts, Sums
+from archir.costs.rows import Followed, Networks, Parts, Sums
 from archir.costs.sums import Term, Terms
 from archir.costs.symbolic import Rule, Symbolic, total
 from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
-from archir.ir.choices.cases import EntangledError, Value
+from archir.ir.choices.cases import EntangledError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
 from archir.language.elaboration.names.costs import is_cost
 from archir.language.elaboration.names.locals import FURTHER, latency_file
@@ -133,6 +133,15 @@ class Account:
         for number, value in symbolic.contributed(rule):
             yield number if numbers is None else numbers[number], value
 
+    def contributing(self, rule: Rule, codes: Codes) -> Iterator[tuple[int, Numbers]]:
+        """What nodes contribute to a further cost of rows of outcomes, and how many of them contribute just that.
+
+        Raises ArchError (A1602).
+        """
+        self.told()
+        for value, often in Terms(value for _, value in self._contributed(rule)).items():
+            yield often, Followed(value, self._index).at(codes) if varies(value) else np.full(len(codes), value)
+
     @cached_property
     def _bounded(self) -> tuple[Mapping[str, Terms], Mapping[str, Terms]]:
         most = self._symbolic.summed()
@@ -146,7 +155,7 @@ class Account:
         if name not in self._asked and latency_file(name) is None:
             self._asked[name] = rule_of(self.graph, name)
         if name not in self._asked:
-            from archir.costs.latencies.table import latency_of  # pydantic takes time to import
+            from archir.costs.latencies.files import latency_of  # pydantic takes time to import
 
             self._asked[name] = latency_of(self.graph, name)
         return self._asked[name]

@@ -53,6 +53,23 @@ class Piece(NamedTuple):
     parts: int
 
 
+class Beside(NamedTuple):
+    """The channels of the result are those of these operands, one after another."""
+
+    members: tuple[int, ...]
+
+
+class Spread(NamedTuple):
+    """Each channel of an operand is so many channels of the result, one after another."""
+
+    operand: int
+    times: int
+
+
+Tie = Tied | Piece | Beside | Spread
+"""What the channels of some operands and of the result have to do with each other."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """A tensor that belongs to an operation. `fan_in` counts the inputs of one output; a buffer is not trained."""
@@ -126,7 +143,7 @@ class Op:
         """What the axes of each weight are. Most weights have one: the channels of the result."""
         return dict.fromkeys(self.weights(*operands), ("result",))
 
-    def ties(self, *operands: Any) -> tuple[Tied | Piece, ...]:
+    def ties(self, *operands: Any) -> tuple[Tie, ...]:
         """Which channels are the same; by default those of all operands and of the result."""
         return (Tied((*range(len(operands)), None)),)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, Op, Piece, Tied
+from archir.ir.op import Beside, Free, Op, Tie, Tied
 from archir.ir.types import TensorType, broadcast
 
 
@@ -123,10 +123,10 @@ class Concat(Free):
             require(fits, f"{first} and {x} differ outside axis {axis}")
         return first.with_dims(*(sum(x.shape[i] for x in xs) if i == axis else d for i, d in enumerate(first.shape)))
 
-    def ties(self, *xs: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, *xs: TensorType) -> tuple[Tie, ...]:
         """All, unless channels are what is put side by side."""
         axis = xs[0].channel_axis if self.axis is None else self.axis % xs[0].rank
-        return () if axis == xs[0].channel_axis else super().ties(*xs)
+        return (Beside(tuple(range(len(xs)))),) if axis == xs[0].channel_axis else super().ties(*xs)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class Matmul(Op):
         require(a.shape[-1] == inner, f"the inner sizes of {a} and {b} differ")
         return a.with_dims(*a.shape[:-1], columns)
 
-    def ties(self, a: TensorType, b: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, a: TensorType, b: TensorType) -> tuple[Tie, ...]:
         """The columns of b, unless it is transposed."""
         return () if self.transpose or a.rank > 2 else (Tied((1, None)),)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from archir.base.errors import require
-from archir.ir.op import Free, Op, Piece, Role, Tied, Weight
+from archir.ir.op import Free, Op, Role, Tie, Tied, Weight
 from archir.ir.types import TensorType, is_map, is_tokens
 
 APART = 5
@@ -41,7 +41,7 @@ class _Attention(Op, abstract=True):
         """Of tables of offsets: a head has its first channels; the offset 0 is in the middle."""
         return dict.fromkeys(self.weights(*operands), ("leading", "centred"))
 
-    def ties(self, *operands: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, *operands: TensorType) -> tuple[Tie, ...]:
         """As the class says."""
         return Tied((0, 1), self.heads), Tied((2, None), self.heads)
 
@@ -134,7 +134,7 @@ class Attention(_Attention):
         shapes = f"[{queries}, {keys}] or [{self.heads}, {queries}, {keys}]"
         require(fits, f"a mask is {shapes}, with 1 for any of these, not {mask}", code="A0402")
 
-    def ties(self, *operands: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, *operands: TensorType) -> tuple[Tie, ...]:
         """As the class says; heads that others share have channels of their own."""
         if self.groups == self.heads:
             return super().ties(*operands)
@@ -283,7 +283,7 @@ class Rotary(Free):
         """Features of each head that are turned."""
         return x.channels // self.heads if self.width is None else self.width
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """The same channels, in heads."""
         return (Tied((0, None), self.heads),)
 

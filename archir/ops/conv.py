@@ -7,12 +7,12 @@ from math import prod
 from typing import Any, ClassVar, cast
 
 from archir.base.errors import require
-from archir.ir.op import Op, Piece, Role, Tied, Weight
+from archir.ir.op import Op, Role, Tie, Tied, Weight
 from archir.ir.types import TensorType, has_axes
 from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows
 
 
-def grouped(groups: int, channels: int, operand: int) -> tuple[Tied | Piece, ...]:
+def grouped(groups: int, channels: int, operand: int) -> tuple[Tie, ...]:
     """A convolution's channels are new ones, but for a depthwise one; several groups have theirs side by side."""
     if groups == 1:
         return ()
@@ -85,7 +85,7 @@ class Convolution(Op, abstract=True):
         """Channels, and kernels in the middle of larger ones."""
         return _axes(self.weights(x), self.groups)
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """As `grouped` says."""
         return grouped(self.groups, self.channels, x.channels)
 
@@ -246,7 +246,7 @@ class Linear(Op):
         """Channels."""
         return _axes(self.weights(x), 1)
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None."""
         return ()
 

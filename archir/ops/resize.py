@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from archir.base.errors import require
-from archir.ir.op import Free, Piece, Tied
+from archir.ir.op import Free, Tie
 from archir.ir.types import TensorType, has_axes, is_map
 from archir.ops.windows import Sizes, each
 
@@ -72,7 +72,7 @@ class _Dealt(Free, abstract=True):
     linear: ClassVar[bool] = True
     factor: int = 2
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: what were channels are others now."""
         return ()
 

@@ -7,7 +7,7 @@ from math import isqrt, prod
 from typing import Any, ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, Init, Piece, Role, Tied, View, Weight
+from archir.ir.op import Free, Init, Piece, Role, Spread, Tie, Tied, View, Weight
 from archir.ir.types import TensorType, has_axes, is_map, is_tokens
 
 
@@ -30,7 +30,7 @@ class Reshape(View):
         require(fits, f"{x} does not reshape to {list(self.shape)}: {x.elements} numbers against {known}")
         return x.with_dims(*(x.elements // known if dim == -1 else dim for dim in self.shape))
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: what were channels are others now."""
         return ()
 
@@ -56,7 +56,7 @@ class Transpose(View):
         require(sorted(order) == list(range(x.rank)), f"{list(order)} is no order of the {x.rank} axes of {x}")
         return x.with_dims(*(x.shape[axis] for axis in order))
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: what were channels are others now."""
         return ()
 
@@ -86,7 +86,7 @@ class Slice(View):
         axis, start, stop = self.bounds(x)
         return x.with_dims(*(stop - start if i == axis else dim for i, dim in enumerate(x.shape)))
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """Of channels, a piece, if these divide into such pieces."""
         axis, start, stop = self.bounds(x)
         if axis != x.channel_axis or stop - start == x.channels:
@@ -109,7 +109,7 @@ class FirstTokens(View):
         require(like.shape[0] <= x.shape[0], f"there are {x.shape[0]} tokens in {x}, not {like.shape[0]} as in {like}")
         return x.with_dims(like.shape[0], *x.shape[1:])
 
-    def ties(self, x: TensorType, like: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType, like: TensorType) -> tuple[Tie, ...]:
         """The channels of x."""
         return (Tied((0, None)),) if x.rank == 2 else ()
 
@@ -180,12 +180,12 @@ class Flatten(View):
         """f32[elements]."""
         return x.with_dims(x.elements)
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
-        """Where channels come last, all of them at each position, one after another; of maps, the first ones stay the
-        first ones."""
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
+        """Where channels come last, all of them at each position, one after another; where they come first, all
+        positions of each."""
         if x.rank > 1 and x.channel_axis == x.rank - 1:
             return (Piece(None, 0, x.elements // x.channels),)
-        return ()
+        return (Spread(0, x.elements // x.channels),) if x.channel_axis == 0 else ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class ChannelShuffle(Free):
         )
         return x
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: what were channels are others now."""
         return ()
 

@@ -26,7 +26,11 @@ _Scanner = tuple[Callable[..., Any], frozenset[str], Mapping[str, Callable[[Toke
 
 
 class NotReadError(Exception):
-    """The text is none of the language."""
+    """The text is none of the language; `at` is the offset from which on it is not."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(at)
+        self.at = at
 
 
 @dataclass(frozen=True)
@@ -106,18 +110,21 @@ class Reader:
                 found[name] = rules[id(arg)] if isinstance(arg, Rule) else arg
         self._passed: dict[tuple[int, int, str], int] = {}
 
-    def read(self, text: str, builder: object) -> Any:
-        """What a builder makes of a text. Its method of a rule's name has the rule's place, (0, 0) if it has no
-        characters, and its parts. Raises NotReadError, and what the layout and the builder raise."""
+    def read(self, text: str, builder: object, begin: int = 0, end: int | None = None) -> Any:
+        """What a builder makes of a text, or of the part `begin:end` of it. Its method of a rule's name has the rule's
+        place, (0, 0) if it has no characters, and its parts. Raises NotReadError, and what the layout and the builder
+        raise."""
+        end = len(text) if end is None else end
         actions, passed, last = self._actions, self._passed, self._last
         states, values = [self._first], []
         places: list[Place | None] = []  # None for what has no characters
-        for token in chain(self._layout.process(self._tokens(text, states)), (Token(END, ""),)):
+        words = self._layout.process(self._tokens(text, states, begin, end))
+        for token in chain(words, (Token(END, "", end),)):
             kind = token.type
             while True:
                 rule = actions[states[-1]].get(kind)
                 if rule is None:
-                    raise NotReadError
+                    raise NotReadError(token.start_pos or 0)
                 if isinstance(rule, int):
                     states.append(rule)
                     values.append(token)
@@ -148,7 +155,7 @@ class Reader:
                     places.append(place)
                 if states[-1] == last and kind == END:
                     return values[-1]
-        raise NotReadError
+        raise NotReadError(end)
 
     def _behind(self, below: int, state: int, kind: str) -> int:
         """The state behind all rules that hand on their only part, where `kind` comes next."""
@@ -160,17 +167,16 @@ class Reader:
                 break
         return state
 
-    def _tokens(self, text: str, states: list[int]) -> Iterator[Token]:
-        """The words of a text, each as one that may stand where the parser is."""
-        at, end = 0, len(text)
+    def _tokens(self, text: str, states: list[int], at: int, end: int) -> Iterator[Token]:
+        """The words of `text[at:end]`, each as one that may stand where the parser is."""
         while at < end:
             state = states[-1]
             if state not in self._scanners:
                 self._scanners[state] = _scanner(self._lexers[state])
             match, ignored, kinds = self._scanners[state]
-            found = match(text, at)
+            found = match(text, at, end)
             if found is None:
-                raise NotReadError
+                raise NotReadError(at)
             kind = found.lastgroup
             if kind not in ignored:
                 token = Token(kind, found[0], at, end_pos=found.end())

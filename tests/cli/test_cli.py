@@ -72,6 +72,7 @@ def test_check_reports_on_standard_error_and_exits_with_one(tmp_path: Path) -> N
         "column": 21,
         "hint": "did you mean `linear`?",
         "notes": [],
+        "edit": {"old": "linaer", "new": "linear"},
     }
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
+from archir.costs.latencies import files
 from archir.costs.latencies.fill import belongs, start
-from archir.costs.latencies.table import LatencyTable
 from archir.costs.latencies.timing import Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.latencies.workloads import workloads
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
@@ -106,14 +106,14 @@ def test_an_interrupted_measurement_goes_on(tmp_path: Path) -> None:
     table = start("cpu", 1, bench, QUICK)
     with pytest.raises(KeyboardInterrupt):
         filled(bench, space, table, save=lambda one: one.write(path))
-    kept = LatencyTable.read(path)
+    kept = files.table(path)
     assert len(kept.entries) == 3
     second = FakeBench()
     belongs(kept, "cpu", 1, second)
     filled(second, space, kept, save=lambda one: one.write(path))
     assert len(second.asked) == total - 3
-    assert LatencyTable.read(path).entries.keys() == workloads(space.graph).keys()
-    filled(third := FakeBench(), space, LatencyTable.read(path))
+    assert files.table(path).entries.keys() == workloads(space.graph).keys()
+    filled(third := FakeBench(), space, files.table(path))
     assert third.asked == []
 
 

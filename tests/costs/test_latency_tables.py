@@ -10,7 +10,8 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
-from archir.costs.latencies.table import Correction, LatencyTable, latency_rule
+from archir.costs.latencies import files
+from archir.costs.latencies.table import Correction, latency_rule
 from archir.costs.latencies.workloads import steps, workloads
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
@@ -115,7 +116,7 @@ def test_broken_tables_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(ArchError, match=r"A1501.*t\.json is no latency table"):
-        LatencyTable.read(path)
+        files.table(path)
 
 
 def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_table_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.costs.latencies.table.MOST_BYTES", 20)
+    monkeypatch.setattr("archir.costs.latencies.files.MOST_BYTES", 20)
     table_of([]).write(tmp_path / "t.json")
     with pytest.raises(ArchError, match="more than 20 bytes"):
-        LatencyTable.read(tmp_path / "t.json")
+        files.table(tmp_path / "t.json")

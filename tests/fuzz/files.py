@@ -13,7 +13,7 @@ from archir import api, backends
 from archir.cli import main
 from archir.cli.searches import train_folder as runs
 from archir.cli.subject import given_parameters
-from archir.costs.latencies.table import LatencyTable
+from archir.costs.latencies import files
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
 from archir.ir.text.serial import from_json, to_json
@@ -144,7 +144,7 @@ def latency_tables(folder: Path) -> Maker:
 
         def take() -> None:
             (folder / "t.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-            table = LatencyTable.read(folder / "t.json")
+            table = files.table(folder / "t.json")
             table.covers(graph)
             table.estimate(graph)
 

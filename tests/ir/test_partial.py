@@ -60,7 +60,7 @@ def test_a_mixture_of_a_part_of_the_channels_is_as_written_by_hand() -> None:
 
 def test_darts_has_a_sixteenth_of_the_weights_inside() -> None:
     """All edges of the published search network, the strided ones too."""
-    space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=16, cells=8, affine=False, zero=True, size=16)
+    space = archir.load(EXAMPLES / "darts" / "darts.arch:darts", channels=16, cells=3, affine=False, zero=True, size=16)
     narrow = partial(space.graph, [c.path for c in space.choices], 4)
     verify(narrow)
     network = lower_mixed(relax(narrow, edges="weighted"))

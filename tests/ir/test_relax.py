@@ -28,7 +28,7 @@ SPACES = {
     "autola": ("autola/autola.arch", {"zero": True, "affine": False, "size": 8, "depth": 8}),
     "nas_bench_201": ("nas_bench_201/nas_bench_201.arch", {"channels": 4, "cells": 1, "size": 16}),
     "trionet": ("trionet/trionet.arch", {}),
-    "glit": ("glit/glit.arch", {}),
+    "glit": ("glit/glit.arch", {"depth": 4}),
     "mobilenet_v3_ofa": ("mobilenet_v3_ofa/mobilenet_v3_ofa.arch", {}),
     "autoformer": ("autoformer/autoformer.arch", {}),
 }

@@ -70,7 +70,7 @@ FILES = sorted(EXAMPLES.rglob("*.arch"))
 
 
 @pytest.mark.parametrize(
-    "path", [f if f.stat().st_size < 1_500 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
+    "path", [f if f.stat().st_size < 1_000 else pytest.param(f, marks=pytest.mark.soak) for f in FILES]
 )
 def test_examples_take_a_part_of_the_budget(path: Path) -> None:
     with bounded(MOST_WORK / 1.15):

@@ -13,9 +13,10 @@ import pytest
 from lark import Lark, Tree
 
 from archir.base.errors import ArchError
+from archir.language.syntax.builder import Builder
 from archir.language.syntax.format import canonical
 from archir.language.syntax.layout import Layout
-from archir.language.syntax.parse import _Builder, parse
+from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables
 from archir_grammar.reading import NotReadError, Place, Reader
 from tests.conftest import EXAMPLES
@@ -171,4 +172,4 @@ def test_every_rule_means_something() -> None:
     for rule in parser(Layout()).rules:
         name = str(rule.alias or rule.origin.name)
         handed_on = rule.options.expand1 and rule.alias is None
-        assert name.startswith(("_", "$")) or handed_on or callable(getattr(_Builder, name, None)), name
+        assert name.startswith(("_", "$")) or handed_on or callable(getattr(Builder, name, None)), name

@@ -25,12 +25,13 @@ LINT = Path(__file__).parent / "lint"
 PROGRAMS = sorted(LINT.glob("*.arch"))
 NAMES = [str(path.relative_to(EXAMPLES).with_suffix("")) for path in sorted(EXAMPLES.rglob("*.arch"))]
 LONG = {
-    "autola/imagenet", "darts/darts", "glit/search", "nas_bench_101/nas_bench_101", "nas_fpn/nas_fpn", "nos/nos",
-    "zoo/amoebanet", "zoo/attentive_nas", "zoo/auto_deeplab", "zoo/bossnas", "zoo/einspace", "zoo/enas_macro",
-    "zoo/enas_micro", "zoo/fbnet", "zoo/hnas", "zoo/hr_nas", "zoo/mnasnet", "zoo/nas_unet", "zoo/nasnet", "zoo/pnas",
-    "zoo/spos", "zoo/transnas_micro", "zoo/vitas",
+    "autola/autola", "autola/imagenet", "darts/darts", "glit/search", "grammar/grammar", "nas_bench_101/nas_bench_101",
+    "nas_bert/nas_bert", "nas_fpn/nas_fpn", "nos/nos", "trionet/trionet", "zoo/amoebanet", "zoo/attentive_nas",
+    "zoo/auto_deeplab", "zoo/bossnas", "zoo/einspace", "zoo/enas_macro", "zoo/enas_micro", "zoo/enas_rnn", "zoo/fbnet",
+    "zoo/hnas", "zoo/hr_nas", "zoo/mixtral", "zoo/mnasnet", "zoo/nas_unet", "zoo/nasnet", "zoo/pnas", "zoo/spos",
+    "zoo/transnas_micro", "zoo/vitas",
 }  # fmt: skip
-"""The examples that take about a second, or more."""
+"""The examples that take half a second, or more."""
 CODES = [code for code in codes() if code.startswith("A14")]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
-from archir.language.opening.ladders import fewer
+from archir.language.opening.ladders import fewer, with_parts
 from archir.language.opening.opening import Opening, open_text
 from archir.passes.equivalence.canonical import canonical_hash
 
@@ -128,6 +128,7 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
         ("depths,ratios=1,1", "`ratios=0.5,1`"),
         ("kernels=4", "kernels are odd"),
         ("widths,0.5", "widths=0.5,1"),
+        ("widths,operators", "by hand: `y = x"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
@@ -207,8 +208,12 @@ def test_a_scope_that_is_not_there_is_named(where: str, hint: str) -> None:
     assert error.value.diagnostics[0].code == "A3230"
 
 
-def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.language.opening.search.MOST_ROUNDS", 1)
+@pytest.mark.parametrize("bounds", [("MOST_ROUNDS",), ("FEWEST_ROUNDS", "MOST_NODES")], ids=["rounds", "nodes"])
+def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(
+    monkeypatch: pytest.MonkeyPatch, bounds: tuple[str, ...]
+) -> None:
+    for name in bounds:
+        monkeypatch.setattr(f"archir.language.opening.search.{name}", 1)
     with pytest.raises(ArchError, match="in 1 rounds") as error:
         open_text(RESIDUAL, ALL)
     assert error.value.diagnostics[0].code == "A3231"
@@ -259,3 +264,35 @@ def test_a_space_that_was_opened_has_no_warnings(tmp_path: Path) -> None:
         (tmp_path / "space.arch").write_text(open_text(text, ALL).text)
         _, warnings = archir.api.linted(tmp_path / "space.arch")
         assert not warnings
+
+
+def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of forty blocks are one width: not one round each."""
+    monkeypatch.setattr("archir.language.opening.search.MOST_ROUNDS", 5)
+    block = "    x = x + (x |> conv(32, kernel=3) |> relu |> conv(32, kernel=3))\n"
+    start = "net plain {\n    input image: f32[3, 8, 8]\n    x = image |> conv(32, kernel=3)\n"
+    text = f"{start}{block * 40}    output y = x |> global_avg_pool |> linear(5)\n}}\n"
+    found = open_text(text, "widths")
+    assert len(found.opened) == 41
+
+
+def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
+    assert with_parts("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
+    assert with_parts("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
+    for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "widths=0.5,1"), ("kernels", "parts are up to 1")):
+        with pytest.raises(ArchError, match=hint):
+            with_parts("widths", "widths", parts)
+
+
+def test_operations_that_are_written_beside_a_trained_one_leave_it_its_weights() -> None:
+    """As docs/opening.md says: the network is still the largest architecture, with all names of its weights."""
+    text = "net full {{\ninput image: f32[3, 8, 8]\nx = image |> conv(16)\n{}y = y |> conv(5)\noutput z = y\n}}\n"
+    network = archir.loads(text.format("y = x |> conv(16)\n"))
+    beside = "cheap: x |> own conv(16, kernel=3, groups=16) |> own conv(16, kernel=1)"
+    space = archir.loads(text.format(f"y = x |> conv(16)\ny = choose op {{ kept: y, none: x, {beside} }}\n"))
+    found = archir.membership(space, network)
+    assert found.largest
+    assert dict(found.architecture or {}) == {"op": "kept"}
+    graphs = network.graph, space.specialize(space.architecture({"op": "kept"}))
+    convs = [{graph[n].scope for n in graph if graph[n].op.name == "conv"} for graph in graphs]
+    assert convs[0] == convs[1] == {"conv", "conv_2", "conv_3"}

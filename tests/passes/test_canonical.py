@@ -223,7 +223,7 @@ def some_network(graph: Graph, rng: random.Random) -> Graph:
 REWRITTEN = given(graphs(most_nodes=25, most_choices=2), st.randoms(use_true_random=False))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @REWRITTEN
 def test_other_words_do_not_change_the_hash(graph: Graph, rng: random.Random) -> None:
     keeps_its_hash(graph, rng)
@@ -244,7 +244,7 @@ def keeps_its_hash(graph: Graph, rng: random.Random) -> None:
 CHOSEN = given(graphs(most_nodes=25, most_choices=3), st.randoms(use_true_random=False))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @CHOSEN
 def test_a_space_hashes_as_its_networks_do(graph: Graph, rng: random.Random) -> None:
     hashes_as_its_networks_do(graph, rng)

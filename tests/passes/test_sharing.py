@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 
 import archir
-from archir.ir.op import Piece, Tied
+from archir.ir.op import Piece, Spread, Tie
 from archir.ir.typing import infer
-from archir.passes.spaces.sharing import Part, Sharing
+from archir.passes.spaces.positions import Part
+from archir.passes.spaces.sharing import Sharing
 from tests.op_cases import CASES, Case, graph_of, name_of
 
 ATTENTION = """
@@ -202,6 +203,9 @@ def test_every_weight_says_what_its_axes_are(case: Case) -> None:
         assert all(member is None or member < len(operands) for member in members(op.ties(*operands)))
 
 
-def members(ties: tuple[Tied | Piece, ...]) -> Iterator[int | None]:
+def members(ties: tuple[Tie, ...]) -> Iterator[int | None]:
     for tie in ties:
-        yield from (tie.whole, tie.piece) if isinstance(tie, Piece) else tie.members
+        if isinstance(tie, Spread):
+            yield tie.operand
+        else:
+            yield from (tie.whole, tie.piece) if isinstance(tie, Piece) else tie.members

@@ -43,7 +43,11 @@ from tests.plugins import forgotten
 from tests.portions import portion
 
 SLOW = {
+    "archir count examples/grammar/grammar.arch -p depth=3",
+    "archir count examples/nas_bench_101/nas_bench_101.arch",
     "archir count examples/nas_bench_201/nas_bench_201.arch --unique",
+    "archir count examples/nas_fpn/nas_fpn.arch",
+    'archir count examples/glit/glit.arch --where "macs >= 1372M and macs <= 1428M"',
     'archir count examples/glit/glit.arch -p width=384 -p heads=6 --where "macs >= 4312M and macs <= 4488M"',
     'archir count examples/trionet/trionet.arch --where "macs >= 1470M and macs <= 1530M"',
     'archir count examples/trionet/trionet.arch --where "macs >= 1960M and macs <= 2040M"',
@@ -55,6 +59,8 @@ SLOW = {
     "archir cost examples/nas_bench_101/nas_bench_101.arch --arch examples/nas_bench_101/inception_like.json",
     "archir cost examples/nas_bert/nas_bert.arch",
     "archir cost examples/nas_fpn/nas_fpn.arch --arch examples/nas_fpn/found.json",
+    "archir sample examples/llama/llama3.arch "
+    '--where "kv_bytes(context=128K) <= 0.5x and decode_macs(context=4096) <= 5G"',
     "archir search shrinking.toml -o runs/shrinking",
     'archir specialize runs/shrinking:widths --where "macs <= 0.5x" --where "params <= 0.6x and macs <= 4M" --trials 4 '
     "-o runs/small",

@@ -18,7 +18,7 @@ from tests.portions import portion
 
 WIDTHS = (16, 32, 48)
 PER_WIDTH = 67
-PARTS = 33
+PARTS = PER_WIDTH
 SIZE = 16
 
 

@@ -280,7 +280,7 @@ def report(text: str) -> None:
     print(text)
 
 
-@pytest.mark.parametrize("seconds", [3, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [1, pytest.param(30, marks=pytest.mark.soak)])
 def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
     todo = cases(model, 10 * CLIENTS)
     with running(model, tmp_path) as one:

@@ -144,6 +144,7 @@ def test_a_gpt_knows_more_than_bigrams(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1200)  # 21 trainings; those of texts: 150 s of processor time, on a busy machine many more
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", TASKS)
 def test_what_is_found_is_better_than_the_median_of_random_ones(name: str, seed: int, tmp_path: Path) -> None:

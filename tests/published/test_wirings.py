@@ -9,7 +9,8 @@ import pytest
 
 import archir
 from tests.architectures import assert_works
-from tests.conftest import EXAMPLES
+from tests.examples import elaborated
+from tests.portions import portion
 
 
 def pairs() -> int:
@@ -30,12 +31,20 @@ NUMBERS: dict[str, tuple[dict[str, Any], int, int]] = {
 }
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.soak)])
+def space_of(name: str) -> archir.Space:
+    return elaborated(f"{name}/{name}.arch", **NUMBERS[name][0])
+
+
 @pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_and_networks(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small, size, satisfying = NUMBERS[name]
-    space = archir.load(EXAMPLES / name / f"{name}.arch", **small)
-    assert (space.size, space.satisfying) == (size, satisfying)
+def test_numbers(name: str) -> None:
+    _, size, satisfying = NUMBERS[name]
+    assert (space_of(name).size, space_of(name).satisfying) == (size, satisfying)
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(10, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("name", portion(NUMBERS, ["nas_bench_101", "nas_bert", "grammar"]))
+def test_networks(name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of(name)
     for seed in range(count):
         network = space.specialize(space.sample(seed))
         if name == "nas_bert":

@@ -71,4 +71,15 @@ def test_archir_diff_says_which(swapped: bool, tmp_path: Path) -> None:
     assert json.loads(told.output)["architecture"]["last"] == "pool"
     other = CliRunner().invoke(main, ["diff", str(tmp_path / "other.arch"), files[1]], catch_exceptions=False)
     assert other.exit_code == 1
-    assert f"no architecture of {files[1]} computes what {tmp_path / 'other.arch'} does\n" in other.output
+    assert f"no architecture of {files[1]} computes what {tmp_path / 'other.arch'} does; the nearest" in other.output
+    assert "conv(channels=6)" in other.output
+
+
+def test_what_is_nearest_differs_in_what_was_changed() -> None:
+    space = archir.loads(SPACE)
+    found = archir.membership(space, archir.loads(network(6, "tanh")))
+    assert found.architecture is None
+    assert found.nearest is not None
+    labels = list(found.nearest.values())
+    assert labels[1:] == [3, 12, 1, 4, 3, "act"]
+    assert [each.before for each in found.differences if each.scope == "conv"] == ["conv(channels=6) f32[6, 8, 8]"]

@@ -60,7 +60,7 @@ def operators(space: Space, count: int, draw: str) -> list[int]:
 def test_operators_first(block: Space) -> None:
     """Uniform over operators, where uniform over candidates is 6 : 48 : 16 (section 3.4)."""
     assert block.size == 6 + 48 + 16
-    count = 6_000
+    count = 2_000
     hierarchical = operators(block, count, "hierarchical")
     assert chisquare(hierarchical).pvalue > 1e-3
     uniform = operators(block, count, "uniform")
@@ -70,7 +70,7 @@ def test_operators_first(block: Space) -> None:
 
 def test_settings_are_uniform_given_the_operator(block: Space) -> None:
     rng = random.Random(1)
-    draws = [sandwich(block, rng, 1, {"operator"})[2] for _ in range(6_000)]
+    draws = [sandwich(block, rng, 1, {"operator"})[2] for _ in range(2_000)]
     local = Counter(str(path["local_kernel"]) for path in draws if path["operator"] == "local")
     assert chisquare(list(local.values())).pvalue > 1e-3
     assert len(local) == 3
@@ -78,7 +78,7 @@ def test_settings_are_uniform_given_the_operator(block: Space) -> None:
 
 def test_all_paths_of_a_step_have_the_same_operators(trionet: Space) -> None:
     first = {choice.path for choice in trionet.choices if "operator" in choice.tags}
-    for seed in range(20):
+    for seed in range(8):
         paths = sandwich(trionet, random.Random(seed), 2, first)
         for path in first:
             assert len({one[path] for one in paths if path in one}) == 1

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import archir
+from archir.base.errors import ArchError
 from archir_torch import BACKEND as TORCH
 from tests.sequences.laws import assert_deploys, assert_shared
 
@@ -82,6 +83,90 @@ def test_a_selective_state_space_is_mambas() -> None:
         results.append((h * read[:, t, None]).sum(-1))
     wanted = (torch.stack(results, 1) + u * skipped[0]) * F.silu(gate) @ out.T
     torch.testing.assert_close(module(x), wanted)
+
+
+OWN = """
+import std.recurrent
+
+block minimal(x, h) {
+    f = sigmoid(concat(x, h) |> linear(h.features))
+    new = concat(x, f * h) |> linear(h.features) |> choose act(tanh, relu)
+    return h + f * (new - h)
+}
+
+net own {
+    input x: f32[6, 5]
+    output y = x |> scan(no_state(x, choose width(4, 9)), minimal)
+}
+"""
+
+
+@pytest.mark.parametrize("width", [4, 9])
+def test_a_cell_of_ones_own_is_a_block(width: int, tmp_path: Path) -> None:
+    """The minimal gated unit (Zhou et al. 2016, equations 6), of fewer and of more features than tokens have."""
+    graph = (space := archir.loads(OWN)).specialize(space.architecture({"scan.step.act": "tanh", "width": width}))
+    module = TORCH.lower(graph)
+    held = module.state_dict()
+    gate, fresh = (torch.nn.Linear(D + width, width) for _ in range(2))
+    for layer, name in ((gate, "linear"), (fresh, "linear_2")):
+        layer.load_state_dict({part: held[f"scan.step.{name}.{part}"] for part in ("weight", "bias")})
+    x = torch.randn(3, N, D)
+    h, wanted = torch.zeros(3, width), []
+    for t in range(N):
+        f = gate(torch.cat([x[:, t], h], 1)).sigmoid()
+        h = (1 - f) * h + f * fresh(torch.cat([x[:, t], f * h], 1)).tanh()
+        wanted.append(h)
+    torch.testing.assert_close(module(x), torch.stack(wanted, 1))
+    cost = archir.cost(graph)
+    assert cost.params == 2 * (D + width + 1) * width
+    assert cost.macs == N * 2 * (D + width) * width
+    assert_deploys(graph, tmp_path)
+
+
+def test_a_cell_of_ones_own_makes_its_choices_once() -> None:
+    space = archir.loads(OWN)
+    assert space.size == 4
+    assert_shared(space, 4)
+
+
+def test_a_state_that_was_learned_and_has_two_parts(tmp_path: Path) -> None:
+    """A cell may keep more than it shows: what is shown is a part of the states."""
+    text = """
+    import std.recurrent
+    block counted(x, state) {
+        h = tanh((x |> linear(3)) + (state[0:3] |> linear(3, bias=false)))
+        return concat(h, state[3:6] + h)
+    }
+    net n { input x: f32[6, 5]
+        states = x |> scan(parameter([1, 6]), counted)
+        output y = states[3:6]
+    }
+    """
+    graph = archir.loads(text).graph
+    module = TORCH.lower(graph)
+    held, x = module.state_dict(), torch.randn(2, N, D)
+    h, total = held["parameter.value"].expand(2, 6).chunk(2, 1)
+    wanted = []
+    for t in range(N):
+        seen = x[:, t] @ held["scan.step.linear.weight"].T + held["scan.step.linear.bias"]
+        h = torch.tanh(seen + h @ held["scan.step.linear_2.weight"].T)
+        total = total + h
+        wanted.append(total)
+    torch.testing.assert_close(module(x), torch.stack(wanted, 1))
+    assert_deploys(graph, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("block c(x, h) {\n return concat(x, h) |> linear(5)\n}", "A0409"),
+        ("block c(x) {\n return x\n}", "A0207.*`c` takes 1 argument"),
+    ],
+)
+def test_a_cell_that_does_not_fit_is_said(cell: str, said: str) -> None:
+    text = f"import std.recurrent\n{cell}\nnet n {{\n input x: f32[6, 5]\n output y = x |> scan(no_state(x, 4), c)\n}}"
+    with pytest.raises(ArchError, match=said):
+        archir.loads(text)
 
 
 SPACE = """

@@ -72,14 +72,18 @@ def _member(
     if as_json:
         differences = [asdict(each) for each in found]
         emit({"same": False, "architecture": labels, "largest": which.largest, "settled": which.settled,
-              "differences": differences})  # fmt: skip
+              "differences": differences, "nearest": which.nearest and dict(which.nearest),
+              "nearest_differences": [asdict(each) for each in which.differences]})  # fmt: skip
     elif labels is not None:
         say(f"{network[1]} is {'the largest' if which.largest else 'an'} architecture of {space[1]}:")
         table("", ["choice", "label"], [(path, str(label)) for path, label in labels.items()])
     else:
-        _print(found, network[1], space[1], everything)
         looked = "" if which.settled else ", of those that were looked at"
-        say(f"no architecture of {space[1]} computes what {network[1]} does{looked}")
+        say(f"no architecture of {space[1]} computes what {network[1]} does{looked}; the nearest that was found is")
+        assert which.nearest is not None
+        table("", ["choice", "label"], [(path, str(label)) for path, label in which.nearest.items()])
+        say("and differs in this:")
+        _print(list(which.differences), network[1], "nearest", everything)
     if labels is None:
         click.get_current_context().exit(1)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from io import StringIO
 from pathlib import Path
 
 import click
@@ -14,7 +12,7 @@ from archir.base.files import write_atomic
 from archir.cli.analysis.sources import sources
 from archir.cli.kinds import Place
 from archir.cli.options import limit_option
-from archir.cli.output import complain, say, write
+from archir.cli.output import complain, say, unified, write
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import read
 from archir.language.syntax.format import canonical
@@ -53,7 +51,7 @@ def _format(file: str, check: bool, diff: bool, most: float) -> bool:
     before = sys.stdin.read() if standard else read(Path(file))
     after = canonical(before, name, most)
     if diff:
-        write(_diff(before, after, name))
+        write(unified(before, after, name, f"{name} (formatted)"))
     elif standard and not check:
         write(after)
     elif before != after and check:
@@ -62,9 +60,3 @@ def _format(file: str, check: bool, diff: bool, most: float) -> bool:
         write_atomic(Path(file).resolve(), after.encode())
         say(f"{name}: reformatted")
     return before != after
-
-
-def _diff(before: str, after: str, name: str) -> str:
-    old, new = (list(StringIO(text, newline="\n")) for text in (before, after))
-    lines = difflib.unified_diff(old, new, name, f"{name} (formatted)")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,19 @@ from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:
     from archir.costs.latencies.fill import Validation
+    from archir.costs.latencies.models.model import LatencyModel
     from archir.costs.latencies.table import LatencyTable
+    from archir.search.spaces.architecture import Architecture
     from archir.search.spaces.space import Space
 
 _SHOWN = 10
 _NOISY = 0.2
 """Interquartile range, relative to the median, that is worth a remark."""
+_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 _MODES = {
     "--table": {"device", "batch", "threads", "resume"},
     "--validate": {"count", "seed", "calibrate"},
+    "--fit": {"device", "batch", "threads", "count", "seed", "operations", "measured", "about", "measure", "unit"},
     "measuring whole networks": {"where", "batch", "threads", "seconds", "picture", "arch", "seed"},
 }
 """The options of what the command does, besides those that are always to be had."""
@@ -70,7 +75,26 @@ _MODES = {
     type=Place(dir_okay=False, path_type=Path),
     help="A table to compare with whole networks.",
 )
-@click.option("-n", "count", type=click.IntRange(1), default=20, show_default=True, help="Networks to validate with.")
+@click.option("-n", "count", type=click.IntRange(1), help="Networks of --validate [20] and --fit [30].")
+@click.option(
+    "--fit",
+    "model",
+    type=Place(dir_okay=False, path_type=Path),
+    help="Fit a model to measured networks instead; the JSON file to write.",
+)
+@click.option(
+    "--measured",
+    type=Place(dir_okay=False, path_type=Path),
+    help="Of --fit: a table of architectures and latencies, and nothing is measured.",
+)
+@click.option("--map", "about", type=Place(dir_okay=False, path_type=Path), help="Its mapping [beside it, .toml].")
+@click.option("--measure", help="The measure of the mapping that is the latency [the first].")
+@click.option(
+    "--unit", type=click.Choice(list(_UNITS)), default="ms", show_default=True, help="What the table counts in."
+)
+@click.option(
+    "--operations", type=Place(dir_okay=False, path_type=Path), help="Of --fit: a latency table to make use of."
+)
 @click.option("--calibrate", is_flag=True, help="Write the fitted correction into the validated table.")
 @net_options
 @json_option
@@ -78,7 +102,9 @@ _MODES = {
 def bench_command(
     context: click.Context, files: tuple[str, ...], where: tuple[str, ...], batch: tuple[int, ...],
     threads: int | None, seconds: float, picture: Path | None, arch: str | None, seed: int | None,
-    output: Path | None, device: Any, resume: bool, check: Path | None, count: int, calibrate: bool,
+    output: Path | None, device: Any, resume: bool, check: Path | None, count: int | None,
+    model: Path | None, measured: Path | None, about: Path | None, measure: str | None, unit: str,
+    operations: Path | None, calibrate: bool,
     parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure networks, .arch and .onnx files, side by side: latency, throughput, memory.
@@ -93,24 +119,33 @@ def bench_command(
     archir bench --table cpu.json --device cpu --threads 1 space.arch
     archir bench --validate cpu.json space.arch -n 20 --calibrate
 
-    An interrupted run keeps what it measured, and goes on with --resume. --validate measures random architectures on
-    the table's device, with its batch size and threads, and says how well its sums predict them.
+    With --fit, fit a model of the latency to random architectures that are measured whole, or to a table of measured
+    ones. It says how wrong it is, and bounds can ask for its confidence.
+
+    \b
+    archir bench --fit cpu.json space.arch -n 30 --threads 1
+    archir bench --fit phone.json space.arch --measured phone.csv --unit ms
+
+    An interrupted run of --table keeps what it measured, and goes on with --resume. --validate measures random
+    architectures on the table's device, with its batch size and threads, and says how well its sums predict them.
     """
-    if output is not None and check is not None:
-        raise click.UsageError("give one of --table and --validate")
-    mode = "--table" if output is not None else "--validate" if check is not None else "measuring whole networks"
+    modes = {"--table": output, "--validate": check, "--fit": model}
+    asked = [name for name, file in modes.items() if file is not None]
+    if len(asked) > 1:
+        raise click.UsageError(f"give one of {' and '.join(asked)}")
+    mode = asked[0] if asked else "measuring whole networks"
     for option in context.command.params:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and option.name in set().union(*_MODES.values()) - _MODES[mode]:
             raise click.UsageError(f"{option.opts[0]} is no option of {mode}")
     if picture is not None and picture.suffix != ".svg":
         raise click.UsageError(f"--picture writes SVG: its name ends in .svg, that of {picture} does not")
-    for file in (picture, output):
+    for file in (picture, output, model):
         if file is not None:
             require_writable(file)
     if all(file.endswith(".onnx") for file in files):
         refuse(OF_NETS | {"arch", "seed"}, "is for nets, not for ONNX models")
-    if output is None and check is None:
+    if not asked:
         networks = {file: _network(file, arch, seed, parameters, root, limits) for file in files}
         found = api.measure(networks, on=where, batches=batch, threads=threads, seconds=seconds, watch=tracked)
         show(found, as_json, picture)
@@ -128,7 +163,48 @@ def bench_command(
             raise click.Abort from None
         _made(output, made, as_json)
     elif check is not None:
-        _validated(check, space, count, seed or 0, calibrate, as_json)
+        _validated(check, space, count or 20, seed or 0, calibrate, as_json)
+    elif model is not None:
+        known = None if operations is None else api.latency_table(operations)
+        if measured is None:
+            drawn, times = api.measured_latency(
+                space, count or 30, device=device, batch=batch[0], threads=threads, seed=seed or 0, watch=tracked
+            )
+            on = f"{device}, batch {batch[0]}"
+        else:
+            drawn, times, on = _read(space, measured, about, measure, unit)
+        made_of = api.fit_latency(space, drawn, times, model, operations=known, device=on, seed=seed or 0)
+        _fitted(model, made_of, as_json)
+
+
+def _read(
+    space: Space, file: Path, about: Path | None, measure: str | None, unit: str
+) -> tuple[list[Architecture], list[float], str]:
+    """Architectures of a table, and nanoseconds of each."""
+    found = api.results(file, space, map=about, measures=[measure] if measure else ())
+    name = found.criterion
+    _, values = found.values[name][-1]
+    rows = [(codes, float(values[row])) for codes, row in found.rows.items()]
+    known = [(space.decode(codes), value * _UNITS[unit]) for codes, value in rows if isfinite(value)]
+    return [one for one, _ in known], [value for _, value in known], f"{name} of {file.name}"
+
+
+def _fitted(path: Path, model: LatencyModel, as_json: bool) -> None:
+    margin = model.margin()
+    if as_json:
+        facts = model.model_dump(include={"model", "device", "networks", "error", "rank_correlation", "tried"})
+        emit({"fitted": str(path), **facts, "margin": margin, "operations": len(model.entries)})
+        return
+    rows = [(("* " if name == model.model else "  ") + name, _us(error)) for name, error in model.tried.items()]
+    table("", ["model", "error, us"], rows, right=(1,))
+    rank = model.rank_correlation
+    say(f"{path}: `{model.model}`, fitted to {model.networks:,} networks ({model.device})")
+    say(f"networks left out: rank correlation {'-' if rank is None else f'{rank:.3f}'}, error {_us(model.error)} us")
+    say(f"95% of new networks are expected within {_us(margin)} us of the prediction")
+
+
+def _us(nanoseconds: float) -> str:
+    return f"{nanoseconds / 1000:,.1f}"
 
 
 def _network(

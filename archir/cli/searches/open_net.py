@@ -13,7 +13,7 @@ from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import big, emit, say, table
 from archir.language.elaboration.files import split
-from archir.language.opening.ladders import KINDS
+from archir.language.opening.ladders import KINDS, with_parts
 from archir.language.opening.opening import Row
 
 
@@ -23,12 +23,15 @@ from archir.language.opening.opening import Row
     "--choose", default=",".join(KINDS), show_default=True, metavar="KINDS",
     help='What is opened; "widths=0.5,0.75,1" says which parts of the trained value, "kernels=3,5" which kernels.',
 )  # fmt: skip
+@click.option("--widths", metavar="PARTS", help='Short for "widths=PARTS" among KINDS: which parts of trained widths.')
 @click.option(
     "--where", metavar="SCOPE", help="Change nothing outside of the scopes of this pattern, such as `stage[0]*`."
 )
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The .arch file.")
 @json_option
-def open_command(net: str, choose: str, where: str | None, output: Path, as_json: bool) -> None:
+def open_command(
+    net: str, choose: str, widths: str | None, where: str | None, output: Path, as_json: bool
+) -> None:  # fmt: skip
     """Write a space whose largest architecture is the network of FILE.
 
     Numbers in the text of the network become choices; everything else of it stays. Widths that must be equal are one
@@ -38,6 +41,7 @@ def open_command(net: str, choose: str, where: str | None, output: Path, as_json
     \b
     archir open net.arch -o space.arch
     archir open net.arch --choose widths,depths -o space.arch
+    archir open net.arch --widths 0.5,0.75,1 -o space.arch
     archir open net.arch --choose "widths=0.25,0.5,0.75,1,kernels=3,5" --where "layer4*" -o space.arch
     """
     if output.suffix != ".arch":
@@ -46,6 +50,8 @@ def open_command(net: str, choose: str, where: str | None, output: Path, as_json
         raise click.UsageError("name a file: what is opened has a place beside it")
     if output.resolve() == Path(split(net)[0]).resolve():
         raise click.UsageError(f"{output} is the network itself: name another file")
+    if widths is not None:
+        choose = with_parts(choose, "widths", widths)
     found = api.open_network(net, choose, where=where)
     beside = found.save(output)
     if as_json:

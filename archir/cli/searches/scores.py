@@ -60,5 +60,9 @@ def scores_command(
     if as_json:
         emit({"space": space.name, "terms": len(found.terms), "made": dict(found.made)})
         return
-    table("", ["scores", "of"], [(str(value), name.replace("_", " ")) for name, value in found.made.items()])
+    table(
+        "",
+        ["scores", "of"],
+        [(str(value), name.replace("_", " ")) for name, value in found.made.items() if value is not None],
+    )
     say(f"{output}: {len(found.terms):,} terms")

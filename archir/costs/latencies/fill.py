@@ -172,8 +172,13 @@ def validate(
     """Measure networks without choices, and compare with what a table says. Raises ArchError (A1502, A1503)."""
     belongs(table, table.device, table.batch, bench)
     predicted = [table.total(graph) for graph in graphs]
-    measured = dict(watch(_measured(graphs, bench, effort), len(graphs), "measuring"))
-    return Validation(tuple(Network(x, measured[i]) for i, x in enumerate(predicted)))
+    return Validation(tuple(map(Network, predicted, times(graphs, bench, watch=watch, effort=effort))))
+
+
+def times(graphs: Sequence[Graph], bench: Bench, *, watch: Watch = unwatched, effort: Effort = USUAL) -> list[Timing]:
+    """What whole networks without choices take, which are measured in turns."""
+    found = dict(watch(_measured(graphs, bench, effort), len(graphs), "measuring"))
+    return [found[i] for i in range(len(graphs))]
 
 
 def _measured(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator[tuple[int, Timing]]:

@@ -16,16 +16,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from archir.base.errors import fail, listed
-from archir.base.files import reading, write_atomic
+from archir.base.files import write_atomic
 from archir.costs.latencies.workloads import parts, steps, workloads
-from archir.costs.symbolic import Rule
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.elaboration.names.locals import latency_file
 
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
 
@@ -67,26 +65,6 @@ class LatencyTable(_Part):
     overhead: Entry
     correction: Correction | None = None
     entries: dict[str, Entry] = Field(default_factory=dict)
-
-    @staticmethod
-    def read(path: str | Path, shown: str = "") -> LatencyTable:
-        """The table of a file, which messages call `shown`. Raises ArchError (A1501) for what is none."""
-        shown = shown or str(path)
-        try:
-            with reading(Path(path)) as stream:
-                text = stream.read(MOST_BYTES + 1)
-        except (OSError, ValueError) as error:
-            hint = f"make one: archir bench --table {shown} FILE"
-            reason = getattr(error, "strerror", None) or str(error)
-            raise fail("A1501", f"{shown} cannot be read: {reason}", None, hint) from None
-        if len(text) > MOST_BYTES:
-            raise fail("A1501", f"{shown} is no latency table: it has more than {MOST_BYTES:,} bytes")
-        try:
-            return LatencyTable.model_validate_json(text)
-        except ValidationError as error:
-            wrong = [f"`{'.'.join(map(str, one['loc'])) or '$'}`: {one['msg']}" for one in error.errors()]
-            more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-            raise fail("A1501", f"{shown} is no latency table: {'; '.join(wrong[:3])}{more}") from None
 
     def write(self, path: str | Path) -> None:
         """Write the file: whole, or not at all."""
@@ -133,17 +111,6 @@ class LatencyTable(_Part):
     @property
     def _line(self) -> tuple[float, float]:
         return (self.correction.scale, self.correction.offset) if self.correction else (1.0, 0.0)
-
-
-def latency_of(graph: Graph, name: str, file: Path | None = None) -> Rule:
-    """The latency of a space's networks in nanoseconds, by a table in the file that the name of the cost says, or here.
-
-    Raises ArchError (A1501, A1502).
-    """
-    shown = latency_file(name) or ""
-    table = LatencyTable.read(file or shown, shown)
-    table.covers(graph)
-    return Rule(latency_rule(table), table.base)
 
 
 def latency_rule(table: LatencyTable) -> Callable[..., int]:

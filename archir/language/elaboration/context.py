@@ -15,6 +15,7 @@ from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.graph import Constraint, Graph
 from archir.language.elaboration.expressions.values import POISON, Block
 from archir.language.elaboration.files import Module
+from archir.language.elaboration.names.origins import origins
 
 MOST_CALLS = 64
 """Depth of calls."""
@@ -32,6 +33,9 @@ class Limits:
     nodes: int = 200_000
     work: int = MOST_WORK
     """Units of `archir.base.work`, where there is no budget yet."""
+    guess: bool = False
+    """Whether a node whose operands should be alike, and are not, has the type of the first one, so that what comes
+    after it is looked at, too."""
 
 
 class Problems:
@@ -42,9 +46,11 @@ class Problems:
 
     def add(self, diagnostic: Diagnostic) -> None:
         """Keep a diagnostic."""
-        span = diagnostic.span
-        key = (diagnostic.code, span and (span.source.name, span.start), span and span.end)
-        self._found.setdefault(key, diagnostic)
+        self._found.setdefault(_key(diagnostic.code, diagnostic.span), diagnostic)
+
+    def known(self, code: str, span: Span) -> bool:
+        """Whether there is one of a code at a place."""
+        return _key(code, span) in self._found
 
     def __len__(self) -> int:
         return len(self._found)
@@ -56,6 +62,10 @@ class Problems:
             files = list(dict.fromkeys(d.span.source.name if d.span else "" for d in found))
             found.sort(key=lambda d: (files.index(d.span.source.name), d.span.start) if d.span else (-1, 0))
             raise ArchError(*found[:MOST_DIAGNOSTICS])
+
+
+def _key(code: str, span: Span | None) -> tuple[str, object, object]:
+    return code, span and (span.source.name, span.start), span and span.end
 
 
 @dataclass
@@ -144,6 +154,10 @@ def _place(error: CaseError, span: Span) -> Span | None:
     return places[0] if len(places) == 1 == len(error.assignment) and str(places[0]) != str(span) else None
 
 
+def unseen(context: Context, span: Span, value: Value) -> None:
+    """Nobody looks on."""
+
+
 class LimitError(Exception):
     """A limit was passed: elaboration cannot go on."""
 
@@ -165,6 +179,8 @@ class Context:
         self._stated: set[Constraint] = set()
         self._restriction = Restriction()
         self.budget = work.current()
+        self.seen: Callable[[Context, Span, Value], None] = unseen
+        """Is told what pipes and names come to."""
 
     def error(self, code: str, message: str, span: Span, hint: str | None = None, *notes: Note) -> Value:
         """Report a problem; the value to go on with. Raises Excluded where requirements rule the code at hand out."""
@@ -185,6 +201,8 @@ class Context:
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
             notes = (error.note(_place(error, span)),)
+        if not self.problems.known(error.code, self.frame.place(span)):
+            notes += origins(self.frame, span, error.message, notes)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:

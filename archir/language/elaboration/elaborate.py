@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
 from functools import reduce
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, RuleError, Source, Span, fail, suggest
+from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
 from archir.base.work import WorkError, bounded
 from archir.ir.choices.cases import Value, same, varies
 from archir.ir.choices.conditions import both, if_else, negate
@@ -17,14 +17,14 @@ from archir.ir.choices.lifting import Excluded
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
-from archir.ir.text.spelling import MOST_NESTING
 from archir.ir.types import DTYPES
 from archir.ir.typing import prove
-from archir.language.elaboration.context import Frame, LimitError, Limits
+from archir.language.elaboration.context import Context, Frame, LimitError, Limits, unseen
 from archir.language.elaboration.expressions import static
 from archir.language.elaboration.expressions.choose import Chooser
-from archir.language.elaboration.expressions.values import MOST_BITS, POISON, UNBOUND, Items
+from archir.language.elaboration.expressions.values import POISON, UNBOUND
 from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.given import give
 from archir.language.elaboration.names.costs import completed, spelled
 from archir.language.elaboration.names.foreign import about_dtype
 from archir.language.elaboration.names.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, walk
@@ -78,6 +78,8 @@ class Elaborator(Chooser):
                 value = self.eval(statement.value)
                 self.assigned = None
                 self.bind(statement.targets, value)
+                if len(statement.targets) == 1:
+                    self.seen(self, statement.targets[0].span, value)
             case ast.Return():
                 values = [self.eval(value) for value in statement.values]
                 if self.frame.block is None:
@@ -260,17 +262,25 @@ class Elaborator(Chooser):
         assert isinstance(tree, ast.Call)
         if isinstance(tree.callee, ast.Name) and tree.callee.text in FURTHER:
             return self._further_cost(tree.callee.text, tree)
-        file: Value = None
-        if len(tree.arguments) == 1 and tree.arguments[0].name is None:
-            file = self.eval(tree.arguments[0].value)
-        if isinstance(file, str):
+        file, confidence = self._latency(tree)
+        if isinstance(file, str) and (confidence is None or isinstance(confidence, int | float | Fraction)):
             try:
-                return latency_name(file), self.loader.located(file, self.frame.module.folder, tree.span)[0]
+                name = latency_name(file, None if confidence is None else float(confidence))
+                return name, self.loader.located(file, self.frame.module.folder, tree.span)[0]
             except ArchError as error:
                 self.problems.add(error.diagnostics[0])
-        elif file is not POISON:
-            self.error("A0509", "`latency` takes the file of a table", tree.span, '`latency("cpu.json") <= 5ms`')
+        elif POISON not in (file, confidence):
+            hint = '`latency("cpu.json") <= 5ms` or `latency("model.json", confidence=0.95) <= 5ms`'
+            self.error("A0509", "`latency` takes the file of a table, or of a model and a confidence", tree.span, hint)
         return None
+
+    def _latency(self, tree: ast.Call) -> tuple[Value, Value]:
+        """The file and the confidence that a latency is given; for other arguments, no file."""
+        names = [one.name.text if one.name else None for one in tree.arguments]
+        if names not in ([None], [None, "confidence"]):
+            return None, None
+        file, confidence = [self.eval(one.value) for one in tree.arguments] + [None] * (2 - len(names))
+        return file, confidence
 
     def _further_cost(self, name: str, tree: ast.Call) -> tuple[str, None] | None:
         """A cost that takes arguments, by its name and these."""
@@ -328,10 +338,11 @@ def elaborate(
     net: str | None = None,
     parameters: Mapping[str, Value] | None = None,
     limits: Limits | None = None,
+    seen: Callable[[Context, Span, Value], None] = unseen,
 ) -> Graph:
     """The graph of a net of a text. `folder` is where relative imports start, `root` the folder they must stay in.
 
-    Raises ArchError with everything that is wrong with the text.
+    `seen` is told what pipes and names come to. Raises ArchError with everything that is wrong with the text.
     """
     limits = limits or Limits()
     loader = Loader(root if root is not None else folder)
@@ -339,7 +350,7 @@ def elaborate(
         loader.opened(folder / Path(path).name)
     with bounded(limits.work):
         module = loader.load(text, path, folder)
-        return deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits))
+        return deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits, seen))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -410,8 +421,16 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
     return context
 
 
-def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, Value], limits: Limits) -> Graph:
+def _net(
+    module: Module,
+    loader: Loader,
+    net: str | None,
+    parameters: dict[str, Value],
+    limits: Limits,
+    seen: Callable[[Context, Span, Value], None] = unseen,
+) -> Graph:
     context = _prepared(module, loader, limits, net or module.path)
+    context.seen = seen
     try:
         definition = _pick(module, net)
     except ArchError as error:
@@ -422,7 +441,7 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
     context.graph.name = definition.name.text
     context.frame.local = frozenset(assigned(definition.body))
     try:
-        _parameters(context, definition, parameters)
+        give(context, definition, parameters)
         context.execute(definition.body)
     except LimitError:
         context.problems.raise_any()
@@ -435,7 +454,9 @@ def _net(module: Module, loader: Loader, net: str | None, parameters: dict[str, 
         raise fail("A0602", "the program nests too deep", definition.name.span) from None
     said = any(isinstance(statement, ast.Return) for statement in walk(definition.body))
     if not said and not any(isinstance(statement, ast.Output) for statement in definition.body):
-        context.complain("A0209", f"net `{definition.name}` has no output", definition.name.span, "`output logits = x`")
+        last = [Note("is it this?", one.span) for one in definition.body[-1:] if isinstance(one, ast.Assign)]
+        said_so = f"net `{definition.name}` has no output"
+        context.complain("A0209", said_so, definition.name.span, "`output logits = x`", *last)
     if not any(isinstance(statement, ast.Input) for statement in definition.body):
         context.complain(
             "A0209", f"net `{definition.name}` has no input", definition.name.span, "`input image: f32[3, 32, 32]`"
@@ -460,39 +481,3 @@ def _pick(module: Module, net: str | None) -> ast.Definition:
         hint = f"name one: {module.path}:{next(iter(module.nets))}" if module.nets else "`net name { ... }`"
         raise fail("A0808", f"{module.path} must have one net, or one must be named; it has {names}", None, hint)
     return next(iter(module.nets.values()))
-
-
-def _parameters(context: Elaborator, definition: ast.Definition, given: dict[str, Value]) -> None:
-    names = [param.name.text for param in definition.params]
-    for name in given:
-        if name not in names:
-            hint = suggest(name, names) or (f"it has {', '.join(names)}" if names else "it has none")
-            context.error("A0203", f"net `{definition.name}` has no parameter `{name}`", definition.name.span, hint)
-    for param in definition.params:
-        name = param.name.text
-        if name in given:
-            value = _static(given[name], name)
-        elif param.default is not None:
-            value = context.eval(param.default)
-        else:
-            value = context.error("A0207", f"net `{definition.name}` needs `{name}`", param.name.span, f"-p {name}=...")
-        context.frame.env[name] = value
-        context.graph.parameters[name] = value
-
-
-def _static(value: Value, name: str, depth: int = 0) -> Value:
-    """A value from outside as programs have them. Raises ArchError (A1202) if it is none."""
-    if isinstance(value, (list, tuple)) and depth < MOST_NESTING:
-        return Items(_static(item, name, depth + 1) for item in value)
-    match value:
-        case int() if value.bit_length() > MOST_BITS:
-            problem = "is too long a number"
-        case float() if not isfinite(value):
-            problem = f"is {value}: numbers are finite"
-        case list() | tuple():
-            problem = f"nests deeper than {MOST_NESTING} levels"
-        case dict() | set() | bytes():
-            problem = "is neither a number, nor text, nor a list of them"
-        case _:
-            return value
-    raise fail("A1202", f"the parameter `{name}` {problem}")

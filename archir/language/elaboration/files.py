@@ -100,7 +100,11 @@ class Loader:
 
     def load(self, text: str, path: str, folder: Path | None) -> Module:
         """The module of a text. `folder` is where its relative imports start; None forbids them."""
-        return self._module(parse(text, path, self.most_bytes), path, folder)
+        return self.of(parse(text, path, self.most_bytes), path, folder)
+
+    def of(self, tree: ast.File, path: str, folder: Path | None) -> Module:
+        """The module of a tree, which may be what could be read of a text."""
+        return self._module(tree, path, folder)
 
     def _module(self, tree: ast.File, path: str, folder: Path | None) -> Module:
         module = Module(path, tree, folder)

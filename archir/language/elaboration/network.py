@@ -53,7 +53,8 @@ class Network(Context):
         try:
             type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
-            return self.refuse(error, span, f"{op.name}: ")
+            found = self.refuse(error, span, f"{op.name}: ")
+            return self._guessed(op, operands, span, scope) if self.limits.guess else found
         if not _looked_up(self, op, operands, span):
             return POISON
         number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
@@ -62,6 +63,14 @@ class Network(Context):
             self.excused.add(number)
         if type(op).weights is not Op.weights and self._weighed.setdefault(scope, number) != number:
             return self._shared(number, self._weighed[scope], span)
+        return Tensor(number)
+
+    def _guessed(self, op: Op, operands: tuple[NodeId, ...], span: Span, scope: str) -> Value:
+        """A node that is wrong, with the type that it would have if its operands were alike."""
+        if type(op).ties is not Op.ties or len({self.types[operand].rank for operand in operands}) > 1:
+            return POISON
+        number = self.append(Node(op, self.frame.place(span), scope), operands, self.path)
+        self.types[number] = self.types[operands[0]]
         return Tensor(number)
 
     def _shared(self, number: NodeId, other: NodeId, span: Span) -> Value:

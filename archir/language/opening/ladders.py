@@ -45,12 +45,24 @@ def fewer(text: str) -> str | None:
     """The same without the least important kind; None if there is no other."""
     wanted = asked(text)
     least = max(wanted, key=KINDS.index)
-    left = {kind: values for kind, values in wanted.items() if kind != least}
-    parts = [kind if values is None else f"{kind}={','.join(map(str, values))}" for kind, values in left.items()]
-    return ",".join(parts) or None
+    return _spelt({kind: values for kind, values in wanted.items() if kind != least}) or None
+
+
+def with_parts(text: str, kind: Kind, parts: str) -> str:
+    """The same with these parts of what was trained: `0.5,0.75,1`. Raises ArchError (A3211)."""
+    values = tuple(_checked(kind, part.strip()) for part in parts.split(","))
+    return _spelt({**asked(text), **asked(_spelt({kind: values}))})
+
+
+def _spelt(wanted: Asked) -> str:
+    return ",".join(
+        kind if values is None else f"{kind}={','.join(map(str, values))}" for kind, values in wanted.items()
+    )
 
 
 def _hint(name: str) -> str:
+    if name.startswith("op"):
+        return "write other operations by hand: `y = x |> conv(32)`, then `y = choose op { kept: y, none: x }`"
     return suggest(name, KINDS) or f"there are {', '.join(KINDS)}; `widths=0.5,1` says which parts of the trained value"
 
 

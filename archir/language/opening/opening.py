@@ -54,7 +54,7 @@ def open_text(
     """The space of the text of a network. Raises ArchError: A3211 (`choose` is not understood), A3212 (nothing can be
     opened), A3213 (the text has choices already), A3230 (`where` names no scope), A3231 (it takes too long to find
     out), and what is wrong with the text."""
-    wanted, limits = asked(choose), Limits()
+    wanted, limits = asked(choose), Limits(guess=True)
 
     def made(source: str) -> Graph:
         return elaborate(source, path, folder=folder, root=root, net=net, limits=limits)
@@ -77,7 +77,9 @@ def open_text(
     if canonical(text, path) == text:  # what was laid out canonically, is
         found = canonical(found, path)
     opened = [_row(group, label, wanted) for label, group in edited.labels.items()]
-    left = [_row(group, "", wanted) for group in search.groups if group.kind is not None and group not in search.open]
+    still = {id(group) for group in search.open}
+    closed = [group for group in search.groups if group.kind is not None and id(group) not in still]
+    left = [_row(group, "", wanted) for group in closed]
     return Opening(found, graph, network, full, tuple(opened), tuple(left))
 
 

@@ -26,6 +26,8 @@ from archir.language.opening.sites import Site, inner_width
 
 MOST_ROUNDS = 200
 """Times that a text is edited and looked at."""
+FEWEST_ROUNDS, MOST_NODES = 10, 60_000
+"""Times that any text is looked at, and nodes of all times together that are looked at."""
 
 
 class Search:
@@ -35,6 +37,8 @@ class Search:
         self, text: str, flow: Flow, found: Iterable[Site], network: Graph, wanted: Asked, made: Callable[[str], Graph]
     ) -> None:
         self.text, self.flow, self.network, self.wanted, self.made = text, flow, network, wanted, made
+        self._now: dict[Group, Group] = {}
+        """In a round, what groups have become."""
         self.groups: list[Group] = []
         """Everything that may be open, and everything that was."""
         for site in found:
@@ -79,7 +83,8 @@ class Search:
         no scope, A3231 if it takes too many rounds to find out."""
         if where is not None:
             self._checked(where)
-        for _ in range(MOST_ROUNDS):
+        rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, MOST_NODES // len(self.network)))
+        for _ in range(rounds):
             edited = edit(self.text, self.open, self.wanted)
             try:
                 graph = self.made(edited.text)
@@ -95,7 +100,7 @@ class Search:
                 self.close(group, reason, group.sites[0].span)
             if not self.open:
                 raise fail("A3212", f"nothing of `{self.network.name}` can be opened", None, self._why())
-        text = f"what of `{self.network.name}` can be opened was not found out in {MOST_ROUNDS} rounds"
+        text = f"what of `{self.network.name}` can be opened was not found out in {rounds} rounds"
         raise fail("A3231", text, None, "open less of it: --choose depths, or --where SCOPE")
 
     def _checked(self, where: str) -> None:
@@ -163,11 +168,18 @@ class Search:
     def _learn(self, error: ArchError, edited: Edited) -> None:
         """Tie or leave what is in the combinations that break the network; one thing for each group."""
         changed: set[Group] = set()
+        self._now.clear()
         for diagnostic in error.diagnostics:
             outcomes = [outcome for note in diagnostic.notes for outcome in note.outcomes]
             parts = [(group, code) for path, code in outcomes if (group := _group(path, edited)) is not None]
-            if parts and not changed & {group for group, _ in parts}:
-                changed |= self._mend(parts, diagnostic)
+            groups = {group for group, _ in parts}
+            if not changed & groups:
+                changed |= self._mend(parts, diagnostic) if parts else set()
+            elif changed & groups <= self._now.keys() and all(group.kind == "widths" for group in groups):
+                now = list(dict.fromkeys(self._now.get(group, group) for group in groups))
+                if len(now) > 1:
+                    self._tie(now, self._said(diagnostic), diagnostic.span)
+                    changed |= groups
         if not changed:
             self._retreat(error)
 
@@ -210,7 +222,9 @@ class Search:
                 self.close(group, f"it would have to go with a number of another block: {reason}", place)
                 return {*groups}
         self.groups = [group for group in self.groups if group not in groups]
-        self.groups.append(Group(sorted((s for g in groups for s in g.sites), key=lambda s: s.span.start), named=True))
+        one = Group(sorted((s for g in groups for s in g.sites), key=lambda s: s.span.start), named=True)
+        self.groups.append(one)
+        self._now = {old: one if now in groups else now for old, now in self._now.items()} | dict.fromkeys(groups, one)
         return {*groups}
 
     def _retreat(self, error: ArchError) -> None:

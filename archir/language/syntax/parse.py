@@ -1,368 +1,69 @@
-"""Text to `ast.File`, or a diagnostic that says what was expected where."""
+"""Text to `ast.File`, or diagnostics that say what was expected where."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
-from fractions import Fraction
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
-from lark.exceptions import UnexpectedEOF
+from lark import Token
 
 from archir.base.errors import ArchError, Source, Span, fail
 from archir.base.work import WorkError, current
 from archir.language.syntax import ast
-from archir.language.syntax.layout import Layout, NestingError
-from archir.language.syntax.unexpected import unexpected_character, unexpected_token
-from archir_grammar import parser
-from archir_grammar.reading import NotReadError, Reader
-
-T = TypeVar("T", bound=ast.Tree)
-Place = tuple[int, int]
+from archir.language.syntax.reading import RefusedError, layout, read
+from archir.language.syntax.recovery import Recovered, recovered
 
 MOST_BYTES = 2**20
-MOST_DEPTH = 200
-MOST_DIGITS = 400
-SUFFIXES = {"K": 10**3, "M": 10**6, "G": 10**9, "ns": 1, "us": 10**3, "ms": 10**6}
-"""What letters behind a number multiply it by; times are nanoseconds."""
 
 
 def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast.File:
-    """The syntax tree of a file's text. Raises ArchError (A01xx). Within a budget of work, a text is read once."""
+    """The syntax tree of a file's text. Raises ArchError (A01xx) with all mistakes that can be told apart."""
+    found = partial(text, name, most_bytes)
+    if found.problems:
+        raise ArchError(*found.problems)
+    return found.file
+
+
+def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> Recovered:
+    """What can be read of a text, and what is wrong with the rest. Raises ArchError for texts that are too large.
+
+    Within a budget of work, a text is read once.
+    """
     known = current().known
     if ("parse", name, text) not in known:
-        known["parse", name, text] = _parsed(Source(name, text), text, most_bytes)
-    file: ast.File = known["parse", name, text]
-    return file
+        source = Source(name, text)
+        with _reading(source, most_bytes):
+            known["parse", name, text] = recovered(source)
+    found: Recovered = known["parse", name, text]
+    return found
 
 
-def _parsed(source: Source, text: str, most_bytes: int) -> ast.File:
-    if len(text.encode("utf-8", "replace")) > most_bytes:
+def tokens(text: str, name: str = "<input>") -> list[Token]:
+    """The tokens of a text; of newlines (`_NL`), those that separate. Raises ArchError (A01xx) as `parse` does."""
+    source, between = Source(name, text), layout()
+    found = between.kept = []
+    try:
+        with _reading(source, MOST_BYTES):
+            read(source)
+    except RefusedError:
+        between.kept = None
+        raise ArchError(*partial(text, name).problems) from None
+    finally:
+        between.kept = None
+    return found
+
+
+@contextmanager
+def _reading(source: Source, most_bytes: int) -> Iterator[None]:
+    if len(source.text.encode("utf-8", "replace")) > most_bytes:
         raise fail("A0105", f"the source is larger than {most_bytes} bytes", Span(source, 0, 1))
     collecting = gc.isenabled()
     gc.disable()  # parsing makes many small objects and no cycles: twice as fast without
     try:
-        return _read(source, text)
-    except UnexpectedCharacters as error:
-        raise ArchError(unexpected_character(source, error, _spellings())) from None
-    except UnexpectedToken as error:
-        raise ArchError(unexpected_token(source, error, _spellings())) from None
-    except UnexpectedEOF:
-        raise fail("A0102", "the file ends too early", Span(source, len(text), len(text))) from None
-    except NestingError as error:
-        raise ArchError(error.diagnostic(source)) from None
+        yield
     except WorkError as error:
         raise error.at(Span(source, 0, 1)) from None
     finally:
         if collecting:
             gc.enable()
-
-
-def _read(source: Source, text: str) -> ast.File:
-    try:
-        file: ast.File = _reader().read(text, _Builder(source))
-        return file
-    except (NotReadError, ArchError):
-        _parser().parse(text)  # raises what is wrong with words and their order, which is said before anything else
-        raise
-
-
-def tokens(text: str, name: str = "<input>") -> list[Token]:
-    """The tokens of a text; of newlines (`_NL`), those that separate. Raises ArchError (A01xx) as `parse` does."""
-    layout = _layout()
-    found = layout.kept = []
-    try:
-        _parsed(Source(name, text), text, MOST_BYTES)
-    finally:
-        layout.kept = None
-    return found
-
-
-@cache
-def _parser() -> Lark:
-    return parser(_layout())
-
-
-@cache
-def _reader() -> Reader:
-    return Reader(_parser())
-
-
-@cache
-def _layout() -> Layout:
-    return Layout()
-
-
-_VALUES = {"true", "false", "none"}
-"""Words that the grammar would take for names where no value can stand."""
-
-
-@cache
-def _spellings() -> dict[str, str]:
-    return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
-
-
-def _depth(*children: Any) -> int:
-    deepest = 0
-    for child in children:
-        if isinstance(child, ast.Tree):
-            deepest = max(deepest, child.depth)
-        elif isinstance(child, tuple):
-            deepest = max(deepest, _depth(*child))
-    return deepest
-
-
-class _Builder:
-    """What rules mean: one method a rule, parts in the order of the grammar."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-
-    def _make(self, kind: Callable[..., T], place: Place, *fields: Any) -> T:
-        span = Span(self.source, *place)
-        depth = 1 + _depth(*fields)
-        if depth > MOST_DEPTH:
-            raise fail(
-                "A0104",
-                f"the expression nests deeper than {MOST_DEPTH} levels",
-                Span(self.source, span.start, span.start + 1),
-            )
-        return kind(span, depth, *fields)
-
-    def _word(self, token: Token) -> ast.Name:
-        assert token.start_pos is not None
-        return ast.Name(Span(self.source, token.start_pos, token.start_pos + len(token)), 1, str(token))
-
-    def _name(self, token: Token) -> ast.Name:
-        name = self._word(token)
-        if token in _VALUES:
-            raise fail("A0102", f"`{token}` is a value and cannot be a name", name.span)
-        return name
-
-    def _maybe_name(self, token: Token | None) -> ast.Name | None:
-        return None if token is None else self._name(token)
-
-    # items
-
-    def start(self, place: Place, items: list[Any]) -> ast.File:
-        return self._make(ast.File, place, _present(items))
-
-    def import_library(self, place: Place, names: list[Any]) -> ast.Import:
-        *path, alias = names
-        return self._make(ast.Import, place, ".".join(path), False, self._maybe_name(alias))
-
-    def import_file(self, place: Place, parts: list[Any]) -> ast.Import:
-        path, alias = parts
-        return self._make(ast.Import, place, str(path)[1:-1], True, self._maybe_name(alias))
-
-    def const(self, place: Place, parts: list[Any]) -> ast.Const:
-        return self._make(ast.Const, place, self._name(parts[0]), parts[1])
-
-    def own(self, place: Place, words: list[Any]) -> bool:
-        return bool(words)
-
-    def block(self, place: Place, parts: list[Any]) -> ast.Definition:
-        own, name, params, body = parts
-        return self._make(ast.Definition, place, "block", self._name(name), params, body, own)
-
-    def cell(self, place: Place, parts: list[Any]) -> ast.Definition:
-        own, name, params, body = parts
-        return self._make(ast.Definition, place, "cell", self._name(name), params, body, own)
-
-    def net(self, place: Place, parts: list[Any]) -> ast.Definition:
-        name, params, body = parts
-        return self._make(ast.Definition, place, "net", self._name(name), params or (), body)
-
-    def params(self, place: Place, params: list[Any]) -> tuple[ast.Param, ...]:
-        return _present(params)
-
-    def param(self, place: Place, parts: list[Any]) -> ast.Param:
-        return self._make(ast.Param, place, self._name(parts[0]), parts[1])
-
-    # statements
-
-    def body(self, place: Place, statements: list[Any]) -> ast.Body:
-        return _present(statements)
-
-    def input(self, place: Place, parts: list[Any]) -> ast.Input:
-        return self._make(ast.Input, place, self._name(parts[0]), parts[1])
-
-    def tensor_type(self, place: Place, parts: list[Any]) -> ast.Type:
-        return self._make(ast.Type, place, self._name(parts[0]), _present(parts[1:]))
-
-    def output(self, place: Place, parts: list[Any]) -> ast.Output:
-        name = self._name(parts[0])
-        return self._make(ast.Output, place, name, name if parts[1] is None else parts[1])
-
-    def return_statement(self, place: Place, values: list[Any]) -> ast.Return:
-        return self._make(ast.Return, place, _present(values))
-
-    def assign(self, place: Place, parts: list[Any]) -> ast.Assign:
-        return self._make(ast.Assign, place, *parts)
-
-    def targets(self, place: Place, names: list[Any]) -> tuple[ast.Name, ...]:
-        return tuple(self._name(name) for name in names)
-
-    def for_statement(self, place: Place, parts: list[Any]) -> ast.ForLoop:
-        return self._make(ast.ForLoop, place, *parts)
-
-    def repeat(self, place: Place, parts: list[Any]) -> ast.Repeat:
-        times, index, body = parts
-        return self._make(ast.Repeat, place, times, self._maybe_name(index), body)
-
-    def if_statement(self, place: Place, parts: list[Any]) -> ast.If:
-        condition, then, otherwise = parts
-        if isinstance(otherwise, ast.If):
-            otherwise = (otherwise,)
-        return self._make(ast.If, place, condition, then, otherwise or ())
-
-    def require(self, place: Place, parts: list[Any]) -> ast.Require:
-        return self._make(ast.Require, place, *parts)
-
-    # expressions
-
-    def if_else(self, place: Place, parts: list[Any]) -> ast.IfElse:
-        return self._make(ast.IfElse, place, *parts)
-
-    def pipe(self, place: Place, parts: list[Any]) -> ast.Pipe:
-        return self._make(ast.Pipe, place, parts[0], tuple(parts[1:]))
-
-    def any_of(self, place: Place, operands: list[Any]) -> ast.Logical:
-        return self._make(ast.Logical, place, "or", tuple(operands))
-
-    def all_of(self, place: Place, operands: list[Any]) -> ast.Logical:
-        return self._make(ast.Logical, place, "and", tuple(operands))
-
-    def not_(self, place: Place, parts: list[Any]) -> ast.Not:
-        return self._make(ast.Not, place, *parts)
-
-    def compare(self, place: Place, words: list[Any]) -> str:
-        return " ".join(words)
-
-    def comparison(self, place: Place, parts: list[Any]) -> ast.Comparison:
-        return self._make(ast.Comparison, place, parts[0], _pairs(parts))
-
-    def interval(self, place: Place, parts: list[Any]) -> ast.Range:
-        return self._make(ast.Range, place, *parts)
-
-    def chain(self, place: Place, parts: list[Any]) -> ast.Chain:
-        return self._make(ast.Chain, place, parts[0], _pairs(parts))
-
-    def power(self, place: Place, parts: list[Any]) -> ast.Chain:
-        return self._make(ast.Chain, place, parts[0], (("**", parts[2]),))
-
-    def signed(self, place: Place, parts: list[Any]) -> ast.Signed:
-        return self._make(ast.Signed, place, str(parts[0]), parts[1])
-
-    def call(self, place: Place, parts: list[Any]) -> ast.Call:
-        return self._make(ast.Call, place, parts[0], _present(parts[1:]))
-
-    def own_call(self, place: Place, parts: list[Any]) -> ast.Call:
-        call = parts[0]
-        if not isinstance(call, ast.Call):
-            call = self._make(ast.Call, place, call, ())
-        return self._make(ast.Call, place, call.callee, call.arguments, True)
-
-    def argument(self, place: Place, parts: list[Any]) -> ast.Argument:
-        return self._make(ast.Argument, place, self._maybe_name(parts[0]), parts[1])
-
-    def attribute(self, place: Place, parts: list[Any]) -> ast.Attribute:
-        return self._make(ast.Attribute, place, parts[0], self._name(parts[1]))
-
-    def index(self, place: Place, parts: list[Any]) -> ast.Index:
-        return self._make(ast.Index, place, *parts)
-
-    def bound(self, place: Place, parts: list[Any]) -> ast.Expr | None:
-        bound: ast.Expr | None = parts[0]
-        return bound
-
-    def part(self, place: Place, parts: list[Any]) -> ast.Slice:
-        return self._make(ast.Slice, place, *parts)
-
-    def name(self, place: Place, parts: list[Any]) -> ast.Name:
-        return self._name(parts[0])
-
-    def integer(self, place: Place, parts: list[Any]) -> ast.Literal:
-        digits, factor = _suffixed(str(parts[0]))
-        if len(digits) > MOST_DIGITS:
-            raise fail("A0106", f"a number has more than {MOST_DIGITS} digits", self._make(ast.Literal, place, 0).span)
-        return self._make(ast.Literal, place, int(digits) * factor)
-
-    def decimal(self, place: Place, parts: list[Any]) -> ast.Literal:
-        digits, factor = _suffixed(str(parts[0]))
-        if factor > 1 and len(digits) <= MOST_DIGITS:
-            exact = Fraction(digits) * factor
-            return self._make(ast.Literal, place, exact.numerator if exact.denominator == 1 else exact)
-        value = float(digits) if len(digits) <= MOST_DIGITS else float("inf")
-        if value == float("inf"):
-            raise fail("A0106", "this number is too large", self._make(ast.Literal, place, 0).span)
-        return self._make(ast.Literal, place, value)
-
-    def string(self, place: Place, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, place, str(parts[0])[1:-1])
-
-    def true(self, place: Place, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, place, True)
-
-    def false(self, place: Place, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, place, False)
-
-    def none(self, place: Place, parts: list[Any]) -> ast.Literal:
-        return self._make(ast.Literal, place, None)
-
-    def sequence(self, place: Place, items: list[Any]) -> ast.Sequence:
-        return self._make(ast.Sequence, place, _present(items))
-
-    def comprehension(self, place: Place, parts: list[Any]) -> ast.Comprehension:
-        return self._make(ast.Comprehension, place, parts[0], tuple(parts[1:]))
-
-    def comprehension_for(self, place: Place, parts: list[Any]) -> ast.For:
-        return self._make(ast.For, place, *parts)
-
-    def comprehension_if(self, place: Place, parts: list[Any]) -> ast.Filter:
-        return self._make(ast.Filter, place, *parts)
-
-    def tags(self, place: Place, tags: list[Any]) -> tuple[str, ...]:
-        return tuple(str(tag)[1:] for tag in tags)
-
-    def choose_value(self, place: Place, parts: list[Any]) -> ast.ChooseValue:
-        label, tags, *values = parts
-        return self._make(ast.ChooseValue, place, self._maybe_name(label), tags, _present(values))
-
-    def choose_one(self, place: Place, parts: list[Any]) -> ast.ChooseOne:
-        label, tags, *alternatives = parts
-        return self._make(ast.ChooseOne, place, self._maybe_name(label), tags, _present(alternatives))
-
-    def alternative(self, place: Place, parts: list[Any]) -> ast.Alternative:
-        return self._make(ast.Alternative, place, self._word(parts[0]), parts[1])
-
-    def choose_subset(self, place: Place, parts: list[Any]) -> ast.ChooseSubset:
-        label, tags, take, items, where = parts
-        return self._make(ast.ChooseSubset, place, self._maybe_name(label), tags, take, items, where)
-
-    def match(self, place: Place, parts: list[Any]) -> ast.Match:
-        return self._make(ast.Match, place, parts[0], _present(parts[1:]))
-
-    def arm(self, place: Place, parts: list[Any]) -> ast.Arm:
-        return self._make(ast.Arm, place, *parts)
-
-    def pattern(self, place: Place, patterns: list[Any]) -> tuple[ast.Expr, ...]:
-        return _present(patterns)
-
-    def otherwise(self, place: Place, parts: list[Any]) -> tuple[ast.Expr, ...]:
-        return ()
-
-
-def _present(children: list[Any]) -> tuple[Any, ...]:
-    return tuple(child for child in children if child is not None)
-
-
-def _pairs(parts: list[Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple((str(op), operand) for op, operand in zip(parts[1::2], parts[2::2], strict=True))
-
-
-def _suffixed(text: str) -> tuple[str, int]:
-    digits = text.rstrip("KMGnums")
-    return digits.replace("_", ""), SUFFIXES.get(text[len(digits) :], 1)

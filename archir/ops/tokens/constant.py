@@ -10,7 +10,7 @@ from math import isfinite
 from typing import ClassVar, Literal
 
 from archir.base.errors import RuleError, require
-from archir.ir.op import Free, Piece, Tied, View
+from archir.ir.op import Free, Tie, View
 from archir.ir.types import TensorType, is_tokens
 
 
@@ -49,7 +49,7 @@ class Positions(Free):
         """From 0 to the last token."""
         return 0, result.shape[0] - 1
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: numbers of tokens are no channels."""
         return ()
 
@@ -79,7 +79,7 @@ class Constant(View):
         """As they are written, if they are integers."""
         return (int(min(self.values)), int(max(self.values))) if self.dtype == "i64" else None
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: these numbers have no channels."""
         return ()
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, Piece, Role, Tied, Weight
+from archir.ir.op import Free, Role, Tie, Tied, Weight
 from archir.ir.types import INTEGERS, TensorType
 
 
@@ -39,7 +39,7 @@ class Embedding(Free):
         """A smaller vocabulary has the first rows; then the channels."""
         return {"weight": ("leading", "result")}
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: integers have no channels."""
         return ()
 
@@ -61,7 +61,7 @@ class Gather(Free):
         require(x.rank in (1, 2), f"expected tokens [N, D] or a vector [D], got {x}", code="A0402")
         return x.with_dims(*positions.shape, *x.shape[1:])
 
-    def ties(self, x: TensorType, positions: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType, positions: TensorType) -> tuple[Tie, ...]:
         """The channels of tokens; those of a vector are what is looked up."""
         return (Tied((0, None)),) if x.rank == 2 else ()
 
@@ -95,7 +95,7 @@ class OneHot(Free):
         """It has no axes."""
         return {"one": ()}
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: integers have no channels."""
         return ()
 

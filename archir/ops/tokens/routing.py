@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, Op, Piece, Role, Tied, Weight
+from archir.ir.op import Free, Op, Role, Tie, Tied, Weight
 from archir.ir.types import INTEGERS, TensorType, is_tokens
 
 
@@ -22,7 +22,7 @@ class TopK(Free):
         require(1 <= self.k <= x.shape[-1], f"there are no {self.k} largest of {x.shape[-1]} numbers")
         return x.with_dims(*x.shape[:-1], self.k)
 
-    def ties(self, x: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """The channels of maps; those of tokens and vectors are what is chosen among."""
         return (Tied((0, None)),) if x.rank >= 3 else ()
 
@@ -80,7 +80,7 @@ class ExpertLinear(Op):
         axes: tuple[Role, ...] = ("leading", "result", "operand")
         return {name: axes[: len(weight.shape)] for name, weight in self.weights(x, chosen).items()}
 
-    def ties(self, x: TensorType, chosen: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType, chosen: TensorType) -> tuple[Tie, ...]:
         """None."""
         return ()
 
@@ -113,7 +113,7 @@ class CombineExperts(Op):
         require(rows == tokens * k, f"{rows} rows of {x} are not the {tokens} x {k} choices of gates {gates}")
         return x.with_dims(tokens, features)
 
-    def ties(self, x: TensorType, gates: TensorType) -> tuple[Tied | Piece, ...]:
+    def ties(self, x: TensorType, gates: TensorType) -> tuple[Tie, ...]:
         """The channels of rows."""
         return (Tied((0, None)),)
 

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
 
 from archir.base.errors import RuleError
 from archir.ir.choices.cases import Choice, Value, at, leaves, same, support
@@ -20,41 +21,13 @@ from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
-from archir.ir.op import Op, Piece, Role, Tied, Weight
+from archir.ir.op import Beside, Op, Piece, Role, Spread, Tie, Tied, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer, lifted
-
-Levels = tuple[tuple[int, int], ...]
-"""Positions on an axis, as those of nested loops: (count, stride) from the outermost to the innermost."""
-
-
-class Along(NamedTuple):
-    """What of an axis a smaller weight has: the positions of loops, after so many others."""
-
-    start: int
-    levels: Levels
-
-    @property
-    def size(self) -> int:
-        """How many positions."""
-        return prod(count for count, _ in self.levels)
-
-    @property
-    def end(self) -> int:
-        """One after the last position."""
-        return self.start + 1 + sum((count - 1) * stride for count, stride in self.levels)
-
-    def positions(self) -> list[int]:
-        """All of them, in the order in which the smaller weight has them."""
-        found = [self.start]
-        for count, stride in self.levels:
-            found = [position + i * stride for position in found for i in range(count)]
-        return found
-
-
-Part = tuple[Along, ...]
-"""What of each axis of a weight a smaller one has."""
+from archir.passes.spaces.joins import Join, Joins
+from archir.passes.spaces.places import Outcomes, Places, Plain
+from archir.passes.spaces.positions import Along, Levels, Listed, Part, Positions, along, centred, merged
 
 _Known = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
 """The weights of one node, plain: name, weight, what its axes are."""
@@ -69,6 +42,10 @@ class _Weighed:
     result: NodeId
     operand: NodeId | None
     under: Value
+
+    def channels(self, axis: Role) -> NodeId | None:
+        """Whose channels an axis of a weight is."""
+        return {"result": self.result, "operand": self.operand}.get(axis)
 
 
 class Sharing:
@@ -85,6 +62,8 @@ class Sharing:
         self._needed = needs(graph)
         self._given = graph.given
         self._streams: UnionFind[NodeId] = UnionFind()
+        self._tied: UnionFind[NodeId] = UnionFind()
+        self._joins = Joins(graph, self.types, self._needed, self._streams, self._tied)
         self._demands: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         self._cuts: list[tuple[NodeId, NodeId, int]] = []
         self._nodes: dict[NodeId, _Weighed] = {}
@@ -92,12 +71,17 @@ class Sharing:
             self._tie(number)
             self._weigh(number)
         self._join_shared()
+        self._joins.unite()
         self._pieces = self._settled_pieces()
-        self._heads = {self._streams[number]: 1 for number in self.types}
-        if by_head:
-            for number, demands in self._joined(self._demands).items():
-                self._heads[number] = _folded(demands)
+        demands = self._joined(self._demands) if by_head else defaultdict(list)
+        self._joins.settle(
+            self._pieces,
+            lambda stream: _folded(demands[stream]),
+            lambda number, *demand: demands[self._streams[number]].append(demand),
+        )
+        self._heads = {self._streams[number]: _folded(demands[self._streams[number]]) for number in self.types}
         self._widths = self._measured()
+        self._places = Places(self._joins, Plain(self._end, self._plain, self._about))
         self.largest: dict[str, dict[str, Weight]] = {}
         """By scope, the weights of all architectures together."""
         for node in self._nodes.values():
@@ -119,16 +103,23 @@ class Sharing:
         if len(forms) > 1:
             return
         for position, tie in enumerate(next(iter(forms))):
-            if isinstance(tie, Piece):
-                whole, piece = (self._member(number, member) for member in (tie.whole, tie.piece))
-                self._cuts.append((whole, piece, tie.parts))
-                continue
-            members = [self._member(number, member) for member in tie.members]
-            alike = [one for one in members if same(_channels(self.types[one]), _channels(self.types[members[-1]]))]
-            self._streams.union(*alike)
-            heads = lift(lambda leaf, i=position: leaf[i].heads, found)
-            if heads != 1:
-                self._demands[members[-1]].append((self._needed[number], heads))
+            match tie:
+                case Beside(members):
+                    self._joins.found.append(Join("beside", number, tuple(operands[member] for member in members)))
+                case Spread(operand, times):
+                    self._joins.found.append(Join("spread", number, (operands[operand],), times))
+                case Piece(whole, piece, parts):
+                    self._cuts.append((self._member(number, whole), self._member(number, piece), parts))
+                case Tied(members):
+                    heads = lift(lambda leaf, i=position: leaf[i].heads, found)
+                    self._alike([self._member(number, member) for member in members], self._needed[number], heads)
+
+    def _alike(self, members: list[NodeId], needed: Value, heads: Value) -> None:
+        alike = [one for one in members if same(_channels(self.types[one]), _channels(self.types[members[-1]]))]
+        self._streams.union(*alike)
+        self._tied.union(*alike)
+        if heads != 1:
+            self._demands[members[-1]].append((needed, heads))
 
     def _member(self, number: NodeId, member: int | None) -> NodeId:
         return number if member is None else self.graph.operands(number)[member]
@@ -146,9 +137,11 @@ class Sharing:
         for node in self._nodes.values():
             for name, _, roles in next(leaves(node.known)):
                 for axis, role in enumerate(roles):
-                    member = {"result": node.result, "operand": node.operand}.get(role)
+                    member = node.channels(role)
                     if member is not None:
-                        self._streams.union(first.setdefault((node.scope, name, axis), member), member)
+                        one = first.setdefault((node.scope, name, axis), member)
+                        self._streams.union(one, member)
+                        self._tied.union(one, member)
 
     def _settled_pieces(self) -> dict[NodeId, tuple[int, NodeId]]:
         """By stream, how many equal pieces it has, and the stream of these: they are all alike."""
@@ -200,9 +193,9 @@ class Sharing:
         """Where so many channels of a stream lie."""
         if stream in self._pieces:
             pieces, piece = self._pieces[stream]
-            return _merged(((pieces, self._extent(piece)), *self._levels(piece, count // pieces, heads)))
+            return merged(((pieces, self._extent(piece)), *self._levels(piece, count // pieces, heads)))
         split = heads if count % heads == 0 else 1
-        return _merged(((split, self._widths[stream][split]), (count // split, 1)))
+        return merged(((split, self._widths[stream][split]), (count // split, 1)))
 
     def _heads_of(self, number: NodeId | None) -> Value:
         if number is None:
@@ -212,6 +205,56 @@ class Sharing:
             stream = self._pieces[stream][1]
         return self._heads[stream]
 
+    # where channels are
+
+    def _held(self, number: NodeId) -> bool:
+        """Whether channels are pieces that are joined of others."""
+        stream = self._streams[number]
+        while stream in self._pieces:
+            stream = self._pieces[stream][1]
+            if self._joins.joined(stream) and not self._joins.class_of(stream)[0]:
+                return True
+        return False
+
+    def _end(self, number: NodeId) -> int:
+        """Positions that a node's channels need, if they are no others'."""
+        stream = self._streams[number]
+        if self._held(number):
+            pieces, piece = self._pieces[stream]
+            return pieces * self._places.end(piece)
+        channels, heads = _channels(self.types[number]), self._heads_of(number)
+        sizes = lift(lambda *pair: pair, channels, heads, under=self._needed[number])
+        return max(Along(0, self._levels(stream, *leaf)).end for leaf in leaves(sizes))
+
+    def _plain(self, number: NodeId, outcomes: Outcomes) -> Positions:
+        """Where a node's channels lie, if they are no others' [C]."""
+        return self._sized(number, at(_channels(self.types[number]), outcomes), outcomes)
+
+    def _sized(self, number: NodeId, size: int, outcomes: Outcomes) -> Positions:
+        stream = self._streams[number]
+        if self._held(number):
+            pieces, piece = self._pieces[stream]
+            found = self._places.places(piece, outcomes, size // pieces)
+            if found is None:
+                found = self._sized(piece, size // pieces, outcomes)
+            return (np.arange(pieces)[:, None] * self._places.end(piece) + found).reshape(-1)
+        heads = at(self._heads_of(number), outcomes)
+        return np.array(Along(0, self._levels(stream, size, heads)).positions())
+
+    def _about(self, number: NodeId) -> list[Choice]:
+        """The choices that the places of a node's channels depend on, if they are no others'."""
+        held = self._places.about(self._pieces[self._streams[number]][1]) if self._held(number) else ()
+        return [*support(_channels(self.types[number]), self._heads_of(number)), *held]
+
+    def _joined_axis(self, number: NodeId | None, size: int, outcomes: Outcomes) -> Along | Listed | None:
+        """Where so many channels lie that are others'; None if they are not, or lie as any others."""
+        if number is None or not (self._joins.joined(number) or self._held(number)):
+            return None
+        found = self._places.places(number, outcomes, size)
+        if found is None and self._held(number):
+            found = self._sized(number, size, outcomes)
+        return None if found is None else along(found)
+
     # weights
 
     def _placed(self, node: _Weighed, leaf: tuple[_Known, int, int]) -> dict[str, tuple[Weight, Part]]:
@@ -219,7 +262,7 @@ class Sharing:
         known, result, operand = leaf
         found = {}
         for name, weight, axes in known:
-            part = []
+            part: list[Along | Listed] = []
             for size, axis in zip(weight.shape, axes, strict=True):
                 levels: Levels = ((size, 1),)
                 if axis == "result":
@@ -238,18 +281,29 @@ class Sharing:
         held = self.largest.setdefault(node.scope, {})
         for leaf in leaves(self._leaf(node)):
             for name, (weight, part) in self._placed(node, leaf).items():
-                ends = [along.end for along in part]
+                axes = next(kinds for known, _, kinds in leaf[0] if known == name)
+                ends = [self._ended(node, axis, one.end) for axis, one in zip(axes, part, strict=True)]
                 if name in held:
                     ends = [max(pair) for pair in zip(ends, held[name].shape, strict=True)]
                 fan_in = max(weight.fan_in, held[name].fan_in if name in held else 1)
                 held[name] = replace(held.get(name, weight), shape=tuple(ends), fan_in=fan_in)
+
+    def _ended(self, node: _Weighed, axis: Role, end: int) -> int:
+        number = node.channels(axis)
+        if number is None or not (self._joins.joined(number) or self._held(number)):
+            return end
+        return max(end, self._places.end(number))
 
     def depends_on(self, number: NodeId) -> list[Choice]:
         """The choices that a node's operation, its types and its parts depend on."""
         parts = [part for x in self._operands(number) for part in (x.kind, *x.dims)]
         values = [*self.graph[number].op.varied.values(), *parts]
         if number in self._nodes:
-            values.append(self._leaf(self._nodes[number]))
+            node = self._nodes[number]
+            values.append(self._leaf(node))
+            others = [one for one in (node.result, node.operand) if one is not None]
+            found = set(support(*values)).union(*(self._places.about(one) for one in others))
+            return sorted(found, key=lambda choice: choice.order)
         return support(*values)
 
     def parts(self, number: NodeId, outcomes: Mapping[str, int]) -> dict[str, Part]:
@@ -260,13 +314,16 @@ class Sharing:
         heads = self._heads_of(node.result), self._heads_of(node.operand)
         leaf = tuple(at(value, outcomes) for value in (node.known, *heads))
         axes = {name: kinds for name, _, kinds in leaf[0]}
-        return {
-            name: tuple(
-                _centred(along, whole) if axis == "centred" else along
-                for along, axis, whole in zip(part, axes[name], self.largest[node.scope][name].shape, strict=True)
+        found = {}
+        for name, (weight, part) in self._placed(node, leaf).items():
+            whole = self.largest[node.scope][name].shape
+            found[name] = tuple(
+                centred(one, length)
+                if axis == "centred"
+                else self._joined_axis(node.channels(axis), size, outcomes) or one
+                for one, axis, size, length in zip(part, axes[name], weight.shape, whole, strict=True)
             )
-            for name, (_, part) in self._placed(node, leaf).items()
-        }
+        return found
 
     @cached_property
     def elements(self) -> int:
@@ -274,7 +331,7 @@ class Sharing:
         return sum(w.elements for weights in self.largest.values() for w in weights.values() if not w.buffer)
 
 
-def _ties(op: Op, *operands: Any) -> tuple[Tied | Piece, ...]:
+def _ties(op: Op, *operands: Any) -> tuple[Tie, ...]:
     return op.ties(*operands)
 
 
@@ -284,8 +341,8 @@ def _weights(op: Op, *operands: Any) -> _Known:
     return tuple((name, weight, axes[name]) for name, weight in weights.items())
 
 
-def _form(tie: Tied | Piece) -> Tied | Piece:
-    return tie if isinstance(tie, Piece) else Tied(tie.members)
+def _form(tie: Tie) -> Tie:
+    return Tied(tie.members) if isinstance(tie, Tied) else tie
 
 
 def _channels(x: TensorType) -> Value:
@@ -309,20 +366,3 @@ def _below(pieces: Mapping[NodeId, tuple[int, NodeId]], stream: NodeId) -> list[
         stream = pieces[stream][1]
         found.append(stream)
     return found
-
-
-def _merged(levels: Levels) -> Levels:
-    """The same positions by as few loops as possible."""
-    found: list[tuple[int, int]] = []
-    for count, stride in levels:
-        if found and found[-1][1] == count * stride:
-            found[-1] = found[-1][0] * count, stride
-        elif count > 1 or not found:
-            found.append((count, stride))
-    if len(found) > 1 and found[0][0] == 1:
-        found = found[1:]
-    return tuple(found)
-
-
-def _centred(along: Along, whole: int) -> Along:
-    return Along((whole - along.size) // 2, along.levels)

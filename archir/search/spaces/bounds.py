@@ -36,7 +36,7 @@ def further(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
                 raise fail("A1507", text, bound.span, "write one of the paths in another way, such as ./cpu.json")
     found: dict[str, Rule] = {}
     for name, bound in bounds.items():
-        from archir.costs.latencies.table import latency_of
+        from archir.costs.latencies.files import latency_of
 
         try:
             found[name] = latency_of(graph, name, bound.table) if latency_file(name) else rule_of(graph, name)

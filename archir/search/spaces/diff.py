@@ -12,6 +12,7 @@ from archir.ir.choices.cases import Value, same
 from archir.ir.graph import Constraint, Decision, Graph, NodeId
 from archir.ir.structure import Input, Select
 from archir.ir.text.printer import ValueWriter
+from archir.ir.typing import infer
 from archir.passes.cost import cost
 from archir.search.spaces.architecture import Architecture, Written
 from archir.search.spaces.space import Space
@@ -57,6 +58,36 @@ def diff_spaces(one: Space, other: Space) -> list[Difference]:
         for gone, new in zip_longest((left - right).elements(), (right - left).elements()):
             found.append(Difference("node", *_split(scope), *_told_apart(gone, new)))
     return found
+
+
+def differing(one: Graph, other: Graph) -> int:
+    """How many operations one of two networks has and the other has not, by what they are and their types."""
+    here, there = (Counter(_operations(graph)) for graph in (one, other))
+    return (here - there).total() + (there - here).total()
+
+
+def diff_operations(one: Graph, other: Graph) -> list[Difference]:
+    """The operations that one of two networks has and the other has not, those of a scope together."""
+    sides = [_alone(one, other), _alone(other, one)]
+    return [
+        Difference("operation", scope, "", *(side.get(scope) for side in sides)) for scope in {**sides[0], **sides[1]}
+    ]
+
+
+def _alone(one: Graph, other: Graph) -> dict[str, str]:
+    mine = _operations(one)
+    left = Counter(mine) - Counter(_operations(other))
+    found: dict[str, list[str]] = {}
+    for number, text in zip(one, mine, strict=True):
+        if left[text]:
+            left[text] -= 1
+            found.setdefault(one[number].scope, []).append(text)
+    return {scope: "; ".join(texts) for scope, texts in found.items()}
+
+
+def _operations(graph: Graph) -> list[str]:
+    types = infer(graph)
+    return [f"{graph[n].op.name}({', '.join(_attributes(graph, n))}) {types[n]}" for n in graph]
 
 
 def _compared(kind: str, before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:

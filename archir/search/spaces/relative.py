@@ -8,7 +8,8 @@ from fractions import Fraction
 
 from archir.language.elaboration.names.locals import latency_file
 
-_PART = re.compile(r'(?<!\w)((latency\("[^"]*"\)|\w+(?:\([^()]*\))?)\s*(?:<=|>=|<|>)\s*)(\d{1,18}(?:\.\d{1,18})?)x\b')
+_COST = r'latency\("[^"]*"(?:, ?confidence=[\d.]{1,18})?\)|\w+(?:\([^()]*\))?'
+_PART = re.compile(rf"(?<!\w)(({_COST})\s*(?:<=|>=|<|>)\s*)(\d{{1,18}}(?:\.\d{{1,18}})?)x\b")
 """Linear: it begins where words do, and takes numbers that are short."""
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.errors import fail
 from archir.ir.choices.cases import Value, leaves, varies
-from archir.ir.graph import Decision
+from archir.ir.graph import Constraint, Decision
 
 Codes = NDArray[np.int16]
 Policy = Literal["architectures", "choices"]
+
+MOST_REFUSED = 1_000_000
+"""Draws that may be refused in a row."""
+MOST_AT_ONCE = 8_192
+"""Architectures that are drawn, or listed, at once where hardly any keeps the bounds on costs."""
+PATIENCE = 16
+"""Draws in a row of which none was of use, before more are made at once."""
 
 
 class Rows:
@@ -56,3 +64,33 @@ class Rows:
         for part, leaf in self._split(value, codes, rows):
             result[part] = leaf
         return result[rows]
+
+
+def kept(
+    n: int,
+    width: int,
+    drawing: Callable[[int, np.random.Generator], Codes],
+    keeping: Callable[[Codes], NDArray[np.bool_]],
+    rng: np.random.Generator,
+    bound: Constraint,
+) -> Codes:
+    """`n` rows of `width` choices: of those drawn the ones that are kept, as they come. `keeping` says which are.
+
+    Raises ArchError (A1005) at `bound` if too many in a row are refused.
+    """
+    found = [np.empty((0, width), np.int16)]
+    enough = refused = empty = 0
+    while enough < n:
+        count = max(n - enough, min(n, 256))
+        if empty > PATIENCE:  # so many at once cost hardly more than a few
+            count = max(count, MOST_AT_ONCE)
+        codes = drawing(count, rng)
+        fine = codes[keeping(codes)]
+        if len(fine):
+            found.append(fine)
+            enough, refused, empty = enough + len(fine), 0, 0
+            continue
+        refused, empty = refused + count, empty + 1
+        if refused > MOST_REFUSED:
+            raise fail("A1005", f"{refused:,} architectures in a row broke the bounds on costs", bound.span)
+    return np.concatenate(found)[:n]

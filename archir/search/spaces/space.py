@@ -27,18 +27,12 @@ from archir.search.spaces.bounds import Bounds, further
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
 from archir.search.spaces.marks import Marks, marks
 from archir.search.spaces.relative import in_numbers
-from archir.search.spaces.rows import Codes, Policy, Rows
+from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
 
 FEW_STEPS = 200
 """Combinations that are ruled out before architectures are counted, where one is enough."""
 MOST_TRIES = 10_000
-"""Draws that may be refused in a row, because they break cost bounds or were there before."""
-MOST_REFUSED = 1_000_000
-"""The same where many are drawn at once."""
-MOST_AT_ONCE = 8_192
-"""Architectures that are drawn, or listed, at once where hardly any keeps the bounds on costs."""
-PATIENCE = 16
-"""Draws in a row of which none was of use, before more are made at once."""
+"""Draws in a row that may break bounds on costs, or were there before."""
 MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
 MOST_HASHES = 100_000
@@ -360,25 +354,7 @@ class Space:
         """`n` architectures as rows of outcomes, -1 for inactive choices, in the order of `choices`."""
         if not self._bounds:
             return self._drawn(n, rng, policy)
-        drawing = self._drawing(policy)
-        kept: list[Codes] = []
-        found = refused = empty = 0
-        while found < n:
-            count = max(n - found, min(n, 256))
-            if empty > PATIENCE:  # so many at once cost hardly more than a few
-                count = max(count, MOST_AT_ONCE)
-            codes = drawing(count, rng)
-            fine = codes[self.keeping(codes)]
-            if len(fine):
-                kept.append(fine)
-                found, refused, empty = found + len(fine), 0, 0
-                continue
-            refused, empty = refused + count, empty + 1
-            if refused > MOST_REFUSED:
-                raise fail(
-                    "A1005", f"{refused:,} architectures in a row broke the bounds on costs", self._bounds[0].span
-                )
-        return np.concatenate([np.empty((0, len(self.order)), np.int16), *kept])[:n]
+        return kept(n, len(self.order), self._drawing(policy), self.keeping, rng, self._bounds[0])
 
     def _drawing(self, policy: Policy) -> Callable[[int, np.random.Generator], Codes]:
         """How architectures are drawn, of which almost all keep the plain bounds; uniformly, if asked for."""

@@ -22,16 +22,19 @@ from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.passes.spaces import sharing as passes
+from archir.passes.spaces.positions import Part
+from archir.passes.spaces.sharing import Sharing
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
 from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.lowering.rules import RULES
-from archir_torch.supernet.slicing import Cut, cut
+from archir_torch.supernet.slicing import Cut, Picked, cut
 
 MOST_PLANS = 256
 """Architectures whose order of nodes is remembered."""
+MOST_ACTIONS = 1024
+"""Of a node that are remembered: behind concatenations they depend on many choices."""
 
 
 class Shared(Named):
@@ -53,7 +56,7 @@ class Action:
     """What a node does under certain outcomes; `cuts` are the parts of its weights, None where it takes them whole."""
 
     function: Callable[..., Tensor]
-    cuts: tuple[tuple[str, Cut | None], ...] = ()
+    cuts: tuple[tuple[str, Cut | Picked | None], ...] = ()
     layer: Shared | None = None
     wants_mode: bool = False
     wants_batch: bool = False
@@ -68,7 +71,7 @@ class Action:
         if self.layer is None:
             return self.function(*operands, **run)
         held = {**self.layer._parameters, **self.layer._buffers}
-        copied: list[tuple[Tensor, Cut, Tensor]] = []
+        copied: list[tuple[Tensor, Cut | Picked, Tensor]] = []
         for name, part in self.cuts:
             whole = held[name]
             assert whole is not None
@@ -77,7 +80,7 @@ class Action:
                 copied.append((whole, part, own))
         result = self.function(*operands, **run)
         for whole, part, own in copied:
-            part.view(whole).copy_(own.reshape(part.size))
+            part.write(whole, own)
         return result
 
 
@@ -111,7 +114,7 @@ class SuperNetwork(Hierarchy):
         if problems:
             raise ArchError(*problems)
         self.graph = graph
-        self.sharing = passes.Sharing(graph, by_head)
+        self.sharing = Sharing(graph, by_head)
         layers = {parts_of(scope): Shared(weights, generator) for scope, weights in self.sharing.largest.items()}
         homes = self._place(layers)
         self._layers = {scope: homes[parts_of(scope)] for scope in self.sharing.largest}
@@ -191,6 +194,8 @@ class SuperNetwork(Hierarchy):
         key = tuple([outcomes.get(path, 0) for path in self._depends[number]])
         known = self._actions[number]
         if key not in known:
+            if len(known) >= MOST_ACTIONS:
+                known.clear()
             known[key] = self._made(number, outcomes)
         return known[key]
 
@@ -205,7 +210,7 @@ class SuperNetwork(Hierarchy):
         lowering = self._instead.get(rule.function, rule.function)
         function = partial(lowering, **attributes) if attributes else lowering
         layer = None
-        cuts: list[tuple[str, Cut | None]] = []
+        cuts: list[tuple[str, Cut | Picked | None]] = []
         parts = self.sharing.parts(number, outcomes)
         if parts:
             home, name = self._layers[node.scope]
@@ -218,7 +223,7 @@ class SuperNetwork(Hierarchy):
 
     # networks of their own
 
-    def cuts(self, architecture: Architecture) -> dict[str, Cut | None]:
+    def cuts(self, architecture: Architecture) -> dict[str, Cut | Picked | None]:
         """By name in the state dict, the parts of weights that an architecture uses; None for all of one."""
         return {
             state_name(self.graph[move.writes].scope, name): part
@@ -226,7 +231,7 @@ class SuperNetwork(Hierarchy):
             for name, part in move.action.cuts
         }
 
-    def parts(self, architecture: Architecture) -> dict[str, passes.Part]:
+    def parts(self, architecture: Architecture) -> dict[str, Part]:
         """By name in the state dict, the positions on each axis of a weight that an architecture uses."""
         return {
             state_name(self.graph[move.writes].scope, name): part
@@ -248,7 +253,10 @@ class SuperNetwork(Hierarchy):
         found, held = {}, self.state_dict()
         for name, part in self.cuts(architecture).items():
             found[name] = mask = torch.zeros(held[name].shape, dtype=torch.bool)
-            (mask if part is None else part.view(mask)).fill_(True)
+            if part is None:
+                mask.fill_(True)
+            else:
+                part.write(mask, torch.ones(part.shape, dtype=torch.bool))
         return found
 
 

@@ -156,6 +156,9 @@ class _Loop:
         self.saved = "there is no checkpoint"
         self.saved_at = time.monotonic()
         self.pace = 1 if world().size == 1 else WINDOW
+        # torch.manual_seed writes the whole stack down for each accelerator that might be there later
+        accelerated = torch.accelerator.is_available()
+        self._draw_from = torch.manual_seed if accelerated else torch.default_generator.manual_seed
 
     def run(self) -> list[Row]:
         """All epochs that are left."""
@@ -174,7 +177,7 @@ class _Loop:
         began = time.perf_counter() - self.seconds
         end = (epoch + 1) * self.steps
         while self.index < end:
-            torch.manual_seed(mixed(self.seed, "step", self.index, world().rank))
+            self._draw_from(mixed(self.seed, "step", self.index, world().rank))
             self.measured.add(self.index, self.trainee.step(self.index))
             self.index += 1
             self._look()
@@ -182,7 +185,7 @@ class _Loop:
                 self.seconds = time.perf_counter() - began
                 self._pause(interrupted())
         self._look(wait=True)
-        torch.manual_seed(mixed(self.seed, "evaluate", epoch))
+        self._draw_from(mixed(self.seed, "evaluate", epoch))
         held_out = self.trainee.evaluate(epoch)
         means = {name: total / count for name, (total, count) in self.totals.items()}
         row: Row = {"epoch": epoch, **means, **held_out, "seconds": time.perf_counter() - began}

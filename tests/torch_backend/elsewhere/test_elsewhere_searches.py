@@ -34,6 +34,8 @@ STEPPED: list[tuple[str, dict[str, Any]]] = [
     ("train", {}),
 ]
 """Those that train in steps of their own; what tries candidates trains each of them with `train`."""
+SHORT = {"pc_darts", "snas", "fair", "train"}
+"""Those that the suite steps in numbers of 16 bits, too: mixtures, draws, paths, a network."""
 INHERENT = {"gdas": ["archir_torch.search.strategies.differentiable.alphas"] * 2}
 """What has to be waited for: a draw of GDAS says which paths the host starts."""
 
@@ -77,8 +79,15 @@ def agree(one: Job) -> tuple[list[list[str]], Seen]:
     return waits, seen
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
-@pytest.mark.parametrize(("name", "options"), STEPPED, ids=lambda one: str(one))
+@pytest.mark.parametrize(
+    ("name", "options", "precision"),
+    [
+        pytest.param(name, options, precision, marks=[pytest.mark.soak] * (precision == "bf16" and name not in SHORT))
+        for name, options in STEPPED
+        for precision in ("float32", "bf16")
+    ],
+    ids=str,
+)
 def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: str) -> None:
     waits, seen = agree(job_of(name, options, precision=precision))
     assert waits == [INHERENT.get(name, [])] * 3

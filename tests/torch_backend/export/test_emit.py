@@ -58,7 +58,7 @@ def test_resnet50_is_short_and_imports_torch_alone(tmp_path: Path) -> None:
 
 
 def test_the_file_runs_where_archir_is_not(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(emit(archir.load(EXAMPLES / "resnet50.arch", size=32, classes=10).graph))
+    (tmp_path / "net.py").write_text(emit(archir.load(EXAMPLES / "deit_tiny.arch", size=32, classes=10).graph))
     done = subprocess.run(
         [sys.executable, "-W", "error", "net.py"], cwd=tmp_path, env={}, capture_output=True, text=True
     )

@@ -26,12 +26,13 @@ net space() {
     width = choose width(4, 8)
     x = image |> conv(width, kernel=3) |> relu
     x = x + (x |> conv(choose inner(3, 6), kernel=3, bias=false) |> batch_norm |> conv(width, kernel=1))
+    x = concat(x, image |> conv(choose side(5, 10), kernel=3)) |> conv(width, kernel=1)
     x = x |> conv(width, kernel=3, groups=width) |> pad([0, 0, 1, 0])
     t = x |> to_tokens |> linear(choose hidden(5, 10)) |> transpose |> linear(7)
     output logits = t |> transpose |> linear(2) |> flatten
 }
 """
-"""A residual stream, a depthwise convolution, tokens."""
+"""A residual stream, a concatenation, a depthwise convolution, tokens."""
 
 
 def supernet(doubled: bool) -> SuperNetwork:

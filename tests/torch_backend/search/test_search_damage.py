@@ -14,8 +14,12 @@ from archir.base.errors import ArchError, Interrupted
 from archir.base.explain import page
 from archir.search.runs import Run
 from archir.search.runs.phase import Phase
+from tests.portions import portion
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
+
+LEFT = ["weights.safetensors", "splits.json", "alphas.json", "architecture.json"]
+"""What a phase came to, tensors and text, of which the suite damages one each."""
 
 
 class Stopping:
@@ -75,7 +79,7 @@ def corruptions(whole: Path, folder: Path, count: int, seed: int) -> None:
 
 @pytest.mark.parametrize("state", ["finished", "interrupted"])
 def test_some_corruptions(state: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    corruptions(request.getfixturevalue(state), tmp_path / "run", 40, seed=0)
+    corruptions(request.getfixturevalue(state), tmp_path / "run", 25, seed=0)
 
 
 @pytest.mark.soak
@@ -115,7 +119,7 @@ def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_p
 
 
 @pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("name", ["weights.safetensors", "alphas.json", "architecture.json", "splits.json"])
+@pytest.mark.parametrize("name", portion(LEFT, LEFT[:2]))
 def test_what_a_phase_came_to_is_found_again(
     name: str, killed: bool, interrupted: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

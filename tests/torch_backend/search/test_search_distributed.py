@@ -137,19 +137,29 @@ def said_by_two(how: str, folder: Path, name: str, *arguments: object) -> str:
     return "".join((folder / f"said-{rank}").read_text() for rank in range(PROCESSES))
 
 
+def searched_by_two(how: str, folder: Path, *more: str) -> Path:
+    """The run of a search by two processes that nobody stopped."""
+    path = recipe(folder)
+    said = said_by_two(how, folder, "search", path, "-o", folder / "run", *more)
+    assert said.count("architecture of `retrain`") == 1
+    return folder / "run"
+
+
 @pytest.fixture(scope="module", params=STARTED)
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run of a search by two processes that nobody stopped."""
-    path = recipe(tmp_path_factory.mktemp("whole"))
-    said = said_by_two(request.param, path.parent, "search", path, "-o", path.parent / "run", *OVERRIDDEN)
-    assert said.count("architecture of `retrain`") == 1
-    return path.parent / "run"
+    """One of few epochs."""
+    return searched_by_two(request.param, tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of `EPOCHS`."""
+    return searched_by_two("torchrun", tmp_path_factory.mktemp("long"), *OVERRIDDEN)
 
 
 def test_a_whole_search_by_two_processes(whole: Path, tmp_path: Path) -> None:
     """Every phase, one of which is not trained; the run is one that a single process could have left."""
     overrides = {f"{phase}.training.batch": "64" for phase in ("search", "again", "retrain")}
-    overrides["search.training.epochs"] = str(EPOCHS)
     backends.get("torch").search(whole.parent / "recipe.toml", tmp_path / "one", overrides=overrides, device="cpu")
     one, two = Run.open(tmp_path / "one"), Run.open(whole)
     assert two.finished
@@ -184,10 +194,10 @@ def test_archir_train_by_two_processes(how: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_search_under_torchrun_is_interrupted_and_goes_on(whole: Path, tmp_path: Path) -> None:
+def test_a_search_under_torchrun_is_interrupted_and_goes_on(long: Path, tmp_path: Path) -> None:
     """It comes to what one comes to that nobody stopped."""
     folder = tmp_path / "run"
-    begin = command(whole.parent / "recipe.toml", "-o", folder, *OVERRIDDEN, processes=PROCESSES)
+    begin = command(long.parent / "recipe.toml", "-o", folder, *OVERRIDDEN, processes=PROCESSES)
     with subprocess.Popen(begin, env=surroundings(), text=True, stderr=subprocess.PIPE) as process:
         assert process.stderr is not None
         while "search: epoch 2" not in process.stderr.readline():
@@ -201,7 +211,7 @@ def test_a_search_under_torchrun_is_interrupted_and_goes_on(whole: Path, tmp_pat
     again = command("--resume", folder, processes=PROCESSES)
     done = subprocess.run(again, env=surroundings(), text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    one, other = Run.open(folder), Run.open(whole)
+    one, other = Run.open(folder), Run.open(long)
     assert one.finished
     assert one.phase("search").rows()[: len(rows)] == rows
     results = [name for name in other.files.manifest.files if name.endswith(("alphas.json", "weights.safetensors"))]

@@ -71,6 +71,7 @@ class Caller(Applier):
         value, span = self.eval(tree.first), tree.first.span
         for target in tree.targets:
             value = self.feed(target, Given(None, value, span))
+            self.seen(self, target.span, value)
             span = span.to(target.span)
         return value
 

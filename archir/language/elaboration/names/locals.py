@@ -27,15 +27,24 @@ LATENCY = "latency"
 """What a `require` calls with the file of a table, such as `latency("cpu.json")`, for a cost in nanoseconds."""
 
 
-def latency_name(file: str) -> str:
-    """The name of the cost that a table's file gives."""
-    return f'{LATENCY}("{file}")'
+def latency_name(file: str, confidence: float | None = None) -> str:
+    """The name of the cost that the file of a table or a model gives."""
+    return f'{LATENCY}("{file}")' if confidence is None else f'{LATENCY}("{file}", confidence={confidence:g})'
 
 
 def latency_file(name: str) -> str | None:
-    """The table's file in the name of a cost, such as `latency("cpu.json")`; None for other names."""
-    found = re.fullmatch(rf'{LATENCY}\("(.*)"\)', name, re.DOTALL)
+    """The file in the name of a cost, such as `latency("cpu.json")`; None for other names."""
+    found = _LATENCY.fullmatch(name)
     return found and found[1]
+
+
+def latency_confidence(name: str) -> float | None:
+    """With which probability networks are no slower than a cost such as `latency("cpu.json", confidence=0.95)`."""
+    found = _LATENCY.fullmatch(name)
+    return None if found is None or found[2] is None else float(found[2])
+
+
+_LATENCY = re.compile(rf'{LATENCY}\("(.*?)"(?:,\s*confidence\s*=\s*(\d+(?:\.\d+)?))?\)', re.DOTALL)
 
 
 def assigned(tree: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from archir.ir.graph import NodeId, state_name
 from archir.ir.typing import infer
 from archir.passes.expand import expand
 from archir.passes.expose import expose
-from archir.passes.spaces.sharing import Part
+from archir.passes.spaces.positions import Part
 from archir_torch.lowering.module import lower
 from archir_torch.search.ordering.asked import Asked
 from archir_torch.search.ordering.measures import Trained, importance

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from archir.base.errors import fail
@@ -21,25 +20,16 @@ from archir_torch.search.proxies.registry import proxy
 from archir_torch.search.proxies.untrained import Trial, weighing
 
 
-def _gradients(trial: Trial) -> tuple[list[Tensor], tuple[Tensor, ...]]:
-    """The weights and the loss's gradients for them."""
-    network = trial.network()
-    weights = list(weighing(network))
-    loss = trial.loss(trial.outputs(network)[0])
-    return weights, torch.autograd.grad(loss, weights, materialize_grads=True)
-
-
 @proxy
 def grad_norm(trial: Trial) -> float:
     """The sum over tensors of weights of the Euclidean norm of the loss's gradient (section 3.2)."""
-    return sum(float(gradient.double().norm()) for gradient in _gradients(trial)[1])
+    return sum(float(gradient.double().norm()) for _, gradient in trial.slopes)
 
 
 @proxy
 def snip(trial: Trial) -> float:
     """The sum over weights of |gradient of the loss * weight| (section 3.2; Lee et al. 2019)."""
-    weights, gradients = _gradients(trial)
-    return sum(float((w.detach().double() * g).abs().sum()) for w, g in zip(weights, gradients, strict=True))
+    return sum(float((w.double() * g).abs().sum()) for w, g in trial.slopes)
 
 
 @proxy

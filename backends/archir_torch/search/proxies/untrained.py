@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 import torch.nn.functional as F
@@ -71,6 +72,14 @@ class Trial:
         """What the network is given: all inputs of the minibatch, in order."""
         rows = torch.arange(len(self.batch), device=self.batch.images.device)
         return tuple(one[rows] for one in self.batch.inputs.values())
+
+    @cached_property
+    def slopes(self) -> tuple[tuple[Tensor, Tensor], ...]:
+        """The weights that proxies score, and the gradient of the loss for each: worked out once for all proxies."""
+        network = self.network()
+        weights = list(weighing(network))
+        found = torch.autograd.grad(self.loss(self.outputs(network)[0]), weights, materialize_grads=True)
+        return tuple((weight.detach(), slope) for weight, slope in zip(weights, found, strict=True))
 
     def loss(self, logits: Tensor) -> Tensor:
         """What is minimised: the objective's loss, or the mean cross-entropy of logits [batch, classes].

@@ -81,14 +81,14 @@ def test_alternatives_are_drawn_as_often_as_they_are_likely(alphas: Alphas) -> N
     """The Gumbel-max trick."""
     noise = torch.Generator().manual_seed(0)
     counts: dict[str, list[int]] = {"a": [0] * 3, "b": [0] * 2}
-    draws = 4000
+    draws = 1500
     for _ in range(draws):
         drawn = alphas.draw("single", 1.0, noise)
         assert drawn.active is not None
         for name, count in counts.items():
             count[drawn.active[name][0]] += 1
     for name, count in counts.items():
-        assert [n / draws for n in count] == pytest.approx(alphas.probabilities()[name], abs=0.03)
+        assert [n / draws for n in count] == pytest.approx(alphas.probabilities()[name], abs=0.05)
 
 
 def test_of_several_that_are_taken_subsets_are_as_likely_as_their_members_together(alphas: Alphas) -> None:
@@ -106,7 +106,7 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
     (choice,) = (choice for choice in alphas.choices if choice.path == "c")
     members = torch.tensor([[float(i in subset) for i in range(3)] for subset in choice.subsets], dtype=torch.double)
     counts = torch.zeros(3, dtype=torch.double)
-    noise, draws = torch.Generator().manual_seed(0), 4000
+    noise, draws = torch.Generator().manual_seed(0), 1500
     for _ in range(draws):
         drawn = alphas.draw("single", 0.5, noise)
         assert drawn.active is not None
@@ -119,7 +119,7 @@ def test_of_several_that_are_taken_an_outcome_is_drawn(alphas: Alphas) -> None:
             through = gradient(drawn.weights["c"] @ members, alphas.logits)
             torch.testing.assert_close(gradient(drawn.weights["c*"], alphas.logits), through)
             assert through.abs().max() > 0
-    assert (counts / draws).tolist() == pytest.approx(alphas.outcomes()["c"].tolist(), abs=0.03)
+    assert (counts / draws).tolist() == pytest.approx(alphas.outcomes()["c"].tolist(), abs=0.05)
     soft = alphas.draw("gumbel", 0.5, torch.Generator().manual_seed(1))
     hard = alphas.draw("single", 0.5, torch.Generator().manual_seed(1))
     assert int(soft.weights["c"].argmax()) == int(hard.weights["c"].argmax())

@@ -1,0 +1,296 @@
+"""Models of latencies: fitted to measured networks, exact as costs, and as wrong as they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scipy.stats import t as student
+
+import archir
+from archir.base.errors import ArchError
+from archir.cli import main
+from archir.costs.latencies import files
+from archir.costs.latencies.models import process
+from archir.costs.latencies.models.counts import of_codes, of_graphs
+from archir.costs.latencies.models.model import LatencyModel
+from archir.costs.latencies.workloads import steps, workloads
+from archir.search.spaces.space import Space
+from tests.conftest import ROOT
+from tests.latencies import SMALL, FakeBench, filled, table_of
+
+COST = 'latency("m.json")'
+SURE = 'latency("m.json", confidence=0.95)'
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def codes_of(space: Space) -> np.ndarray[Any, Any]:
+    return np.array([one.codes for one in space.enumerate()], np.int16)
+
+
+def model_of(space: Space, **changes: Any) -> LatencyModel:
+    """A made-up model of a space, some of whose operations make networks faster."""
+    entries = {key: crc32(key.encode()) % 9001 - 3000 for key in workloads(space.graph)}
+    facts: dict[str, Any] = {
+        "schema_version": 1, "model": "operations", "device": "abacus", "networks": 30, "error": 700.0,
+        "rank_correlation": 0.9, "tried": {"operations": 700.0}, "offset": 40_000, "entries": entries,
+    }  # fmt: skip
+    return LatencyModel(**{**facts, **changes})
+
+
+def truth(space: Space, noise: float = 0.0, seed: int = 0) -> np.ndarray[Any, Any]:
+    """Nanoseconds of all architectures: what operations take, and noise of so many nanoseconds."""
+    found = of_codes(space.account, codes_of(space))
+    each = np.array([50 + crc32(one.key.encode()) % 9000 for one in found.workloads])
+    return 20_000 + found.times @ each + np.random.default_rng(seed).normal(0, noise, len(found.times))
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_operations_are_counted_for_all_architectures_at_once(name: str) -> None:
+    space = archir.loads(SMALL[name])
+    found = list(space.enumerate())[:40]
+    graphs = [space.specialize(one) for one in found]
+    for counts in (of_codes(space.account, codes_of(space)[:40]), of_graphs(graphs, space.graph)):
+        assert {one.key for one in counts.workloads} == set(workloads(space.graph))
+        for graph, times in zip(graphs, counts.times, strict=True):
+            keys = [one.key for one in steps(graph)]
+            assert [keys.count(one.key) for one in counts.workloads] == times.tolist()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_models_are_costs_that_add_up(name: str, folder: Path) -> None:
+    space = archir.loads(SMALL[name])
+    model = model_of(space)
+    model.write("m.json")
+    assert archir.latency_model("m.json") == model
+    found = list(space.enumerate())
+    each = np.array([model.estimate(space.specialize(one)) for one in found])
+    costs = space.cost(found, [COST, SURE])
+    assert costs[COST].tolist() == each.tolist()
+    assert (costs[SURE] - each == model.reserve(0.95)).all()
+    assert [one.value for one in space.account.extremes(COST)] == [each.min(), each.max()]
+    for cost, times in ((COST, each), (SURE, costs[SURE])):
+        limit = int(np.median(times))
+        within = space.where(f"{cost} <= {limit}ns")
+        exact = int((times <= limit).sum())
+        assert within.count() == (exact, exact)
+        drawn = within.sample_codes(60, np.random.default_rng(0))
+        assert (space.cost(drawn, [cost])[cost] <= limit).all()
+    best = archir.optimize(space, minimize=COST).best
+    assert best is not None
+    assert model.estimate(space.specialize(best)) == each.min()
+
+
+def test_what_adds_up_is_learned_from_few_networks(folder: Path) -> None:
+    space = archir.loads(SMALL["depth"])
+    found, times = list(space.enumerate()), truth(space, noise=30)
+    measured = np.random.default_rng(1).permutation(len(found))[:20]
+    model = archir.fit_latency(space, [found[i] for i in measured], times[measured], "m.json")
+    assert model.networks == 20
+    assert model.rank_correlation is not None
+    assert model.rank_correlation > 0.95
+    others = np.delete(np.arange(len(found)), measured)
+    predicted = space.cost([found[i] for i in others], [COST])[COST]
+    assert np.corrcoef(predicted, times[others])[0, 1] > 0.99
+    assert np.abs(predicted - times[others]).mean() < model.error < np.ptp(times) / 10
+
+
+def test_intervals_hold_as_often_as_they_say() -> None:
+    space = archir.loads(SMALL["depth"])
+    found, codes = list(space.enumerate()), codes_of(space)
+    for measured in (8, 25):
+        within: list[float] = []
+        for seed in range(15):
+            times = truth(space, noise=4000, seed=seed)
+            order = np.random.default_rng(seed).permutation(len(found))
+            known, others = order[:measured], order[measured:]
+            model = archir.fit_latency(space, [found[i] for i in known], times[known])
+            counts = of_codes(space.account, codes[others])
+            predicted = model.offset + counts.times @ [model.entries[one.key] for one in counts.workloads]
+            within += (np.abs(predicted - times[others]) <= model.margin(0.95)).tolist()
+        assert 0.92 <= np.mean(within) <= 0.99
+
+
+def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(9, 3)), rng.normal(size=(9, 5))]
+    kernels = np.array([block @ block.T for block in blocks])
+    measured, shares = rng.normal(size=9), np.array([0.3, 0.7])
+    found = process._solved(kernels, shares, 0.1, measured)
+    kernel = 1 + np.tensordot(shares, kernels, 1)
+    for i in range(9):
+        rest = np.arange(9) != i
+        said = kernel[i, rest] @ np.linalg.solve(kernel[np.ix_(rest, rest)] + 0.1 * np.eye(8), measured[rest])
+        assert measured[i] - said == pytest.approx(found.errors[i])
+
+
+@pytest.mark.parametrize(("networks", "confidence"), [(5, 0.9), (8, 0.5), (10, 0.95), (30, 0.99), (2000, 0.999)])
+def test_intervals_are_those_of_student(networks: int, confidence: float) -> None:
+    model = model_of(archir.loads(SMALL["depth"]), networks=networks)
+    spread = model.error * np.sqrt(networks / (networks - 2) * (1 + 1 / networks))
+    assert model.margin(confidence) == pytest.approx(spread * student.ppf((1 + confidence) / 2, networks - 2), rel=0.02)
+    assert model.reserve(confidence) == pytest.approx(spread * student.ppf(confidence, networks - 2), rel=0.02, abs=1)
+
+
+def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
+    space = archir.loads(SMALL["depth"])
+    table = filled(FakeBench(), space)
+    for key, entry in table.entries.items():
+        entry.median = 50 + crc32(key.encode()) % 9000
+    found, times = list(space.enumerate()), 1.7 * truth(space) + 5000
+    some = list(range(0, len(found), len(found) // 6))
+    without = archir.fit_latency(space, [found[i] for i in some], times[some])
+    model = archir.fit_latency(space, [found[i] for i in some], times[some], operations=table)
+    assert model.model.startswith("table")
+    assert model.error < without.error / 3
+    assert set(model.tried) == {"costs", "operations", "table", "table and operations"}
+    del table.entries[next(iter(table.entries))]
+    with pytest.raises(ArchError, match="A1502"):
+        archir.fit_latency(space, [found[i] for i in some], times[some], operations=table)
+
+
+def test_measurements_that_say_nothing_are_refused() -> None:
+    space = archir.loads(SMALL["depth"])
+    found = list(space.enumerate())[:6]
+    for times in ([1.0] * 6, [1.0, 2, 3, 4, 5, 0], [1.0, 2, 3, 4, 5, float("nan")], [1e18, 2, 3, 4, 5, 6]):
+        with pytest.raises(ArchError, match="A1510"):
+            archir.fit_latency(space, found, times)
+    with pytest.raises(ArchError, match="A1510"):
+        archir.fit_latency(space, found[:4], [1.0, 2, 3, 4])
+    with pytest.raises(ArchError, match="A1510"):
+        archir.fit_latency(space, found, [1.0, 2, 3])
+
+
+def test_what_a_model_does_not_know_is_refused(folder: Path) -> None:
+    space = archir.loads(SMALL["depth"])
+    model = model_of(space)
+    entries = {key: value for key, value in model.entries.items() if not key.startswith("gelu")}
+    model_of(space, entries=entries).write("m.json")
+    with pytest.raises(ArchError, match=r"A1502.*gelu(.|\n)*bench --fit"):
+        space.cost(list(space.enumerate()), [COST])
+    model.write("m.json")
+    for wrong in ("0.4", "1", "7"):
+        with pytest.raises(ArchError, match="A1509"):
+            space.where(f'latency("m.json", confidence={wrong}) <= 1ms').count()
+    table_of(workloads(space.graph)).write("t.json")
+    with pytest.raises(ArchError, match=r"A1509.*does not say how wrong"):
+        space.where('latency("t.json", confidence=0.95) <= 1ms').count()
+    for wrong in ("3", 'confidence="much"', "sure=0.9", "confidence=0.9, 3"):
+        with pytest.raises(ArchError, match="A0509"):
+            space.where(f'latency("m.json", {wrong}) <= 1ms')
+    with pytest.raises(ArchError, match=r"A1501.*no table of operations"):
+        archir.latency_table("m.json")
+    with pytest.raises(ArchError, match=r"A1501.*no latency model"):
+        archir.latency_model("t.json")
+
+
+GOOD = {
+    "schema_version": 1, "model": "costs", "device": "", "networks": 9, "error": 1.0, "rank_correlation": None,
+    "tried": {"costs": 1.0}, "offset": -3, "entries": {"relu(f32[8])": 7},
+}  # fmt: skip
+BROKEN: dict[str, Any] = {
+    "another version": {**GOOD, "schema_version": 2},
+    "another model": {**GOOD, "model": "magic"},
+    "an unknown part": {**GOOD, "extra": 1},
+    "few networks": {**GOOD, "networks": 4},
+    "half a nanosecond": {**GOOD, "offset": 0.5},
+    "text for a number": {**GOOD, "entries": {"a": "1"}},
+    "beyond 64 bits": {**GOOD, "entries": {"a": 10**30}},
+    "not a number": json.dumps({**GOOD, "error": float("nan")}),
+    "infinite": json.dumps({**GOOD, "error": float("inf")}),
+    "a negative error": {**GOOD, "error": -1.0},
+    "deep": '{"model": "costs", "entries": ' + "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_models_are_refused(name: str, tmp_path: Path) -> None:
+    content = BROKEN[name]
+    (tmp_path / "m.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    with pytest.raises(ArchError, match=r"A1501.*m\.json is no latency"):
+        files.read(tmp_path / "m.json")
+
+
+def test_requirements_and_parts_of_the_most(folder: Path) -> None:
+    space = archir.loads(SMALL["depth"])
+    model_of(space).write("m.json")
+    (folder / "net.arch").write_text(SMALL["depth"].replace("output", f"require {SURE} <= 60us\noutput", 1))
+    bounded = archir.load("net.arch")
+    costs = space.cost(list(space.enumerate()), [SURE])[SURE]
+    assert bounded.count() == (int((costs <= 60_000).sum()),) * 2
+    half = space.where(f"{SURE} <= 0.7x")
+    assert half.count() == (int((costs <= int(7 * int(costs.max()) // 10)).sum()),) * 2
+
+
+def test_the_figures_of_the_documentation() -> None:
+    lines = (ROOT / "benchmarks/results/latency_models_cpu.txt").read_text().splitlines()
+    table = [line.split() for line in lines if line.strip().startswith(("10 ", "30 ", "100 "))][:3]
+    assert [row[0] for row in table] == ["10", "30", "100"]
+    text = " ".join((ROOT / "docs" / "latency.md").read_text().split())
+    assert f"not measured is {' / '.join(row[1] for row in table)} on average" in text
+    assert f"and {' / '.join(row[4] for row in table)} of them lie in the stated 95% interval" in text
+
+
+# the command
+
+
+def run(*arguments: str, code: int = 0) -> Result:
+    result = CliRunner().invoke(main, ["bench", *arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output + result.stderr
+    return result
+
+
+def test_a_model_of_a_table_of_results(folder: Path) -> None:
+    (folder / "net.arch").write_text(SMALL["depth"])
+    space = archir.load("net.arch")
+    found, times = list(space.enumerate())[::4], truth(space)[::4]
+    paths = [choice.path for choice in space.choices]
+    rows = [
+        ",".join([*(str(one[path]) if path in one.outcomes else "" for path in paths), f"{time / 1000}"])
+        for one, time in zip(found, times, strict=True)
+    ]
+    (folder / "phone.csv").write_text("\n".join([",".join([*map(str, range(len(paths))), "us"]), *rows]) + "\n")
+    choices = "\n".join(f'"{path}" = "{i}"' for i, path in enumerate(paths))
+    (folder / "phone.toml").write_text(f'[choices]\n{choices}\n[measures]\nus = {{ column = "us", best = "min" }}\n')
+    said = run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--unit", "us").output
+    assert f"fitted to {len(found)} networks (us of phone.csv)" in said
+    assert "95% of new networks are expected within" in said
+    model, other = archir.latency_model("m.json"), archir.fit_latency(space, found, times)
+    assert (model.entries, model.error) == (other.entries, pytest.approx(other.error))
+    facts = json.loads(run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--unit", "us", "--json").output)
+    assert facts["networks"] == len(found)
+    assert facts["margin"] == archir.latency_model("m.json").margin()
+    assert "A2251" in run("--fit", "m.json", "net.arch", "--measured", "phone.csv", "--measure", "ms", code=1).stderr
+
+
+def test_a_model_of_what_is_measured_here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def bench(device: str, batch: int, threads: int | None) -> Iterator[FakeBench]:
+        yield FakeBench()
+
+    monkeypatch.setattr("archir.api.measurement._bench", bench)
+    (folder / "net.arch").write_text(SMALL["depth"].replace("output", f"require {COST} <= 60us\noutput", 1))
+    assert "fitted to 12 networks (cpu, batch 1)" in run("--fit", "m.json", "net.arch", "-n", "12").output
+    space = archir.loads(SMALL["depth"])
+    model = archir.latency_model("m.json")
+    for one in space.enumerate():  # 100 ns, and 10 ns a node
+        graph = space.specialize(one)
+        assert model.estimate(graph) == pytest.approx(100 + 10 * (len(graph) - 1), abs=model.margin(0.99) + 1)
+
+
+def test_options_of_other_modes_are_refused(folder: Path) -> None:
+    (folder / "net.arch").write_text(SMALL["depth"])
+    assert "give one of" in run("--fit", "m.json", "--table", "t.json", "net.arch", code=2).stderr
+    assert "no option of" in run("--table", "t.json", "net.arch", "--unit", "ms", code=2).stderr

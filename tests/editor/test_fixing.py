@@ -1,0 +1,110 @@
+"""Mistakes that are planted over the examples are found, and `archir check --fix` mends most of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from archir.api.editor.checking import Place
+from archir.api.editor.fixing.repair import repaired
+from archir.cli import main
+from archir.language.syntax.format import canonical
+from tests.editor.planting import KINDS, Planted, planted
+
+WRONG = """block conv_relu(x, width) {
+    return x |> conv(width 3) |> batchnorm |> relu
+}
+
+net tiny {
+    input image: f32[3, 32, 32]
+    x = image |> conv_relu((32)
+    output logits = x |> global_avg_pool |> linear(10)
+}
+"""
+RIGHT = WRONG.replace("width 3", "width, 3").replace("batchnorm", "batch_norm").replace("((", "(")
+
+
+def mended(mistake: Planted) -> tuple[bool, bool, bool]:
+    """Whether it is found, whether it is mended to what checks, and whether that is the original."""
+    place = Place(str(mistake.path), mistake.path.parent)
+    repair = repaired(mistake.text, place.name, place.check, place.check_names)
+    assert len(repair.left) < len(mistake.said()) or repair.text == mistake.text
+    same = not repair.left and canonical(repair.text) == canonical(mistake.original)
+    return mistake.found(), not repair.left, same
+
+
+def told(kinds: dict[str, int]) -> Counter[str]:
+    """How many of so many mistakes of each kind are found, mended, and mended to the original."""
+    total: Counter[str] = Counter()
+    for kind, many in kinds.items():
+        for seed in range(many):
+            found, checks, same = mended(planted(seed, kind))
+            total.update(all=1, found=found, mended=checks, same=same)
+    return total
+
+
+def test_most_of_a_few_are_mended() -> None:
+    found = told({"deleted": 2, "doubled": 2, "swapped": 2, "name": 2, "heads": 1, "arity": 1})
+    assert found["found"] == found["all"]
+    assert found["mended"] >= 0.7 * found["all"]
+    assert found["same"] >= 0.5 * found["mended"]
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_most_of_five_hundred_are_mended() -> None:
+    """At the right line all but a few; 70% mended to what checks, half of these to what was there before."""
+    found = told({kind: 500 // len(KINDS) + (n < 500 % len(KINDS)) for n, kind in enumerate(KINDS)})
+    print(dict(found))
+    assert found["all"] == 500
+    assert found["found"] >= 490
+    assert found["mended"] >= 350
+    assert found["same"] >= 0.5 * found["mended"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    return result.exit_code, result.output + result.stderr
+
+
+def test_a_file_is_mended_once_and_then_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "net.arch"
+    file.write_text(WRONG)
+    code, output = run("check", "--fix", str(file))
+    assert code == 0, output
+    assert "+    return x |> conv(width, 3) |> batch_norm |> relu" in output
+    assert file.read_text() == RIGHT
+    before = file.stat().st_mtime_ns
+    assert run("check", "--fix", str(file))[0] == 0
+    assert file.stat().st_mtime_ns == before
+
+
+def test_what_cannot_be_mended_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "net.arch"
+    file.write_text("there is nothing here that is a program\nat all, not even nearly\n")
+    assert run("check", "--fix", str(file))[0] == 1
+    assert file.read_text().startswith("there is nothing here")
+
+
+def test_standard_input_is_no_file() -> None:
+    assert run("check", "--fix", "-")[0] == 2
+
+
+@settings(max_examples=8)
+@given(st.data())
+def test_no_file_gets_worse(data: st.DataObject) -> None:
+    """Two mistakes at once: fewer are left, or the text is the same."""
+    at = sorted(data.draw(st.lists(st.integers(0, len(RIGHT) - 1), min_size=2, max_size=2)), reverse=True)
+    text = RIGHT
+    for place in at:
+        text = text[:place] + text[place + 1 :]
+    place = Place("net.arch")
+    repair = repaired(text, place.name, place.check, place.check_names)
+    left = len(place.check(repair.text))
+    assert left < len(place.check(text)) or repair.text == text
+    assert left == len(repair.left)

@@ -1,0 +1,268 @@
+"""The language server, asked by a client as editors ask it, over the nine published spaces."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pygls", reason="the language server needs pygls (the extra `lsp`)")
+
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+import archir
+from archir.api.editor.checking import Place
+from archir.search.spaces.architecture import read_architecture
+from tests.conftest import EXAMPLES
+from tests.portions import portion
+
+SPACES = [
+    "autoformer/autoformer.arch", "darts/darts.arch", "full_attention/full_attention.arch", "glit/glit.arch",
+    "mobilenet_v3_ofa/mobilenet_v3_ofa.arch", "nas_bench_101/nas_bench_101.arch", "nas_bench_201/nas_bench_201.arch",
+    "autola/autola.arch", "trionet/trionet.arch",
+]  # fmt: skip
+
+
+class Client(LanguageClient):
+    """A client that keeps what it is told of texts."""
+
+    def __init__(self) -> None:
+        super().__init__("test", "1")
+        self.told: dict[str, list[lsp.Diagnostic]] = {}
+        self.versions: dict[str, int] = {}
+        self.news = asyncio.Event()
+
+        @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
+        def told(params: lsp.PublishDiagnosticsParams) -> None:
+            self.told[params.uri] = list(params.diagnostics)
+            self.versions[params.uri] = params.version or 0
+            self.news.set()
+
+    def open(self, uri: str, text: str) -> lsp.TextDocumentIdentifier:
+        """Open a text."""
+        item = lsp.TextDocumentItem(uri=uri, language_id="arch", version=1, text=text)
+        self.text_document_did_open(lsp.DidOpenTextDocumentParams(text_document=item))
+        return lsp.TextDocumentIdentifier(uri=uri)
+
+    def change(self, uri: str, version: int, text: str) -> None:
+        """Replace a text as a whole."""
+        change = lsp.TextDocumentContentChangeWholeDocument(text=text)
+        document = lsp.VersionedTextDocumentIdentifier(uri=uri, version=version)
+        params = lsp.DidChangeTextDocumentParams(text_document=document, content_changes=[change])
+        self.text_document_did_change(params)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait for what is told."""
+        async with asyncio.timeout(60):
+            while not holds():
+                self.news.clear()
+                await self.news.wait()
+
+
+@asynccontextmanager
+async def serving(folder: Path) -> AsyncIterator[Client]:
+    client = Client()
+    await client.start_io(sys.executable, "-m", "archir", "lsp")
+    try:
+        params = lsp.InitializeParams(capabilities=lsp.ClientCapabilities(), root_uri=folder.as_uri())
+        await client.initialize_async(params)
+        client.initialized(lsp.InitializedParams())
+        yield client
+    finally:
+        await client.shutdown_async(None)
+        client.exit(None)
+        await client.stop()
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    """Run a test that waits for answers."""
+
+    async def whole() -> None:
+        async with asyncio.timeout(300):
+            await test()
+
+    asyncio.run(whole())
+
+
+def position(text: str, offset: int) -> lsp.Position:
+    line = text.count("\n", 0, offset)
+    return lsp.Position(line=line, character=offset - (text.rfind("\n", 0, offset) + 1))
+
+
+@pytest.mark.parametrize("space", portion(SPACES, ["autoformer/autoformer.arch", "nas_bench_201/nas_bench_201.arch"]))
+def test_every_feature_answers_over_the_published_spaces(space: str) -> None:
+    """Outline, colours, folds, hover, definition, references, completion, signatures, layout; and no diagnostics."""
+
+    async def test() -> None:
+        async with serving(EXAMPLES) as client:
+            path = EXAMPLES / space
+            text = path.read_text("utf-8")
+            uri = path.as_uri()
+            document = client.open(uri, text)
+            symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(document))
+            names = [one.name for one in symbols or []]
+            assert path.stem in names or names
+            colours = await client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(document))
+            assert colours is not None
+            assert len(colours.data) % 5 == 0
+            assert len(colours.data) > 5 * 50
+            folds = await client.text_document_folding_range_async(lsp.FoldingRangeParams(document))
+            assert folds
+            at = position(text, text.index("|>") + 3)
+            said = await client.text_document_hover_async(lsp.HoverParams(document, at))
+            assert said is not None
+            where = await client.text_document_definition_async(lsp.DefinitionParams(document, at))
+            uses = await client.text_document_references_async(
+                lsp.ReferenceParams(lsp.ReferenceContext(include_declaration=True), document, at)
+            )
+            assert uses
+            assert where is None or isinstance(where, lsp.Location)
+            items = await client.text_document_completion_async(lsp.CompletionParams(document, at))
+            assert isinstance(items, list)
+            assert {"conv", "linear"} <= {one.label for one in items}
+            opening = position(text, text.index("(", text.index("|>")) + 1)
+            await client.text_document_signature_help_async(lsp.SignatureHelpParams(document, opening))
+            edits = await client.text_document_formatting_async(
+                lsp.DocumentFormattingParams(document, lsp.FormattingOptions(tab_size=4, insert_spaces=True))
+            )
+            assert not edits
+            assert client.told.get(uri, []) == []
+
+    run(test)
+
+
+def test_shapes_counts_and_costs_stand_in_the_text() -> None:
+    async def test() -> None:
+        async with serving(EXAMPLES) as client:
+            path = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
+            text = path.read_text("utf-8")
+            document = client.open(path.as_uri(), text)
+            whole = lsp.Range(start=lsp.Position(0, 0), end=position(text, len(text)))
+            hints = await client.text_document_inlay_hint_async(lsp.InlayHintParams(document, whole))
+            labels = [str(one.label) for one in hints or []]
+            assert "f32[10]" in labels
+            assert any(label.startswith("15,625 architectures, 73.3 K to 1.53 M parameters") for label in labels)
+            at = position(text, text.index("op {"))
+            said = await client.text_document_hover_async(lsp.HoverParams(document, at))
+            assert said is not None
+            assert "nor_conv_3x3" in str(said.contents)
+            assert "made in 15,625 of 15,625 architectures" in str(said.contents)
+
+    run(test)
+
+
+def test_mistakes_are_told_while_typing_and_mended(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with serving(tmp_path) as client:
+            path = tmp_path / "net.arch"
+            right = "net tiny {\n    input x: f32[3, 8, 8]\n    output y = x |> conv(8) |> relu\n}\n"
+            uri = path.as_uri()
+            document = client.open(uri, right)
+            for version, (wrong, code) in enumerate(
+                [("conv(8 8)", "A0102"), ("cnov(8)", "A0201"), ("conv(0)", "A0401")], start=2
+            ):
+                client.change(uri, version, right.replace("conv(8)", wrong))
+                await client.until(
+                    lambda code=code: [one.code for one in client.told.get(uri, [])] == [code]  # type: ignore[misc]
+                )
+                there = client.told[uri][0].range
+                assert there.start.line == 2
+                actions = await client.text_document_code_action_async(
+                    lsp.CodeActionParams(document, there, lsp.CodeActionContext(diagnostics=client.told[uri]))
+                )
+                assert actions
+            client.change(uri, 9, right)
+            await client.until(lambda: client.told.get(uri) == [] and client.versions[uri] == 9)
+
+    run(test)
+
+
+def test_a_rename_goes_through_files_and_architectures(tmp_path: Path) -> None:
+    for name in ("nas_bench_201.arch", "nor_conv_3x3.json"):
+        (tmp_path / name).write_text((EXAMPLES / "nas_bench_201" / name).read_text("utf-8"), "utf-8")
+    (tmp_path / "other.arch").write_text(
+        'import "nas_bench_201.arch"\n\nnet other {\n    input x: f32[3, 8, 8]\n    output y = x |> edge\n}\n'
+    )
+
+    async def test() -> None:
+        async with serving(tmp_path) as client:
+            path = tmp_path / "nas_bench_201.arch"
+            text = path.read_text("utf-8")
+            document = client.open(path.as_uri(), text)
+            at = position(text, text.index("edge(x)"))
+            edit = await client.text_document_rename_async(lsp.RenameParams(document, at, "link"))
+            assert edit is not None
+            assert edit.changes is not None
+            for uri, edits in edit.changes.items():
+                file = tmp_path / uri.rsplit("/", 1)[1]
+                lines = file.read_text("utf-8").split("\n")
+                for one in sorted(edits, key=lambda e: (e.range.start.line, e.range.start.character), reverse=True):
+                    line = lines[one.range.start.line]
+                    assert isinstance(one, lsp.TextEdit)
+                    lines[one.range.start.line] = (
+                        line[: one.range.start.character] + one.new_text + line[one.range.end.character :]
+                    )
+                file.write_text("\n".join(lines), "utf-8")
+
+    run(test)
+    assert "edge" not in (tmp_path / "nas_bench_201.arch").read_text().split("\n", 2)[2]
+    assert "|> link" in (tmp_path / "other.arch").read_text()
+    space = archir.load(tmp_path / "nas_bench_201.arch")
+    written = read_architecture((tmp_path / "nor_conv_3x3.json").read_text("utf-8"))
+    assert space.architecture(written.choices)["searched.link[0][0].op"] == "nor_conv_3x3"
+
+
+def edited(chance: random.Random, text: str) -> str:
+    """A text with one random edit: something less, something that stands elsewhere, or a character more."""
+    at = chance.randrange(len(text) + 1)
+    match chance.randrange(4):
+        case 0:
+            return text[:at] + text[at + chance.randrange(1, 6) :]
+        case 1:
+            begin = chance.randrange(len(text) + 1)
+            return text[:at] + text[begin : begin + chance.randrange(1, 8)] + text[at:]
+        case 2:
+            return text[:at] + chance.choice('(){}[]=,.|>"#@ \nx1é𝄞') + text[at:]
+    return text
+
+
+def edits(many: int, each: int) -> None:
+    """Random edits; after each so many, what the server says is what a fresh check says."""
+
+    async def test() -> None:
+        async with serving(EXAMPLES) as client:
+            chance = random.Random(20)
+            path = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
+            original = path.read_text("utf-8")
+            text, uri = original, path.as_uri()
+            client.open(uri, text)
+            for version in range(2, many + 2):
+                text = original if chance.random() < 0.1 else edited(chance, text)
+                client.change(uri, version, text)
+                if version % each:
+                    continue
+                wanted = [(one.code, one.severity) for one in Place(str(path), path.parent).check(text)]
+                await client.until(
+                    lambda version=version, wanted=wanted: (  # type: ignore[misc]
+                        client.versions.get(uri) == version
+                        and sorted(str(one.code) for one in client.told[uri]) == sorted(code for code, _ in wanted)
+                    )
+                )
+
+    asyncio.run(test())
+
+
+def test_random_edits_leave_the_server_right() -> None:
+    edits(60, 20)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_hundred_thousand_random_edits_leave_the_server_right() -> None:
+    edits(100_000, 100)

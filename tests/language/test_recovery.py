@@ -1,0 +1,88 @@
+"""Several syntax errors of a file are all told, and what is whole is read all the same."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from archir.base.errors import ArchError
+from archir.language.syntax import ast
+from archir.language.syntax.parse import parse, partial
+from archir.language.syntax.recovery import MOST_PROBLEMS
+from tests.conftest import EXAMPLES
+
+TEXT = (EXAMPLES / "nas_bench_201" / "nas_bench_201.arch").read_text("utf-8")
+BROKEN = """
+block one(x) {
+    y = x |> conv(8 8)
+    return y |> relu
+}
+
+block two(x {
+    return x
+}
+
+const WIDTH = = 3
+
+net three {
+    input image: f32[3, 8, 8]
+    for i on 0..3 {
+        x = image |> relu
+    }
+    output y = image |> one |> )
+}
+"""
+
+
+def lines(text: str) -> list[int]:
+    with pytest.raises(ArchError) as caught:
+        parse(text)
+    return [one.span.line for one in caught.value.diagnostics if one.span is not None]
+
+
+def test_every_mistake_is_told_once_in_the_order_of_the_text() -> None:
+    assert lines(BROKEN) == [3, 7, 11, 15, 18]
+
+
+def test_what_is_whole_is_read_at_its_places() -> None:
+    found = partial(BROKEN)
+    names = [item.name.text for item in found.file.items if isinstance(item, ast.Definition)]
+    assert names == ["one", "three"]
+    for item in found.file.items:
+        assert isinstance(item, ast.Definition)
+        assert BROKEN[item.name.span.start : item.name.span.end] == item.name.text
+        assert item.span.source.text == BROKEN
+
+
+@pytest.mark.parametrize("text", ["", "\n", "}", "net", "net x {", '"', "\x00", "((((", "block f(x) { return x }\n}}"])
+def test_whatever_a_text_is_reading_ends(text: str) -> None:
+    found = partial(text)
+    assert bool(found.problems) == bool(text.strip())
+
+
+def test_no_more_are_told_than_are_read() -> None:
+    assert len(partial("const A = = 1\n" * 100).problems) == MOST_PROBLEMS
+
+
+def test_a_file_with_a_mistake_in_each_line_takes_no_more_than_its_share() -> None:
+    found = partial("net a { x = = }\n" * 20_000)
+    assert 1 <= len(found.problems) <= MOST_PROBLEMS
+
+
+@given(st.integers(0, 2**32), st.integers(1, 3))
+def test_the_first_mistake_is_among_those_that_are_told(seed: int, many: int) -> None:
+    """Whatever is deleted: what is read begins where the text does, and places lie within it."""
+    chance, text = random.Random(seed), TEXT
+    for _ in range(many):
+        at = chance.randrange(len(text))
+        text = text[:at] + text[at + chance.randrange(1, 12) :]
+    found = partial(text)
+    assert all(one.span is not None and 0 <= one.span.start <= len(text) for one in found.problems)
+    if not found.problems:
+        parse(text)
+    else:
+        with pytest.raises(ArchError):
+            parse(text)

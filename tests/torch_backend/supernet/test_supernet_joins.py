@@ -1,0 +1,88 @@
+"""Behind concatenations and flattened maps, a narrower network has the columns of the channels that it keeps."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+import archir
+from archir_torch.supernet import extract
+
+IMAGE = "input image: f32[3, 6, 6]"
+HEAD = """
+    wa = choose wa(2, 4, 8)
+    wb = choose wb(2, 4, 8)
+    a = image |> conv(wa, kernel=3) |> relu
+    b = image |> conv(wb, kernel=3) |> relu
+    c = image |> conv(choose wc(2, 4, 8), kernel=3) |> relu
+"""
+BEHIND = {
+    "two": "output y = concat(a, b) |> conv(5, kernel=3)",
+    "three": "output y = concat(a, b, c) |> conv(5, kernel=3)",
+    "again": "output y = concat(a, b, a) |> conv(5, kernel=1)",
+    "nested": "output y = concat(concat(a, b) |> relu, c, concat(b, a)) |> conv(5, kernel=3)",
+    "flattened": "output y = concat(a, b) |> max_pool(2) |> flatten |> linear(5)",
+    "map": "output y = a |> flatten |> linear(5)",
+    "tokens": "output y = concat(a, b) |> to_tokens |> flatten |> linear(5)",
+    "vectors": "output y = concat(a |> global_avg_pool, b |> flatten) |> linear(5)",
+    "depthwise": "output y = concat(a, b) |> conv(wa + wb, kernel=3, groups=wa + wb) |> conv(5, kernel=1)",
+    "groups": "d = image |> conv(wa, kernel=3) |> relu\n output y = concat(a, d) |> conv(8, kernel=1, groups=4)",
+    "summed": "x = concat(a, b) + (concat(a, b) |> relu)\n output y = x |> conv(5, kernel=3)",
+    "dense": """x = concat(a, b)
+    for i in 0..2 { x = concat(x, x |> batch_norm |> relu |> conv(4, kernel=3)) }
+    output y = x |> conv(5, kernel=3)""",
+    "layers": """x = concat(a, b)
+    x = [x, concat(x, x |> own conv(4, kernel=3)), concat(x, x |> own conv(4, kernel=1), c)][choose i(0, 1, 2)]
+    output y = x |> relu |> own conv(5, kernel=3)""",
+    "chosen": """x = choose how { one: concat(a, b), other: concat(b, a), own: image |> conv(wa + wb, kernel=1) }
+    output y = x |> conv(5, kernel=3)""",
+}
+
+
+def space_of(behind: str) -> archir.Space:
+    return archir.loads(f"net joined {{\n{IMAGE}\n{HEAD}\n{behind}\n}}")
+
+
+def differs(space: archir.Space, choices: dict[str, Any]) -> float:
+    """Between an architecture's own network and the widest one of which the channels that are left out are zeros, as a
+    part of the largest output."""
+    model = archir.supernet(space).eval()
+    generator = torch.Generator().manual_seed(0)
+    for name, tensor in model.state_dict().items():
+        tensor.copy_(torch.rand(tensor.shape, generator=generator) - (0 if "var" in name else 0.5))
+    architecture = space.architecture(choices)
+    x = torch.randn(2, 3, 6, 6, generator=generator)
+    with torch.no_grad():
+        own = extract(model, architecture).double()(x.double())
+        wide = {name: {"wa": 8, "wb": 8, "wc": 8}.get(name, value) for name, value in dict(architecture).items()}
+        full = extract(model, space.architecture(wide)).double()
+        parts = model.parts(architecture)
+        for name, tensor in full.state_dict().items():
+            kept = parts[name][0].positions() if name in parts else []
+            tensor[[i for i in range(len(tensor)) if i not in kept]] = 0
+        whole = full(x.double())
+    return float((own - whole).abs().max() / whole.abs().max())
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_what_is_left_out_might_as_well_be_zero(behind: str) -> None:
+    space = space_of(BEHIND[behind])
+    for architecture in random.Random(0).sample(list(space.enumerate()), 4):
+        assert differs(space, dict(architecture)) < 1e-12
+
+
+def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
+    space = space_of(BEHIND["dense"])
+    model = archir.supernet(space).train()
+    architecture = space.architecture({"wa": 2, "wb": 4, "wc": 8})
+    model(torch.randn(4, 3, 6, 6, generator=torch.Generator().manual_seed(0)), architecture).sum().backward()
+    used = model.used(architecture)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad[~used[name]].any()
+        assert parameter.grad[used[name]].any()
+    means = model.state_dict()["batch_norm.0.running_mean"]
+    assert means.nonzero()[:, 0].tolist() == [0, 1, 8, 9, 10, 11]

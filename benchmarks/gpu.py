@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 import archir
 from archir.backends.ranges import ranged_inputs
+from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast, exact
@@ -280,9 +281,14 @@ def exports() -> Table:
             if provider not in providers:
                 table.add(name, provider, "this onnxruntime was built without it")
                 continue
-            with tempfile.TemporaryDirectory() as folder:
-                report = archir.export(graph, Path(folder) / "net.onnx", network.cpu(), providers=(provider,))
-            table.add(name, provider, f"{report.relative:.1e}")
+            for opset in (23, 21):
+                with tempfile.TemporaryDirectory() as folder:
+                    path = Path(folder) / "net.onnx"
+                    try:
+                        report = archir.export(graph, path, network.cpu(), providers=(provider,), opset=opset)
+                        table.add(name, f"{provider}, opset {opset}", f"{report.relative:.1e}")
+                    except ArchError as error:
+                        table.add(name, f"{provider}, opset {opset}", error.diagnostics[0].message)
     return table
 
 

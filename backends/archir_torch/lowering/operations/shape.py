@@ -24,7 +24,9 @@ def slice_(x: Tensor, *, start: int, stop: int | None, axis: int | None) -> Tens
     if axis is None:
         axis = 0 if x.dim() >= 4 else -1
     axis = axis % (x.dim() - 1) + 1
-    begin, end, _ = slice(start, stop).indices(x.shape[axis])
+    size = x.shape[axis]
+    begin = start if start >= 0 else start + size
+    end = size if stop is None else stop if stop >= 0 else stop + size
     return x.narrow(axis, begin, end - begin)
 
 

@@ -25,7 +25,7 @@ def slice_(x: Tensor, *, start: int, stop: int | None, axis: int | None) -> Tens
         axis = 0 if x.dim() >= 4 else -1
     axis = axis % (x.dim() - 1) + 1
     size = x.shape[axis]
-    begin = start if start >= 0 else start + size
+    begin = start if start >= 0 else max(0, start + size)
     end = size if stop is None else stop if stop >= 0 else stop + size
     return x.narrow(axis, begin, end - begin)
 

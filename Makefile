@@ -62,6 +62,7 @@ bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
 	$(BIN)/python benchmarks/run.py
 
 bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
+	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/run.py --device cuda
 
 test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, two processes, onnxruntime.

@@ -72,7 +72,8 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
         raise fail("A0914", f"onnxruntime has no {providers[0]} here: {', '.join(made.get_providers())}")
     if CPU not in providers and _RECORDS and (missed := elsewhere(made, providers, model)):
         device = providers[0].removesuffix("ExecutionProvider")
-        raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {listed(missed, 4)}")
+        hint = "kernels of newer operator sets may be missing on a device: an export with `--opset 21` may have them"
+        raise fail("A0914", f"{NO_KERNEL} on {device} that the model needs: {listed(missed, 4)}", None, hint)
     return made
 
 

@@ -26,7 +26,7 @@ from archir.language.elaboration.context import Limits
 DOCS = Path(__file__).resolve().parent
 EXAMPLES = DOCS.parent / "examples"
 FIGURES, PAGE = DOCS / "zoo.json", DOCS / "zoo.md"
-LIMITS = Limits(nodes=10**6, work=4 * Limits.work)
+LIMITS = Limits(nodes=10**6, work=3 * 10**7)
 MOST_DIGITS = 10**13
 COSTS = {"params": "parameters", "macs": "multiply-accumulates"}
 HEADS = ["space", "paper", "published size", "size here", *COSTS.values(), "lines", "lines of Python"]

@@ -102,7 +102,9 @@ def test_a_grammar_has_the_size_that_its_rules_come_to() -> None:
         assert log10(whole_size) == pytest.approx(size, abs=0.1)
         if rules_of_convolutions == 1:
             space = archir.load(
-                EXAMPLES / "zoo" / "hnas.arch", limits=Limits(nodes=10**6), networks=("late", "early", "four")
+                EXAMPLES / "zoo" / "hnas.arch",
+                limits=Limits(nodes=10**6, work=10**7),
+                networks=("late", "early", "four"),
             )
             assert space.size == whole_size
 

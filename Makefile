@@ -67,6 +67,7 @@ bench-gpu: $(STAMP) ## The benchmarks that need a CUDA device.
 
 test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, two processes, onnxruntime.
 	$(BIN)/python -m pytest -m gpu -rs tests
+	$(BIN)/python -m pytest --real-gpu tests/torch_backend/elsewhere
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests

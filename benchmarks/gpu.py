@@ -57,6 +57,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "trionet/trionet.arch": {},
 }
 """Those whose outputs are compared: one architecture of each."""
+BY_HAND: dict[str, type[nn.Module]] = {"resnet50": ResNet50, "deit_tiny": DeiTTiny, "mobilenet_v2": MobileNetV2}
 
 
 def tests() -> Table:
@@ -178,21 +179,16 @@ def training() -> Table:
         "a step of training (SGD), ms",
         ["network", "batch", "precision", "by hand", "archir", "archir, replayed", "by hand / replayed"],
     )
-    hand: dict[str, Callable[[], nn.Module]] = {
-        "resnet50": ResNet50,
-        "deit_tiny": DeiTTiny,
-        "mobilenet_v2": MobileNetV2,
-    }
     small = archir.load(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
-    graphs = {name: archir.load(EXAMPLES / f"{name}.arch").graph for name in hand}
+    graphs = {name: archir.load(EXAMPLES / f"{name}.arch").graph for name in BY_HAND}
     graphs["nas_bench_201, an architecture"] = small.specialize(small.sample(1))
     for name, graph in graphs.items():
         for precision in ("float32", "bf16"):
-            batch = 64 if name in hand else 256
+            batch = 64 if name in BY_HAND else 256
             steps = {"archir": _training(lower(graph), graph, batch, precision, replayed=False)}
             steps["replayed"] = _training(lower(graph), graph, batch, precision, replayed=True)
-            if name in hand:
-                steps["hand"] = _training(hand[name](), graph, batch, precision, replayed=False)
+            if name in BY_HAND:
+                steps["hand"] = _training(BY_HAND[name](), graph, batch, precision, replayed=False)
             times = medians(steps, 5, DEVICE, warm=8)
             theirs = f"{times['hand']:.1f}" if "hand" in times else "-"
             against = times.get("hand", times["archir"]) / times["replayed"]
@@ -232,13 +228,8 @@ def compiled() -> Table:
         "forward and backward under torch.compile, float32, batch 64",
         ["network", "first step, s: by hand", "archir", "ms: by hand", "archir", "archir / by hand", "graph breaks"],
     )
-    hand: dict[str, Callable[[], nn.Module]] = {
-        "resnet50": ResNet50,
-        "deit_tiny": DeiTTiny,
-        "mobilenet_v2": MobileNetV2,
-    }
     x = torch.randn(64, 3, 224, 224, device=DEVICE)
-    for name, kind in hand.items():
+    for name, kind in BY_HAND.items():
         first, steps = {}, {}
         for who, network in (("hand", kind()), ("ours", lower(archir.load(EXAMPLES / f"{name}.arch").graph))):
             torch._dynamo.reset()

@@ -87,6 +87,8 @@ def _mend(file: str, root: Path | None, limits: Limits, parameters: dict[str, An
     place = Named(path, folder, root, net, limits, parameters)
     repair = repaired(text, path, place.check, place.check_names)
     if not repair.changes:
+        if repair.left and not silent:
+            say(f"{path}: nothing was mended: no change that was tried leaves fewer mistakes")
         return
     write_atomic(Path(path).resolve(), repair.text.encode())
     if not silent:

@@ -43,15 +43,15 @@ moved(
 if TYPE_CHECKING:
     from archir.api.analysis import *
     from archir.api.classes import *
-    from archir.api.importing import *
     from archir.api.loading import *
     from archir.api.lowering import *
     from archir.api.measurement import *
-    from archir.api.opening import *
+    from archir.api.models.importing import *
+    from archir.api.models.opening import *
+    from archir.api.models.shrinking import *
     from archir.api.optimizing import *
     from archir.api.samplers import *
     from archir.api.searching import *
-    from archir.api.shrinking import *
 else:
 
     def _rooms() -> Iterator[ModuleType]:
@@ -59,11 +59,11 @@ else:
             "loading",
             "analysis",
             "searching",
-            "shrinking",
+            "models.shrinking",
             "lowering",
             "measurement",
-            "importing",
-            "opening",
+            "models.importing",
+            "models.opening",
             "optimizing",
             "samplers",
             "classes",

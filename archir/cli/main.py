@@ -21,8 +21,8 @@ MOST_TEXT = 300
 
 _COMMANDS = {
     "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
-    "fmt": ("analysis.fmt", "Lay out files canonically, or say which are not."),
-    "lsp": ("analysis.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
+    "fmt": ("authoring.fmt", "Lay out files canonically, or say which are not."),
+    "lsp": ("authoring.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
@@ -43,9 +43,9 @@ _COMMANDS = {
     "verify": ("deployment.verify", "Check a certificate: of a model, or of an optimum."),
     "compare": ("searches.compare", "Compare strategies on tables of results, over many seeds."),
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
-    "explain": ("analysis.explain", "Explain a diagnostic's code."),
-    "doctor": ("doctor", "Report versions, devices and installation traps."),
-    "completion": ("completion", "Print the script that completes commands in a shell."),
+    "explain": ("authoring.explain", "Explain a diagnostic's code."),
+    "doctor": ("authoring.doctor", "Report versions, devices and installation traps."),
+    "completion": ("authoring.completion", "Print the script that completes commands in a shell."),
 }
 """Each command's module, and its help in the list of commands."""
 

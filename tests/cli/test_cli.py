@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from archir.base.work import current
 from archir.cli import main
-from archir.cli.doctor import Finding, findings
+from archir.cli.authoring.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
 from archir.cli.progress import remaining
 from archir.ir.text.reader import parse_graph
@@ -298,7 +298,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
 
 
 def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.cli.doctor._version", lambda name: "1.0")
+    monkeypatch.setattr("archir.cli.authoring.doctor._version", lambda name: "1.0")
     trouble = [finding for finding in findings() if finding.trouble]
     cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
     assert Finding("onnxruntime packages", "both installed", cure) in trouble

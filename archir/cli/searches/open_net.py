@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from archir import api
-from archir.api.opening import Opened
+from archir.api.models.opening import Opened
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import big, emit, say, table

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from archir.api.shrinking import BEFORE_AND_AFTER, shrink
+from archir.api.models.shrinking import BEFORE_AND_AFTER, shrink
 from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option, objective_settings

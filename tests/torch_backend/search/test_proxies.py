@@ -17,7 +17,7 @@ from torch import Tensor
 import archir
 from archir.base.errors import ArchError
 from archir.cli import main
-from archir.cli.doctor import Finding, findings
+from archir.cli.authoring.doctor import Finding, findings
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
 from archir_torch.search.proxies import PROXIES

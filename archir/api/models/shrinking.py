@@ -12,7 +12,7 @@ from archir import backends
 from archir.api.loading import graph
 from archir.api.lowering import quantize
 from archir.api.measurement import measure
-from archir.api.opening import Opened, open_network
+from archir.api.models.opening import Opened, open_network
 from archir.base.errors import ArchError
 from archir.ir.text.serial import from_json
 from archir.language.elaboration.files import split

@@ -1,0 +1,1 @@
+"""Functions of networks that people bring: import, open, shrink."""

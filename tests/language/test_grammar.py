@@ -116,6 +116,25 @@ def test_a_mark_of_byte_order_stands_at_the_start_alone() -> None:
         parse("const a = 1\n\ufeffconst b = 2")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["nettiny {\n}", "consta = 1", "net n {\n    x = 1 ifb else 2\n}", "const a = [i fori in b]", "ownblock f(x) {}"],
+)
+def test_a_word_is_read_to_its_end(text: str) -> None:
+    """Where no name can stand, neither: a keyword is no beginning of a word."""
+    with pytest.raises(ArchError) as caught:
+        parse(text)
+    assert caught.value.diagnostics[0].code == "A0102"
+
+
+@pytest.mark.parametrize("between", [", ", "\n"])
+@pytest.mark.parametrize("word", ["none", "true", "not", "match", "else", "for"])
+def test_alternatives_are_called_what_they_like(word: str, between: str) -> None:
+    """Behind a newline as behind a comma."""
+    assert parse(f"const a = choose {{{word}: 1{between}b: 2{between}{word}_: 3}}\n")
+    assert parse(f"const a = choose {{b: 1{between}{word}: 2}}\n")
+
+
 def _growth(took: Callable[[int], float], *counts: int) -> float:
     """How many times as long the last takes as the first, as the quickest of a few tries has it; what hangs at the last
     is noticed before."""

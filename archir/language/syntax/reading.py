@@ -33,7 +33,7 @@ def read(source: Source, shown: Source | None = None) -> ast.File:
     except (NotReadError, ArchError) as error:
         at = error.at if isinstance(error, NotReadError) else _start(error)
         try:  # what is wrong with words and their order is said before anything else
-            _parser().parse(text)
+            grammar().parse(text)
         except UnexpectedCharacters as found:
             problem = unexpected_character(source, found, _spellings())
         except UnexpectedToken as found:
@@ -74,13 +74,14 @@ def _start(error: ArchError) -> int:
 
 
 @cache
-def _parser() -> Lark:
+def grammar() -> Lark:
+    """The grammar as lark reads texts by it."""
     return parser(_layout())
 
 
 @cache
 def _reader() -> Reader:
-    return Reader(_parser())
+    return Reader(grammar())
 
 
 @cache
@@ -90,4 +91,4 @@ def _layout() -> Layout:
 
 @cache
 def _spellings() -> dict[str, str]:
-    return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
+    return {t.name: t.pattern.value for t in grammar().terminals if t.pattern.type == "str"}

@@ -12,6 +12,7 @@ from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
     from archir.search.multi.candidate import MultiTrial
+    from archir.search.reuse.columns import Trials
     from archir.search.scores.results.table import Results
     from archir.search.scores.table import Scores
     from archir.search.spaces.architecture import Architecture
@@ -142,9 +143,9 @@ def specialize(
         )
 
 
-def trials(folder: str | Path, phase: str | None = None) -> dict[str, list[Any]]:
+def trials(folder: str | Path, phase: str | None = None) -> Trials:
     """What a search tried, of one phase or of all: columns of one length, such as `scores.accuracy`, `costs.macs` and
-    `choices.PATH`, with a row for each trial; a data frame takes them as they are.
+    `choices.PATH`, with a row for each trial; `to_frame()` makes a data frame of them.
 
     The search may still be going on. Raises ArchError (A1207) if nothing was tried in a phase of this name.
     """

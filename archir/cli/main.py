@@ -20,6 +20,7 @@ PLUGIN = "--plugin"
 MOST_TEXT = 300
 
 _COMMANDS = {
+    "new": ("authoring.new", "Begin a project: a space, a recipe, data, a test and a README, ready to run."),
     "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
     "fmt": ("authoring.fmt", "Lay out files canonically, or say which are not."),
     "lsp": ("authoring.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),

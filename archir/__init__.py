@@ -54,6 +54,14 @@ stands(
     }
 )
 
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext archir` calls: cells that begin with `%%arch` are programs (docs/notebook.ipynb)."""
+    from archir.api.notebook.cells import Cells
+
+    shell.register_magics(Cells(shell))
+
+
 if TYPE_CHECKING:
     from archir.api.analysis import *
     from archir.api.classes import *

@@ -53,7 +53,7 @@ def show_graph(
     elif in_notebook():
         from IPython.display import display
 
-        display(Picture(drawn(self, "svg", depth, block, heat), repr(self)))  # type: ignore[no-untyped-call]
+        display(Picture(drawn(self, "svg", depth, block, heat), repr(self)))
     else:
         print(brief(self))
 

@@ -30,7 +30,7 @@ def _more(diagnostics: Iterable[Diagnostic]) -> str:
 def _calls(error: ArchError) -> Iterator[str]:
     """The lines of somebody's own code that led here."""
     for frame in traceback.extract_tb(error.__traceback__):
-        of_ipython = "IPython" in Path(frame.filename).parts
+        of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")
         if not of_ipython and not Path(frame.filename).is_relative_to(_OWN) and frame.line:
             yield f"{frame.name.replace('<module>', 'here')}, line {frame.lineno}: {frame.line}"
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextvars import Context
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -23,6 +24,17 @@ MOST_PATH = 4_096
 """Characters of a path: systems open no longer ones, and finding out takes as long as the square of their length."""
 _SMALL = 2**16
 _STD = files("archir.language") / "std"
+_INSTEAD: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
+
+
+@contextmanager
+def instead(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Texts that are read in place of files, which need not be there: cells of notebooks that others import."""
+    token = _INSTEAD.set(texts)
+    try:
+        yield
+    finally:
+        _INSTEAD.reset(token)
 
 
 @dataclass(eq=False)
@@ -230,6 +242,9 @@ def _near(path: Path) -> str | None:
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
     """The text of a file, which messages call `shown`. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)
+    text = (_INSTEAD.get() or {}).get(path)
+    if text is not None:
+        return text
     try:
         if path.is_dir():
             raise fail("A0801", f"{shown} is a folder")

@@ -37,10 +37,11 @@ class WorkError(RuleError):
 class Work:
     """What may still be done, and what was done that need not be done again."""
 
-    __slots__ = ("hints", "known", "left", "most")
+    __slots__ = ("hints", "inner", "known", "left", "most")
 
     def __init__(self, most: float) -> None:
         self.most = self.left = most
+        self.inner: Work | None = None
         self.hints = MOST_HINTS
         self.known: dict[Hashable, Any] = {}
 
@@ -54,6 +55,13 @@ class Work:
         self.left -= amount
         if self.left < 0:
             raise WorkError
+
+    def stop(self) -> None:
+        """Refuse what is still done within this budget, by whatever thread: nobody waits for it any more."""
+        one: Work | None = self
+        while one is not None:
+            one.most = one.left = -inf
+            one = one.inner
 
 
 _current: ContextVar[Work | None] = ContextVar("work", default=None)
@@ -99,10 +107,12 @@ def anew(times: float = 1) -> Iterator[None]:
     before = current()
     work = Work(before.most * times)
     work.known = before.known
+    before.inner = work
     token = _current.set(work)
     try:
         yield
     finally:
+        before.inner = None
         _current.reset(token)
 
 

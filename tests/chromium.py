@@ -47,18 +47,26 @@ class Chromium:
 
     def send(self, method: str, **parameters: Any) -> Any:
         """The result of a command."""
+        number = self._post(method, **parameters)
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            if answer.get("method") == "Page.javascriptDialogOpening":  # a page with changes asks before it is left
+                self._post("Page.handleJavaScriptDialog", accept=True)
+            if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                self.said.append(answer["params"])
+
+    def _post(self, method: str, **parameters: Any) -> int:
         self._sent += 1
         message = {"id": self._sent, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._receive()
-            if answer.get("id") == self._sent:
-                assert "error" not in answer, answer
-                return answer["result"]
-            if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
-                self.said.append(answer["params"])
+        rest = json.dumps(message).encode() + b"\0"
+        while rest:
+            rest = rest[os.write(self._write, rest) :]
+        return self._sent
 
     def _receive(self) -> Any:
         until = time.monotonic() + _PATIENCE

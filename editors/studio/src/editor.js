@@ -68,10 +68,11 @@ export class Editor {
       arch, syntaxHighlighting(colours), indentUnit.of("    "), look,
       autocompletion({ override: [completing(ask)], icons: false }), hoverTooltip(hovering(ask), { hoverTime: 350 }),
       keymap.of([...keys, ...closeBracketsKeymap, ...completionKeymap, ...lintKeymap, ...searchKeymap, ...historyKeymap, ...defaultKeymap, indentWithTab]),
-      EditorView.contentAttributes.of({ "aria-label": "Program", "aria-describedby": "leaving", spellcheck: "false" }),
+      EditorView.contentAttributes.of({ "aria-label": "Program", "aria-describedby": "leaving", tabindex: "0", spellcheck: "false" }),
       EditorView.updateListener.of((update) => { if (update.docChanged) changed(); }),
     ];
     this.view = new EditorView({ parent: place, root, state: this.fresh("") });
+    this.view.scrollDOM.removeAttribute("tabindex"); // what is inside has the focus
     const note = document.createElement("span");
     note.id = "leaving";
     note.hidden = true;

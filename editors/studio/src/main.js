@@ -262,6 +262,7 @@ byId("format").addEventListener("click", layout);
 byId("save").addEventListener("click", save);
 byId("download").addEventListener("click", download);
 byId("draw").addEventListener("click", sampled);
+byId("skip").addEventListener("click", (event) => { event.preventDefault(); byId("space-head").focus(); });
 byId("whole").addEventListener("click", () => pictured(null));
 byId("reset").addEventListener("click", () => { costs.reset(); moved(); byId("draw").focus(); });
 byId("net").addEventListener("change", (event) => { sound.net = event.target.value; shown = null; architectures.clear(); chosen(); Promise.all([drawn(), costed()]).catch(told); });

@@ -17,7 +17,10 @@ from tests.studio import served
 AXE = ROOT / "editors" / "studio" / "node_modules" / "axe-core" / "axe.min.js"
 SIZES = {"wide": (1440, 900), "middle": (1024, 800), "narrow": (400, 1600)}
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium is on PATH")
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH"),
+    pytest.mark.xdist_group("chromium"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -182,9 +182,9 @@
     if (box.parts) handle.append(make("rect", { class: "under", x: x + 4, y: y + 4, width, height, rx: 6 }));
     handle.append(make("rect", { class: "face", x, y, width, height, rx: box.kind === "io" ? height / 2 : 6 }));
     const middle = x + width / 2, first = y + 21.05;
-    handle.append(make("text", { class: "title", "text-anchor": "middle", x: middle, y: first }, `${box.title} `));
+    handle.append(make("text", { class: "title", "text-anchor": "middle", x: middle, y: first }, box.title), " ");
     box.lines.forEach((line, i) => handle.append(
-      make("text", { class: "line", "text-anchor": "middle", x: middle, y: first + 15 * (i + 1) + 1 }, `${line} `)));
+      make("text", { class: "line", "text-anchor": "middle", x: middle, y: first + 15 * (i + 1) + 1 }, line), " "));
     group.append(handle);
     return group;
   }

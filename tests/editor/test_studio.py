@@ -17,7 +17,7 @@ from archir.api.studio.asked import MOST_TEXT, AskedError, offset, units
 from archir.api.studio.desk import COSTS, Desk
 from archir.api.studio.server import HOST, Studio, page
 from archir.base.errors import ArchError
-from archir.base.work import spend
+from archir.base.work import bounded, spend
 from tests.conftest import EXAMPLES, ROOT
 from tests.studio import served
 
@@ -261,8 +261,9 @@ def test_a_newer_question_ends_the_older_one() -> None:
             return {"fine": True}
         begun.set()
         try:
-            while True:
-                spend(0)  # more than any budget, if nobody stops it
+            with bounded():
+                while True:
+                    spend(0)  # more than any budget, if nobody stops it
         finally:
             ended.set()
 

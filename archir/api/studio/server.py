@@ -6,6 +6,7 @@ import json
 import secrets
 import socket
 import threading
+from contextvars import Context, copy_context
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -24,7 +25,7 @@ from archir.api.studio.desk import Answer, Desk
 from archir.api.studio.policy import policy
 from archir.base.errors import ArchError
 from archir.base.files import write_atomic
-from archir.base.work import Work, bounded
+from archir.base.work import stop
 from archir.language.elaboration.files import read
 
 HOST = "127.0.0.1"
@@ -57,7 +58,7 @@ class Studio:
         self._desk = Desk(file.name if file is not None else "space.arch", file.parent if file is not None else None)
         self._one = threading.Lock()
         self._newest: dict[tuple[str, str], object] = {}
-        self._working: tuple[tuple[str, str], Work] | None = None
+        self._working: tuple[tuple[str, str], Context] | None = None
 
     @property
     def address(self) -> str:
@@ -122,16 +123,16 @@ class Studio:
             self._newest.pop(next(iter(self._newest)), None)
         working = self._working
         if working is not None and working[0] == whose:
-            working[1].stop()
+            stop(working[1])
         with self._one:
             if self._newest.get(whose) is not this:
                 return None
-            with bounded(self._desk.place.limits.work) as work:
-                self._working = whose, work
-                try:
-                    answer = self._desk.ask(whose[1], fields)
-                finally:
-                    self._working = None
+            context = copy_context()
+            self._working = whose, context
+            try:
+                answer = context.run(self._desk.ask, whose[1], fields)
+            finally:
+                self._working = None
         return answer if self._newest.get(whose) is this else None
 
 

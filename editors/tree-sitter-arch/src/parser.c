@@ -6,7 +6,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 
-#define LANGUAGE_VERSION 15
+#define LANGUAGE_VERSION 14
 #define STATE_COUNT 1001
 #define LARGE_STATE_COUNT 2
 #define SYMBOL_COUNT 150
@@ -17,7 +17,7 @@
 #define MAX_ALIAS_SEQUENCE_LENGTH 7
 #define MAX_RESERVED_WORD_SET_SIZE 0
 #define PRODUCTION_ID_COUNT 47
-#define SUPERTYPE_COUNT 2
+#define SUPERTYPE_COUNT 0
 
 enum ts_symbol_identifiers {
   sym_name = 1,
@@ -2346,35 +2346,6 @@ static const TSStateId ts_primary_state_ids[STATE_COUNT] = {
   [1000] = 1000,
 };
 
-static const TSSymbol ts_supertype_symbols[SUPERTYPE_COUNT] = {
-  sym__item,
-  sym__statement,
-};
-
-static const TSMapSlice ts_supertype_map_slices[] = {
-  [sym__item] = {.index = 0, .length = 6},
-  [sym__statement] = {.index = 6, .length = 8},
-};
-
-static const TSSymbol ts_supertype_map_entries[] = {
-  [0] =
-    sym_block,
-    sym_cell,
-    sym_const,
-    sym_import_file,
-    sym_import_library,
-    sym_net,
-  [6] =
-    sym_assign,
-    sym_for_loop,
-    sym_if,
-    sym_input,
-    sym_output,
-    sym_repeat,
-    sym_require,
-    sym_return,
-};
-
 static bool ts_lex(TSLexer *lexer, TSStateId state) {
   START_LEXER();
   eof = lexer->eof(lexer);
@@ -2993,7 +2964,7 @@ static bool ts_lex_keywords(TSLexer *lexer, TSStateId state) {
   }
 }
 
-static const TSLexerMode ts_lex_modes[STATE_COUNT] = {
+static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [0] = {.lex_state = 0, .external_lex_state = 1},
   [1] = {.lex_state = 0, .external_lex_state = 2},
   [2] = {.lex_state = 0, .external_lex_state = 3},
@@ -36705,7 +36676,6 @@ TS_PUBLIC const TSLanguage *tree_sitter_arch(void) {
     .state_count = STATE_COUNT,
     .large_state_count = LARGE_STATE_COUNT,
     .production_id_count = PRODUCTION_ID_COUNT,
-    .supertype_count = SUPERTYPE_COUNT,
     .field_count = FIELD_COUNT,
     .max_alias_sequence_length = MAX_ALIAS_SEQUENCE_LENGTH,
     .parse_table = &ts_parse_table[0][0],
@@ -36716,9 +36686,6 @@ TS_PUBLIC const TSLanguage *tree_sitter_arch(void) {
     .field_names = ts_field_names,
     .field_map_slices = ts_field_map_slices,
     .field_map_entries = ts_field_map_entries,
-    .supertype_map_slices = ts_supertype_map_slices,
-    .supertype_map_entries = ts_supertype_map_entries,
-    .supertype_symbols = ts_supertype_symbols,
     .symbol_metadata = ts_symbol_metadata,
     .public_symbol_map = ts_symbol_map,
     .alias_map = ts_non_terminal_alias_map,
@@ -36737,13 +36704,6 @@ TS_PUBLIC const TSLanguage *tree_sitter_arch(void) {
       tree_sitter_arch_external_scanner_deserialize,
     },
     .primary_state_ids = ts_primary_state_ids,
-    .name = "arch",
-    .max_reserved_word_set_size = 0,
-    .metadata = {
-      .major_version = 0,
-      .minor_version = 1,
-      .patch_version = 0,
-    },
   };
   return &language;
 }

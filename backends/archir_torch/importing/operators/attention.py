@@ -16,14 +16,9 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import add, aligned_beside, for_one, mapped, mul, valued
 from archir_torch.importing.operators.layers import linear
+from archir_torch.importing.operators.masks import HIDDEN, LOWEST, hiding
 from archir_torch.importing.operators.movement import cat, permute, reshaped, transpose
 from archir_torch.importing.rules import understands
-
-LOWEST = float(torch.finfo(torch.float32).min) / 2
-"""What hides a position: what is added to it stays finite."""
-HIDDEN = -1e4
-"""Masks of networks hide positions with numbers below this one."""
-
 
 @understands("matmul", "bmm", "mm")
 def matmul(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
@@ -81,6 +76,8 @@ def attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
     query, key, value = (valued(b, x) for x in (query, key, value))
+    if isinstance(mask, Value) and mask.dtype == "bool":
+        mask = hiding(b, mask)
     usual = 1 / sqrt(query.shape[-1])
     if scale is not None and abs(scale - usual) < 1e-6 * usual:
         scale = None

@@ -15,7 +15,7 @@ from archir.ops.tokens.constant import Positions
 from archir.ops.tokens.lookup import Embedding
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
+from archir_torch.importing.layout import Atom, Unsupported, Value, fresh, plain
 from archir_torch.importing.operators.elementwise import add, for_one
 from archir_torch.importing.rules import understands
 
@@ -182,6 +182,13 @@ def _numbers(b: Builder, numbers: Constant, like: Value) -> Value:
     axes = fresh(numbers.tensor.shape)
     base = (tuple(atom for axis in axes for atom in axis),)
     return Value(node, base, axes, "i64")
+
+
+@understands("padded")
+def padded(b: Builder, x: Value, padding: int) -> Value:
+    (tokens,) = plain(x.axes, b.batch)
+    x = b.laid(x, (tokens,))
+    return replace(x, node=b.add(Positions(padding), b.node(x)), dtype="i64")
 
 
 # norms

@@ -12,9 +12,10 @@ import torch
 from archir.ir.op import Op
 from archir.ops import resize as archir_resize
 from archir.ops import shape
-from archir_torch.importing.builder import Builder
+from archir.ops.tokens.lookup import Gather
+from archir_torch.importing.builder import Builder, number_of
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, regrouped
+from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, coalesced, fresh, regrouped
 from archir_torch.importing.operators.elementwise import aligned_beside, valued
 from archir_torch.importing.rules import understands
 
@@ -29,11 +30,6 @@ def same(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
 
 @understands("dropout")
 def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
-    return x
-
-
-@understands("to", "_to_copy", "type_as")
-def to(b: Builder, x: Value, *_: Any, **__: Any) -> Value:
     return x
 
 
@@ -213,13 +209,55 @@ def index_select(b: Builder, x: Value, dim: int, index: Constant) -> Value:
 
 
 @understands("index")
-def index(b: Builder, x: Value, places: Sequence[Constant | None]) -> Value:
+def index(b: Builder, x: Value, places: Sequence[Constant | Value | None]) -> Value:
     given = [(i, one) for i, one in enumerate(places) if one is not None]
     if len(given) == 1 and isinstance(given[0][1], Constant) and given[0][1].tensor.dim() == 1:
         at, one = given[0]
         if one.tensor.numel() <= MOST_PARTS and one.tensor.dtype != torch.bool:
             return index_select(b, x, at, one)
+    known = [one for one in places if isinstance(one, Constant)]
+    if len(known) == len(places) and (found := _in_order(x, known)) is not None:
+        return found
+    if len(places) == 2 and isinstance(places[0], Constant) and isinstance(places[1], Value):
+        samples = places[0].tensor.reshape(-1)
+        if x.axes[0] == (b.batch,) and torch.equal(samples, torch.arange(b.batch.size)):
+            return _gathered(b, x, places[1])
     raise Unsupported("a lookup by positions")
+
+
+def _in_order(x: Value, places: Sequence[Constant]) -> Value | None:
+    """All positions of the first axes in their order, which another axis of the result is for each."""
+    shape = torch.broadcast_shapes(*(one.tensor.shape for one in places))
+    axes: list[Axis | None] = [None if size > 1 else () for size in shape]
+    for i, one in enumerate(places):
+        size = x.shape[i]
+        long = [at for at, length in enumerate(one.tensor.shape, len(shape) - one.tensor.dim()) if length > 1]
+        if len(long) > 1 or not torch.equal(one.tensor.reshape(-1), torch.arange(size)):
+            return None
+        if long and axes[long[0]] is not None:
+            return None
+        if long:
+            axes[long[0]] = x.axes[i]
+    known = tuple(axis for axis in axes if axis is not None)
+    return replace(x, axes=(*known, *x.axes[len(places) :])) if len(known) == len(axes) else None
+
+
+def _gathered(b: Builder, x: Value, places: Value) -> Value:
+    """Positions of tokens [B, N, D] or of numbers [B, N], which other numbers of each sample say."""
+    if len(x.axes) not in (2, 3) or places.axes[:1] != ((b.batch,),) or b.batch in sum(places.axes[1:], ()):
+        raise Unsupported("a lookup by positions")
+    x = b.laid(x, x.axes[1:])
+    flat = tuple(atom for axis in places.axes[1:] for atom in axis)
+    node = b.add(Gather(), b.node(x), b.node(b.laid(places, (flat,))))
+    return Value(node, (flat, *x.base[1:]), ((b.batch,), *places.axes[1:], *x.axes[2:]), x.dtype)
+
+
+@understands("gather")
+def gather(b: Builder, x: Value | Constant, dim: int, places: Any, sparse_grad: bool = False) -> Constant:
+    number = None if isinstance(x, Value) else number_of(x)
+    if number is None or not isinstance(x, Constant):
+        raise Unsupported("a lookup by positions")
+    return Constant(torch.full((1,), number, dtype=x.tensor.dtype).expand(places.shape), computed="a number")
 
 
 # several as one

@@ -69,6 +69,21 @@ def _gelu(node: fx.Node) -> Found | None:
     return None
 
 
+def _exact_gelu(node: fx.Node) -> Found | None:
+    """x / 2 (1 + erf(x / sqrt(2))), in either order."""
+    for first, curve in operands_of(node, "mul"):
+        erf = next((one for one, by in operands_of(curve, "add") if _number(by, 1)), None)
+        x = _scaled(passed(erf.args[0]), 1 / sqrt(2)) if erf is not None and name_of(erf) == "erf" else None
+        if x is not None and _scaled(first, 0.5) is x:
+            return aten.gelu.default, (x,), {}
+    half = next((one for one, by in operands_of(node, "mul") if _number(by, 0.5)), None)
+    for x, curve in operands_of(half, "mul"):
+        erf = next((one for one, by in operands_of(curve, "add") if _number(by, 1)), None)
+        if erf is not None and name_of(erf) == "erf" and _scaled(passed(erf.args[0]), 1 / sqrt(2)) is x:
+            return aten.gelu.default, (x,), {}
+    return None
+
+
 def _normed(node: Any) -> tuple[Any, float] | None:
     """x / sqrt(mean(x^2) + eps) over the last axis: x and eps."""
     for x, rate in operands_of(node, "mul"):
@@ -157,8 +172,25 @@ def _rotary_by_halves(node: fx.Node) -> Found | None:
     return None
 
 
+def padded(ids: Tensor, padding: int) -> Tensor:
+    """The places of tokens among those that are no padding, counted from the number after it."""
+    shown = ids != padding
+    return shown.cumsum(1) * shown + padding
+
+
+def _padded(node: fx.Node) -> Found | None:
+    """The sum of a mask up to each position, times the mask, plus the number that padding has."""
+    for product, padding in operands_of(node, "add"):
+        for count, mask in operands_of(product, "mul") if isinstance(padding, int) else ():
+            count = next((one for one, none in operands_of(count, "add") if _number(none, 0)), count)
+            if name_of(count) == "cumsum" and passed(count.args[0]) is mask and name_of(mask) in ("ne", "not_equal"):
+                if mask.args[1] == padding and count.args[1] in (1, -1) and len(size_of(mask)) == 2:
+                    return padded, (mask.args[0], padding), {}
+    return None
+
+
 RULES: dict[str, Sequence[Callable[[fx.Node], Found | None]]] = {
-    "mul": (_gelu, _rms_norm),
-    "add": (_rotary,),
+    "mul": (_gelu, _exact_gelu, _rms_norm),
+    "add": (_rotary, _padded),
     "cat": (_rotary_by_halves,),
 }

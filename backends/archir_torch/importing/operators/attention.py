@@ -20,6 +20,7 @@ from archir_torch.importing.operators.masks import HIDDEN, LOWEST, hiding
 from archir_torch.importing.operators.movement import cat, permute, reshaped, transpose
 from archir_torch.importing.rules import understands
 
+
 @understands("matmul", "bmm", "mm")
 def matmul(b: Builder, x: Value | Constant, y: Value | Constant) -> Value:
     """A product of matrices side by side; with a constant, a linear map."""
@@ -45,17 +46,20 @@ def product(b: Builder, x: Value, y: Value) -> Value:
     one, two = aligned_beside(b, one, two)
     beside = tuple(mine or theirs for mine, theirs in zip(one.axes[:-3], two.axes[:-3], strict=True))
     rows, columns, inner = one.axes[-3], two.axes[-2], one.axes[-1]
+    own, others_own = (tuple(atom for atom in axis if atom is not b.batch) for axis in (rows, columns))
     flat: Axis = tuple(atom for axis in beside for atom in axis if atom is not b.batch)
     held, others = set(one.atoms), set(two.atoms)
     both = tuple(atom for atom in flat if atom in held and atom in others)
-    above = tuple(atom for atom in flat if atom in held and atom not in others) + rows
+    above = tuple(atom for atom in flat if atom in held and atom not in others) + own
     across = tuple(atom for atom in flat if atom in others and atom not in held)
     turned = bool(inner) and two.base[-1] == inner
     first = b.laid(one, _base(both, above, inner))
-    second = b.laid(two, _base(both, across + columns, inner) if turned else _base(both, inner, across + columns))
+    right = across + others_own
+    second = b.laid(two, _base(both, right, inner) if turned else _base(both, inner, right))
     node = b.add(Matmul(turned), b.node(first), b.node(second))
-    made: Axis = (Atom(prod(a.size for a in columns)),) if columns else ()
-    return Value(node, _base(both, above, across + made), (*beside, rows, made))
+    made: Axis = (Atom(prod(a.size for a in others_own)),) if others_own else ()
+    lead = tuple(atom for atom in columns if atom is b.batch)
+    return Value(node, _base(both, above, across + made), (*beside, rows, lead + made))
 
 
 def _base(flat: Axis, rows: Axis, columns: Axis) -> Axes:

@@ -30,6 +30,7 @@ from archir_torch.importing.layout import (
 from archir_torch.importing.rules import understands
 
 Operand = Value | Constant | float | int
+SMALLEST = float(torch.finfo(torch.float32).min)
 
 
 def mapped(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
@@ -360,11 +361,17 @@ def addcmul(b: Builder, x: Operand, one: Operand, other: Operand, value: float =
 
 @understands("maximum")
 def maximum(b: Builder, x: Operand, y: Operand) -> Value:
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
+            return one if number <= SMALLEST else clamp(b, one, number, None)
     return together(b, binary.Maximum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("minimum")
 def minimum(b: Builder, x: Operand, y: Operand) -> Value:
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
+            return one if number >= -SMALLEST else clamp(b, one, None, number)
     return together(b, binary.Minimum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 

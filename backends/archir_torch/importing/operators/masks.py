@@ -143,7 +143,7 @@ WHOLE = {torch.int64: "i64", torch.int32: "i32"}
 
 
 @understands("to", "_to_copy", "type_as")
-def to(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
+def to(b: Builder, x: Value | Constant, *args: Any, **named: Any) -> Value | Constant:
     """In another type. Masks are numbers already."""
     wanted = next((one for one in (*args, *named.values()) if isinstance(one, torch.dtype)), None)
     like = next((one for one in args if isinstance(one, Value | Constant)), None)
@@ -152,6 +152,8 @@ def to(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
         wanted = like.tensor.dtype if isinstance(like, Constant) else types[like.dtype]
     if wanted is None:
         return x
+    if isinstance(x, Constant):
+        return replace(x, tensor=x.tensor.to(wanted))
     if wanted is torch.bool:
         return _truth(b, x)
     whole = WHOLE.get(wanted)

@@ -57,9 +57,9 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
                     back.replace_all_uses_with(back.args[0])  # type: ignore[arg-type]
     count = size_of(chosen)[0]
     for product in list(graph.nodes):
-        if name_of(product) in GROUPED and size_of(product)[:1] == (count,):
-            if product.args[2] in _reached(node):
-                _put(graph, product, of_experts, product.args[0], product.args[1], chosen)
+        mapped = name_of(product) in GROUPED and size_of(product)[:1] == (count,)
+        if mapped and product.args[2] in _reached(node):
+            _put(graph, product, of_experts, product.args[0], product.args[1], chosen)
 
 
 def _reached(node: fx.Node) -> set[fx.Node]:

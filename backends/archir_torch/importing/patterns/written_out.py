@@ -183,9 +183,27 @@ def _padded(node: fx.Node) -> Found | None:
     for product, padding in operands_of(node, "add"):
         for count, mask in operands_of(product, "mul") if isinstance(padding, int) else ():
             count = next((one for one, none in operands_of(count, "add") if _number(none, 0)), count)
-            if name_of(count) == "cumsum" and passed(count.args[0]) is mask and name_of(mask) in ("ne", "not_equal"):
-                if mask.args[1] == padding and count.args[1] in (1, -1) and len(size_of(mask)) == 2:
-                    return padded, (mask.args[0], padding), {}
+            summed = name_of(count) == "cumsum" and passed(count.args[0]) is mask and count.args[1] in (1, -1)
+            masked = name_of(mask) in ("ne", "not_equal") and mask.args[1] == padding
+            if summed and masked and len(size_of(mask)) == 2:
+                return padded, (mask.args[0], padding), {}
+    return None
+
+
+def widened(x: Tensor, pads: Sequence[int], *window: Any) -> Tensor:
+    """The largest numbers of windows, with as many positions around that count for nothing."""
+    return torch.max_pool2d(torch.constant_pad_nd(x, list(pads), float("-inf")), *window)
+
+
+def _widened(node: fx.Node) -> Found | None:
+    """A max pool of what is padded with the lowest of all numbers."""
+    padded_, *window = node.args
+    padded_ = passed(padded_)
+    plain = name_of(padded_) in ("pad", "constant_pad_nd") and not padded_.kwargs and not node.kwargs
+    if plain and padded_.args[-1] == float("-inf") and len(padded_.args[1]) == 4:
+        zeros = window[2] if len(window) > 2 else 0
+        if zeros == 0 or (isinstance(zeros, list | tuple) and not any(zeros)):
+            return widened, (padded_.args[0], list(padded_.args[1]), *window), {}
     return None
 
 
@@ -193,4 +211,5 @@ RULES: dict[str, Sequence[Callable[[fx.Node], Found | None]]] = {
     "mul": (_gelu, _exact_gelu, _rms_norm),
     "add": (_rotary, _padded),
     "cat": (_rotary_by_halves,),
+    "max_pool2d": (_widened,),
 }

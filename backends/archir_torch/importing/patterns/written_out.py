@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from archir_torch.importing.patterns.matching import aten, made, name_of, operands_of, passed, size_of
+from archir_torch.importing.patterns.matching import aten, made, name_of, number_of, operands_of, passed, size_of
 
 
 def simplified(graph: fx.Graph) -> None:
@@ -184,9 +184,19 @@ def _padded(node: fx.Node) -> Found | None:
         for count, mask in operands_of(product, "mul") if isinstance(padding, int) else ():
             count = next((one for one, none in operands_of(count, "add") if _number(none, 0)), count)
             summed = name_of(count) == "cumsum" and passed(count.args[0]) is mask and count.args[1] in (1, -1)
-            masked = name_of(mask) in ("ne", "not_equal") and mask.args[1] == padding
-            if summed and masked and len(size_of(mask)) == 2:
-                return padded, (mask.args[0], padding), {}
+            ids = _unequal(mask, padding)
+            if summed and ids is not None and len(size_of(mask)) == 2:
+                return padded, (ids, padding), {}
+    return None
+
+
+def _unequal(mask: Any, number: int) -> Any:
+    """Integers of which a mask says where they are no such number."""
+    if name_of(mask) in ("ne", "not_equal"):
+        return mask.args[0] if mask.args[1] == number else None
+    if name_of(mask) == "where" and (number_of(mask.args[1]), number_of(mask.args[2])) == (0, 1):
+        equal = passed(mask.args[0])
+        return equal.args[0] if name_of(equal) == "eq" and equal.args[1] == number else None
     return None
 
 

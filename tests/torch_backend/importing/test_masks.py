@@ -55,6 +55,7 @@ BODIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "compared": lambda ids, x: x * (x >= 0.25) + (x <= -0.25).float(),
     "the end": lambda ids, x: x[torch.arange(len(x)), (ids == 9).int().argmax(-1)],
     "attention": attended,
+    "one place of several": lambda ids, x: (ids[..., None] == torch.arange(10)).float() @ x.new_ones(10, 3).cumsum(0),
     "numbers": lambda ids, x: x * ids[..., None] / 10,
 }
 

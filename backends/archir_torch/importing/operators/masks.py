@@ -9,11 +9,11 @@ import torch
 
 from archir.ops import activation as unary
 from archir.ops import arithmetic as binary
-from archir.ops.tokens.lookup import Equal, ToNumbers
+from archir.ops.tokens.lookup import Equal, OneHot, ToNumbers
 from archir.ops.tokens.routing import TopPositions
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Unsupported, Value
+from archir_torch.importing.layout import Atom, Unsupported, Value
 from archir_torch.importing.operators.elementwise import (
     Operand,
     add,
@@ -56,6 +56,12 @@ def hiding(b: Builder, shown: Value) -> Value:
 def equal(b: Builder, x: Operand, y: Operand) -> Value:
     if not isinstance(x, Value):
         x, y = y, x
+    if isinstance(x, Value) and isinstance(y, Constant) and (classes := _classes(b, x, y)):
+        made = b.laid(x, (x.axes[1],)) if len(x.axes) == 3 else b.laid(x, ())
+        one = Constant(torch.ones(()), computed="a number")
+        last = (Atom(classes),)
+        node = b.layer(OneHot(classes), {"one": one}, b.node(made))
+        return Value(node, (*made.base, last), (*x.axes[:-1], last), "bool")
     number = constant_number(y)
     if not isinstance(x, Value) or number is None or number != int(number):
         raise Unsupported("a comparison of two tensors, or with no integer")
@@ -67,6 +73,16 @@ def equal(b: Builder, x: Operand, y: Operand) -> Value:
         apart = mapped(b, unary.Power(2.0), add(b, x, -number))
         return numbers(b, mapped(b, binary.Less(0.5), apart), "bool")
     return numbers(b, mapped(b, Equal(int(number)), x), "bool")
+
+
+def _classes(b: Builder, x: Value, y: Constant) -> int:
+    """Of integers compared with 0, 1, ... along a last axis, how many these are; else 0."""
+    numbers = for_one(b, y).tensor
+    plain = x.dtype in INTEGERS and not b.types[b.node(x)].numeric and x.axes[0] == (b.batch,) and x.axes[-1] == ()
+    if not plain or len(x.axes) not in (2, 3) or numbers.numel() < 2 or numbers.shape[-1] != numbers.numel():
+        return 0
+    same = torch.equal(numbers.reshape(-1).long(), torch.arange(numbers.numel()))
+    return numbers.numel() if same and numbers.dim() <= len(x.axes) else 0
 
 
 @understands("ne", "not_equal")

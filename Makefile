@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-u
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test ready lint types layers fmt docs bench bench-gpu test-gpu soak build lock clean
+.PHONY: help venv demo test ready lint types layers fmt docs editors bench bench-gpu test-gpu soak build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -56,6 +56,12 @@ docs: $(STAMP) ## The documentation, in docs/_build/html.
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/zoo.py
 	$(BIN)/sphinx-build -W -q -c docs . docs/_build/html
+
+editors: $(STAMP) ## The extension for VS Code, tested in node, as editors/vscode/archir.vsix; needs npm.
+	npm --prefix editors/vscode ci --ignore-scripts
+	npm --prefix editors/vscode test
+	$(BIN)/python -m pytest tests/editor
+	npm --prefix editors/vscode run package
 
 bench: $(STAMP) ## Run the benchmarks; figures go to benchmarks/results.
 	$(PIP) --no-build-isolation -c constraints.txt -e '.[bench]'

@@ -20,7 +20,8 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from archir.base.moved import moved
+from archir.base.names.above import stands
+from archir.base.names.moved import moved
 
 __version__ = "0.1.0"
 
@@ -39,6 +40,27 @@ moved(
         },
     }
 )
+
+stands(
+    {
+        "ArchError._render_traceback_": "archir.api.notebook.problems:rendered",
+        "Architecture.show": "archir.api.notebook.pictures:show_architecture",
+        "Framed.to_frame": "archir.api.notebook.frames:to_frame",
+        "Graph.show": "archir.api.notebook.pictures:show_graph",
+        "Shown._repr_html_": "archir.api.notebook.showing:html",
+        "Shown._repr_mimebundle_": "archir.api.notebook.showing:bundle",
+        "Space.optimize": "archir.api.optimizing:optimize",
+        "Space.show": "archir.api.notebook.pictures:show_space",
+    }
+)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext archir` calls: cells that begin with `%%arch` are programs (docs/notebook.ipynb)."""
+    from archir.api.notebook.cells import Cells
+
+    shell.register_magics(Cells(shell))
+
 
 if TYPE_CHECKING:
     from archir.api.analysis import *

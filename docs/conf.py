@@ -7,17 +7,15 @@ the pages of diagnostics and examples are there without copies.
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
 from pathlib import Path
 
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+from archir_grammar.highlighting import ArchLexer
 
-from arch_lexer import ArchLexer  # noqa: E402  (it stands beside this file)
+HERE = Path(__file__).resolve().parent
 
 project = "archir"
 author = "the authors of archir"
@@ -54,7 +52,7 @@ FILE = re.compile(r"^```(\w+) (\S+\.\w+)((?: \S+)*)\n(.*?)^```$", re.MULTILINE |
 
 def setup(app: Sphinx) -> None:
     """Add what Sphinx does not know."""
-    app.add_lexer("arch", ArchLexer)
+    app.add_lexer("arch", ArchLexer)  # where archir is on the path, but not installed
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", _name_files)
 

@@ -120,6 +120,16 @@ NETS: dict[str, dict[str, Any]] = {
         "each": 4,
         "hidden": 24,
     },
+    "zoo/hw_gpt.arch:hw_gpt": {
+        "vocabulary": 30,
+        "context": 6,
+        "width": 16,
+        "depth": 3,
+        "heads": 4,
+        "few": 2,
+        "some": 3,
+        "each": 4,
+    },
     "zoo/gpt.arch:gpt": {"vocabulary": 50, "context": 8, "width": 24, "depth": 6, "heads": 6, "each": 4},
     "zoo/hat.arch:hat": {"vocabulary": 50, "source": 5, "target": 4, "layers": 3, "unit": 8},
     "zoo/llama.arch:llama": {

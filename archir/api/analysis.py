@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.api.loading import proved, source
-from archir.base.errors import Diagnostic
+from archir.base.errors import Diagnostics
 from archir.ir.graph import Graph
 from archir.ir.text.printer import print_graph
 from archir.language.elaboration.context import Limits
@@ -32,7 +32,7 @@ def lint(
     root: Path | None = None,
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> list[Diagnostic]:
+) -> Diagnostics:
     """Warnings of what wrecks searches of a file's nets (see docs/lint.md); `purpose` is that of `linted`."""
     return linted(path, purpose=purpose, root=root, limits=limits, parameters=parameters)[1]
 
@@ -44,7 +44,7 @@ def linted(
     root: Path | None = None,
     limits: Limits | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> tuple[list[Graph], list[Diagnostic]]:
+) -> tuple[list[Graph], Diagnostics]:
     """The graphs of a file's nets, and warnings about them. Raises ArchError where there are errors.
 
     `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
@@ -55,7 +55,7 @@ def linted(
     text, folder = source(file)
     found = proved(text, folder, file, net, root, limits, parameters)
     module = Loader(root if root is not None else folder).load(text, file, folder)
-    return found, lint(module, found, purpose)
+    return found, Diagnostics(lint(module, found, purpose))
 
 
 def membership(space: Space, network: Space) -> Membership:

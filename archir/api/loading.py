@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError, Diagnostic
+from archir.base.errors import ArchError, Diagnostic, Diagnostics
 from archir.base.plugins import loading
 from archir.base.work import bounded
 from archir.ir.graph import Graph
@@ -75,13 +75,13 @@ def source(file: str) -> tuple[str, Path | None]:
 
 def check(
     path: str | Path, *, root: Path | None = None, limits: Limits | None = None, **parameters: Any
-) -> list[Diagnostic]:
+) -> Diagnostics:
     """Everything that is wrong with a file: every net is elaborated, every architecture of it shape-checked."""
     try:
         graphs(path, root=root, limits=limits, parameters=parameters)
     except ArchError as error:
-        return list(error.diagnostics)
-    return []
+        return Diagnostics(error.diagnostics)
+    return Diagnostics()
 
 
 def graphs(

@@ -88,6 +88,8 @@ def exact_front(
     With `points`, about so many, spread evenly over `costs`. `where` are bounds, `fixed` labels of choices by path;
     after `seconds`, what was found by then. Raises ArchError as `optimize` does; A3301 if nothing is within the bounds.
     """
+    from dataclasses import replace
+
     from archir.search.spaces.optimal.fronts import front
     from archir.search.spaces.optimal.problem import Objective
 
@@ -96,7 +98,8 @@ def exact_front(
         raise fail("A3305", "a front is of two or three objectives", None, 'exact_front(space, "macs", "params")')
     objective = _objective(space, None, first) if scores else Objective(str(first))
     others = [Objective(one) for one in costs]
-    return front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
+    found = front(_bounded(space, where), objective, others, points, _outcomes(space, fixed), seconds)
+    return replace(found, names=tuple(one.name for one in (objective, *others)))
 
 
 def _bounded(space: Space, where: str | None) -> Space:

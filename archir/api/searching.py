@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,6 +13,7 @@ from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
     from archir.search.multi.candidate import MultiTrial
+    from archir.search.reuse.columns import Trials
     from archir.search.scores.results.table import Results
     from archir.search.scores.table import Scores
     from archir.search.spaces.architecture import Architecture
@@ -35,7 +37,7 @@ def train(
     folder: str | Path | None = None,
     resume: bool = False,
     device: str | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool = False,
     weights: str | Path | None = None,
     names: str | Path | None = None,
     threads: int | None = None,
@@ -46,18 +48,31 @@ def train(
     (docs/data.md). Images of files are resized to the net's input [C, H, W]. `settings` are the
     options of `archir train` (docs/commands.md), such as `{"epochs": 5, "lr": 1e-3, "seed": 0}`. In a `folder`,
     checkpoints are kept, and with `resume` a training that was stopped goes on. `device` is by default a GPU where
-    there is one; `progress` is told of steps and epochs. Training begins with new weights, or with those of a
-    safetensors file, `weights`; the file `names` says what they are called there (docs/search.md).
-    `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
+    there is one; `progress` is told of steps and epochs, or with `progress=True` there is a bar of them. Training
+    begins with new weights, or with those of a safetensors file, `weights`; the file `names` says what they are called
+    there (docs/search.md). `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
     """
     from archir.search.reuse import naming
 
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
-    return torch.train(
-        graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=progress,
-        start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
-        threads=threads,
-    )  # fmt: skip
+    with _training(progress) as told:
+        return torch.train(
+            graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=told,
+            start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
+            threads=threads,
+        )  # fmt: skip
+
+
+def _training(progress: Progress | bool) -> AbstractContextManager[Progress | None]:
+    from archir.api.notebook.progress import TrainingProgress
+
+    return TrainingProgress() if progress is True else nullcontext(progress or None)
+
+
+def _watching(watch: Watch | bool) -> AbstractContextManager[Watch | None]:
+    from archir.api.notebook.progress import SearchProgress
+
+    return SearchProgress() if watch is True else nullcontext(watch or None)
 
 
 def run(
@@ -67,17 +82,18 @@ def run(
     overrides: Mapping[str, str] | None = None,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | None = None,
+    watch: Watch | bool = False,
 ) -> Mapping[str, Any]:
     """Run a recipe in a new folder; a summary of what it came to, which the folder has as `summary.json`, too.
 
     `overrides` replace settings: `{"search.training.epochs": "2"}`; `device` is by default a GPU where there is one;
     `executor` is who scores candidates, such as `processes:4` (docs/executors.md); `watch` is told of phases, steps
-    and epochs. Raises ArchError; `Interrupted` when it was stopped.
+    and epochs, or with `watch=True` there are bars of them. Raises ArchError; `Interrupted` when it was stopped.
     """
-    return backends.get("torch").search(
-        Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, watch=watch
-    )
+    with _watching(watch) as told:
+        return backends.get("torch").search(
+            Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, watch=told
+        )
 
 
 def resume(
@@ -87,7 +103,7 @@ def resume(
     fall_back: bool = False,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | None = None,
+    watch: Watch | bool = False,
 ) -> Mapping[str, Any]:
     """Go on with a search that was stopped, exactly where it was; a summary of what it came to.
 
@@ -98,16 +114,11 @@ def resume(
     Raises ArchError, of the code A2216 for overrides that a run cannot go on with; `Interrupted` when it was stopped
     again.
     """
-    return backends.get("torch").search(
-        None,
-        Path(folder),
-        resume=True,
-        fall_back=fall_back,
-        overrides=overrides,
-        device=device,
-        executor=executor,
-        watch=watch,
-    )
+    with _watching(watch) as told:
+        return backends.get("torch").search(
+            None, Path(folder), resume=True, fall_back=fall_back, overrides=overrides, device=device,
+            executor=executor, watch=told,
+        )  # fmt: skip
 
 
 def specialize(
@@ -119,7 +130,7 @@ def specialize(
     samples: int | None = None,
     device: str | None = None,
     executor: str | None = None,
-    watch: Watch | None = None,
+    watch: Watch | bool = False,
 ) -> Mapping[str, Any]:
     """A network within each of some bounds, all with the weights of one supernet, in a new folder; a summary.
 
@@ -137,14 +148,15 @@ def specialize(
         options = specializing.evolution(trials, images=samples)
         recipe = specializing.prepare(str(run), where, options, Path(draft))
         begun = (path / manifest.NAME).exists() and Run.open(path).content("recipe.toml") == recipe.read_bytes()
-        return backends.get("torch").search(
-            None if begun else recipe, path, resume=begun, device=device, executor=executor, watch=watch
-        )
+        with _watching(watch) as told:
+            return backends.get("torch").search(
+                None if begun else recipe, path, resume=begun, device=device, executor=executor, watch=told
+            )
 
 
-def trials(folder: str | Path, phase: str | None = None) -> dict[str, list[Any]]:
+def trials(folder: str | Path, phase: str | None = None) -> Trials:
     """What a search tried, of one phase or of all: columns of one length, such as `scores.accuracy`, `costs.macs` and
-    `choices.PATH`, with a row for each trial; a data frame takes them as they are.
+    `choices.PATH`, with a row for each trial; `to_frame()` makes a data frame of them.
 
     The search may still be going on. Raises ArchError (A1207) if nothing was tried in a phase of this name.
     """

@@ -18,9 +18,11 @@ def ranged_inputs(graph: Graph, types: Types | None = None) -> dict[str, TensorT
     for number in reversed([*graph]):
         if number not in types:
             continue
-        operands = graph.operands(number)
-        for operand, limit in zip(operands, graph[number].op.limits(*(types[o] for o in operands)), strict=True):
-            moved = None if types[number].numeric else below.get(number)
+        op, operands = graph[number].op, graph.operands(number)
+        given = [types[one] for one in operands]
+        anew = types[number].numeric or op.between(types[number], *given) is not None
+        for operand, limit in zip(operands, op.limits(*given), strict=True):
+            moved = None if anew else below.get(number)
             known = [one for one in (limit, moved, below.get(operand)) if one is not None]
             if known and not types[operand].numeric:
                 below[operand] = min(known)

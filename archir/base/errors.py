@@ -5,12 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from heapq import nsmallest
-from typing import Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
+from archir.base.names.above import Above, Shown
 from archir.base.visible import one_line, visible
+
+if TYPE_CHECKING:
+    from archir.api.notebook import problems
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
@@ -31,7 +35,7 @@ class Source:
     """A text and the name it is shown under."""
 
     name: str
-    text: str
+    text: str = field(repr=False)
 
     @cached_property
     def starts(self) -> list[int]:
@@ -112,7 +116,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Diagnostic:
+class Diagnostic(Shown):
     """One problem: a stable code (see `archir explain`), what is wrong, where, and what may help."""
 
     code: str
@@ -146,6 +150,10 @@ class Diagnostic:
     def __str__(self) -> str:
         return "".join(text for _, text in self.pieces()).rstrip("\n")
 
+    def __repr__(self) -> str:
+        place = "" if self.span is None or self.span is NOWHERE else f" at {self.span}"
+        return one_line(f"<{self.severity} {self.code}{place}: {self.message}>")
+
     def as_json(self) -> dict[str, object]:
         """A JSON object with 1-based line and column."""
         place: dict[str, object] = {}
@@ -166,8 +174,17 @@ def _pictured(span: Span | None) -> Iterator[Piece]:
         yield "caret", f"    {carets}\n"
 
 
+class Diagnostics(list[Diagnostic], Shown):
+    """Diagnostics, which notebooks show as the command line does."""
+
+
 class ArchError(Exception):
     """Everything that is wrong with an input, all of it at once."""
+
+    if TYPE_CHECKING:
+        _render_traceback_ = problems.rendered
+    else:
+        _render_traceback_ = Above()
 
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from math import inf, isinf
 from typing import Any
 
@@ -37,12 +37,14 @@ class WorkError(RuleError):
 class Work:
     """What may still be done, and what was done that need not be done again."""
 
-    __slots__ = ("hints", "known", "left", "most")
+    __slots__ = ("hints", "known", "left", "most", "outer")
 
-    def __init__(self, most: float) -> None:
+    def __init__(self, most: float, outer: Work | None = None) -> None:
         self.most = self.left = most
         self.hints = MOST_HINTS
-        self.known: dict[Hashable, Any] = {}
+        self.known: dict[Hashable, Any] = {} if outer is None else outer.known
+        self.outer = outer
+        """The budget in whose place this one is."""
 
     @property
     def spent(self) -> float:
@@ -97,8 +99,7 @@ def portion(share: float) -> Iterator[None]:
 def anew(times: float = 1) -> Iterator[None]:
     """Work within a budget of its own, as large as the one at hand was, or so many times as large."""
     before = current()
-    work = Work(before.most * times)
-    work.known = before.known
+    work = Work(before.most * times, before)
     token = _current.set(work)
     try:
         yield
@@ -118,3 +119,15 @@ def bounded(most: float = MOST_WORK) -> Iterator[Work]:
         yield current()
     finally:
         _current.reset(token)
+
+
+_NOTHING = -1e300
+"""Less than nothing, and still a number: shares of it are less than nothing, too."""
+
+
+def stop(context: Context) -> None:
+    """Spend all budgets of work that another thread does in a context: it ends at its next unit."""
+    work = context.get(_current)
+    while work is not None:
+        work.most = work.left = _NOTHING
+        work = work.outer

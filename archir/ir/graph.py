@@ -14,12 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.base.errors import NOWHERE, Span
+from archir.base.names.above import Above, Shown
+from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
+from archir.ir.types import TensorType
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph  # a quarter of what a short command takes
+
+    from archir.api.notebook import pictures
 
 NodeId = int
 
@@ -70,7 +75,7 @@ class Together:
     same: bool = False
 
 
-class Graph:
+class Graph(Shown):
     """A directed acyclic graph of nodes, with named inputs and outputs and the choices it depends on.
 
     Nodes are numbered in an order in which operands come first; `add` is the only way in.
@@ -94,6 +99,22 @@ class Graph:
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
         self._nx: MultiDiGraph[NodeId] | None = None
         self._next = 0
+
+    if TYPE_CHECKING:
+        show = pictures.show_graph
+    else:
+        show = Above()
+
+    def __repr__(self) -> str:
+        choices = f", {len(self.decisions):,} choices" * bool(self.decisions)
+        return one_line(f"<Graph {self.name}: {len(self):,} nodes{choices}, {self.signature}>")
+
+    @property
+    def signature(self) -> str:
+        """Inputs with their types and outputs: `image f32[3, 32, 32] -> logits`."""
+        ops = [node.op for node in map(self._nodes.__getitem__, self._inputs.values())]
+        inputs = [f"{op.label} {TensorType(op.axes, op.dtype)}" for op in ops if isinstance(op, Input)]
+        return f"{', '.join(inputs)} -> {', '.join(self.outputs)}"
 
     def add(self, node: Node, *operands: NodeId) -> NodeId:
         """Append a node that reads `operands`; the number it gets."""

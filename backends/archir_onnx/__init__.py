@@ -19,7 +19,7 @@ from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic
 from archir.base.files import drafts
-from archir.base.moved import moved
+from archir.base.names.moved import moved
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand

@@ -21,7 +21,7 @@ from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
-from archir.base.moved import moved
+from archir.base.names.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph

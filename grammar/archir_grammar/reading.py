@@ -2,7 +2,7 @@
 
 Lark makes a tree of its own first, asks each rule where it begins and ends, and hands a number in a list through
 twenty rules that say nothing of it. Here positions stand on a stack, rules that hand on their only part are passed in
-one step, and no tree is made in between. What is wrong with a text is left to lark, which knows what was expected.
+one step, and no tree is made in between. Where a text is wrong, the stack says what could have stood there.
 """
 
 from __future__ import annotations
@@ -26,11 +26,18 @@ _Scanner = tuple[Callable[..., Any], frozenset[str], Mapping[str, Callable[[Toke
 
 
 class NotReadError(Exception):
-    """The text is none of the language; `at` is the offset from which on it is not."""
+    """The text is none of the language from the offset `at` on.
 
-    def __init__(self, at: int) -> None:
+    `token` is the word that cannot stand there, None for a character that no word begins with.
+    """
+
+    def __init__(self, at: int, token: Token | None, expected: Callable[[], frozenset[str]]) -> None:
         super().__init__(at)
-        self.at = at
+        self.at, self.token, self._expected = at, token, expected
+
+    def expected(self) -> frozenset[str]:
+        """The terminals that could stand there, as lark tells them."""
+        return self._expected()
 
 
 @dataclass(frozen=True)
@@ -96,10 +103,10 @@ class Reader:
         table = frontend.parser.parser.parse_table
         (self._first,), (self._last,) = table.start_states.values(), table.end_states.values()
         self._layout = frontend.lexer.postlexer
-        self._lexers = frontend.lexer.lexer.lexers
-        self._scanners: dict[
-            int, tuple[Callable[..., Any], frozenset[str], Mapping[str, Callable[[Token], Token]]]
-        ] = {}
+        self._lexer = frontend.lexer.lexer
+        self._lexers = self._lexer.lexers
+        self._anywhere: _Scanner | None = None
+        self._scanners: dict[int, _Scanner] = {}
         rules: dict[int, _Rule] = {}
         self._actions: dict[int, dict[str, int | _Rule]] = {}
         for state, actions in table.states.items():
@@ -124,7 +131,7 @@ class Reader:
             while True:
                 rule = actions[states[-1]].get(kind)
                 if rule is None:
-                    raise NotReadError(token.start_pos or 0)
+                    raise NotReadError(token.start_pos or 0, token, lambda: self._expected(states))
                 if isinstance(rule, int):
                     states.append(rule)
                     values.append(token)
@@ -155,7 +162,25 @@ class Reader:
                     places.append(place)
                 if states[-1] == last and kind == END:
                     return values[-1]
-        raise NotReadError(end)
+        raise AssertionError("the end is always the last word")
+
+    def _expected(self, states: list[int]) -> frozenset[str]:
+        """The terminals behind which a stack of states can go on; those that the last state knows if there is none."""
+        known = [name for name in self._actions[states[-1]] if name.isupper()]
+        return frozenset(name for name in known if self._goes_on([*states], name)) or frozenset(known)
+
+    def _goes_on(self, states: list[int], name: str) -> bool:
+        while (rule := self._actions[states[-1]].get(name)) is not None:
+            if isinstance(rule, int):
+                return True
+            if rule.size:
+                del states[-rule.size :]
+            behind = self._actions[states[-1]][rule.origin]
+            assert isinstance(behind, int)
+            states.append(behind)
+            if behind == self._last and name == END:
+                return True
+        return False
 
     def _behind(self, below: int, state: int, kind: str) -> int:
         """The state behind all rules that hand on their only part, where `kind` comes next."""
@@ -176,12 +201,25 @@ class Reader:
             match, ignored, kinds = self._scanners[state]
             found = match(text, at, end)
             if found is None:
-                raise NotReadError(at)
+                raise self._no_word(text, at, end, states)
             kind = found.lastgroup
             if kind not in ignored:
                 token = Token(kind, found[0], at, end_pos=found.end())
                 yield kinds[kind](token) if kind in kinds else token
             at = found.end()
+
+    def _no_word(self, text: str, at: int, end: int, states: list[int]) -> NotReadError:
+        """What is not read where nothing that may stand there begins: a word that could stand elsewhere, or none."""
+        if self._anywhere is None:
+            self._anywhere = _scanner(self._lexer.root_lexer)
+        match, _, kinds = self._anywhere
+        found = match(text, at, end)
+        if found is None:
+            lexer = self._lexers[states[-1]]
+            return NotReadError(at, None, lambda: frozenset(lexer.scanner.allowed_types - lexer.ignore_types))
+        token = Token(found.lastgroup, found[0], at, end_pos=found.end())
+        token = kinds[token.type](token) if token.type in kinds else token
+        return NotReadError(at, token, lambda: self._expected(states))
 
 
 def _scanner(lexer: Any) -> _Scanner:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from archir.api.notebook.progress import remaining
 from archir.base.work import current
 from archir.cli import main
 from archir.cli.authoring.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
-from archir.cli.progress import remaining
 from archir.ir.text.reader import parse_graph
 from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT

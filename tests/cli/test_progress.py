@@ -7,13 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from archir.cli.progress import SearchProgress, TrainingProgress, tracked
+from archir.api.notebook.progress import SearchProgress, TrainingProgress
+from archir.cli.progress import tracked
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard error is one, where no cursor moves."""
-    monkeypatch.setattr("archir.cli.progress.sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
+    terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True), modules={})
+    monkeypatch.setattr("archir.cli.progress.sys", terminal)
+    monkeypatch.setattr("archir.api.notebook.bars.sys", terminal)
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", "120")
 

@@ -36,11 +36,14 @@ class Client(LanguageClient):
         super().__init__("test", "1")
         self.told: dict[str, list[lsp.Diagnostic]] = {}
         self.versions: dict[str, int] = {}
+        self.many = 0
+        """How often it was told something."""
         self.news = asyncio.Event()
 
         @self.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
         def told(params: lsp.PublishDiagnosticsParams) -> None:
             self.told[params.uri] = list(params.diagnostics)
+            self.many += 1
             self.versions[params.uri] = params.version or 0
             self.news.set()
 

@@ -10,16 +10,17 @@ from importlib.resources import files
 from itertools import product
 
 import pytest
-from lark import Lark, Tree
+from lark import Lark, Tree, UnexpectedCharacters, UnexpectedToken
 
 from archir.base.errors import ArchError
 from archir.language.syntax.builder import Builder
 from archir.language.syntax.format import canonical
-from archir.language.syntax.layout import Layout
+from archir.language.syntax.layout import Layout, NestingError
 from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables
 from archir_grammar.reading import NotReadError, Place, Reader
 from tests.conftest import EXAMPLES
+from tests.editor.mutations import mutations
 from tests.language.reference.grow import program
 
 TERMINALS = {
@@ -116,6 +117,25 @@ def test_a_mark_of_byte_order_stands_at_the_start_alone() -> None:
         parse("const a = 1\n\ufeffconst b = 2")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["nettiny {\n}", "consta = 1", "net n {\n    x = 1 ifb else 2\n}", "const a = [i fori in b]", "ownblock f(x) {}"],
+)
+def test_a_word_is_read_to_its_end(text: str) -> None:
+    """Where no name can stand, neither: a keyword is no beginning of a word."""
+    with pytest.raises(ArchError) as caught:
+        parse(text)
+    assert caught.value.diagnostics[0].code == "A0102"
+
+
+@pytest.mark.parametrize("between", [", ", "\n"])
+@pytest.mark.parametrize("word", ["none", "true", "not", "match", "else", "for"])
+def test_alternatives_are_called_what_they_like(word: str, between: str) -> None:
+    """Behind a newline as behind a comma."""
+    assert parse(f"const a = choose {{{word}: 1{between}b: 2{between}{word}_: 3}}\n")
+    assert parse(f"const a = choose {{b: 1{between}{word}: 2}}\n")
+
+
 def _growth(took: Callable[[int], float], *counts: int) -> float:
     """How many times as long the last takes as the first, as the quickest of a few tries has it; what hangs at the last
     is noticed before."""
@@ -165,6 +185,32 @@ def test_what_lark_does_not_read_is_not_read() -> None:
     for text in ("net", "net n { ? }", 'const a = "', "const a = 1 2", "block b() { return 1"):
         with pytest.raises(NotReadError):
             reader.read(text, Trees())
+
+
+@pytest.mark.parametrize("many", [200, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])])
+def test_what_is_refused_is_what_lark_refuses(many: int) -> None:
+    """The same word or character, and the same terminals expected in its place."""
+    made = parser(Layout())
+    reader, refused = Reader(made), 0
+    for text in mutations(4, many, 1500 if many == 200 else 2**20):
+        found: tuple[object, ...] = ()
+        wanted: tuple[object, ...] = ()
+        try:
+            reader.read(text, Trees())
+        except NotReadError as error:
+            found = error.at, None if error.token is None else error.token.type, error.expected()
+        except NestingError:
+            continue
+        try:
+            made.parse(text)
+        except UnexpectedCharacters as error:
+            wanted = error.pos_in_stream, None, error.allowed
+        except UnexpectedToken as error:
+            at = len(text) if error.token.type == "$END" else error.token.start_pos
+            wanted = at, error.token.type, error.accepts or error.expected
+        assert found == wanted, text
+        refused += bool(found)
+    assert refused > many / 2
 
 
 def test_every_rule_means_something() -> None:

@@ -24,6 +24,7 @@ TEXT = {
     "gpt": (4 * sum(9**depth for depth in (6, 8, 10, 12)), 124_439_808),
     "gemma": (4**26, 999_885_952),
     "hat": (2 * 6**6 * DECODERS, 112_844_032),
+    "hw_gpt": (6 * sum(9**depth for depth in (10, 11, 12)), 123_651_072),
     "llama": (2 * sum(3**depth for depth in (11, 16, 22)), 1_100_048_384),
     "mamba_hybrid": (2**24, 129_135_360),
     "mixtral": (6**32, 46_702_792_704),

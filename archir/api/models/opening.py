@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from archir.api.loading import source
 from archir.base.files import write_atomic
+from archir.base.names.above import Shown
 from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS
 from archir.language.opening.opening import Row, open_text
@@ -20,7 +21,7 @@ __all__ = ["Opened", "open_network"]
 
 
 @dataclass(frozen=True)
-class Opened:
+class Opened(Shown):
     """A space that was made of a network.
 
     `text` is its program: that of the network, in which numbers are choices. `full` is the architecture that is the
@@ -32,6 +33,9 @@ class Opened:
     full: Architecture
     opened: tuple[Row, ...]
     left: tuple[Row, ...]
+
+    def __repr__(self) -> str:
+        return f"<Opened: {len(self.opened):,} choices, {len(self.left):,} left; {self.space!r}>"
 
     def save(self, path: str | Path) -> Path:
         """Write the program, and beside it `NAME.full.json`, the architecture that is the network; this file's path.

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.names.above import Framed
+
 PERCENTILES = (50, 90, 99)
 
 
@@ -93,12 +95,22 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Speeds:
+class Speeds(Framed):
     """All that was measured, in the order in which it was asked for, and on what machine."""
 
     found: tuple[Speed, ...]
     left_out: tuple[LeftOut, ...]
     machine: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        left_out = f", {len(self.left_out):,} left out" if self.left_out else ""
+        return f"<Speeds: {len(self.found):,} measured{left_out}>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """What was measured, in nanoseconds, bytes and samples a second."""
+        rows = [one.as_json() for one in self.found]
+        rows = [{**row, **{f"latency.{name}": time for name, time in row.pop("latency").items()}} for row in rows]
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def as_json(self) -> dict[str, Any]:
         """As `archir bench --json` prints it."""

@@ -13,10 +13,10 @@ from typing import Any
 import click
 
 from archir import backends
+from archir.api.notebook.progress import SearchProgress
 from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
 from archir.cli.output import console, emit, say
-from archir.cli.progress import SearchProgress
 from archir.search.fronts.figures import shown
 from archir.search.runs import Run
 

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from archir.api.models.shrinking import BEFORE_AND_AFTER, shrink
+from archir.api.notebook.progress import SearchProgress
 from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option, objective_settings
 from archir.cli.output import emit, say, table
-from archir.cli.progress import SearchProgress
 from archir.language.opening.ladders import KINDS
 from archir.search.fronts.figures import shown
 

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from archir import api
+from archir.api.notebook.progress import SearchProgress
 from archir.cli.kinds import Place
 from archir.cli.output import emit, say, table
-from archir.cli.progress import SearchProgress
 from archir.search.fronts.figures import measures, shown
 from archir.search.recipes.results import NETWORKS
 from archir.search.reuse.specializing import network_name, search_name

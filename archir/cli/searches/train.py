@@ -13,12 +13,12 @@ import click
 from click.core import ParameterSource
 
 from archir import backends
+from archir.api.notebook.progress import TrainingProgress
 from archir.base.errors import ArchError
 from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
 from archir.cli.output import emit, say
-from archir.cli.progress import TrainingProgress
 from archir.cli.searches import train_folder
 from archir.cli.searches.trial import tried
 from archir.cli.subject import picked

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from archir.base.errors import fail
+from archir.base.names.above import Shown
 from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
 from archir.costs.latencies.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.latencies.workloads import Workload, chain
@@ -123,10 +124,13 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Validation:
+class Validation(Shown):
     """How well a table's sums predict what whole networks take."""
 
     networks: tuple[Network, ...]
+
+    def __repr__(self) -> str:
+        return f"<Validation on {len(self.networks):,} networks: mean error {self.error:.1%}>"
 
     @property
     def rank_correlation(self) -> float | None:

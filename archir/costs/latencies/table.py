@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from archir.base.errors import fail, listed
 from archir.base.files import write_atomic
+from archir.base.names.above import Framed
 from archir.costs.latencies.workloads import parts, steps, workloads
 from archir.ir.graph import Graph
 from archir.ir.op import Op
@@ -54,7 +55,7 @@ class Correction(_Part):
     networks: int = Field(ge=2)
 
 
-class LatencyTable(_Part):
+class LatencyTable(_Part, Framed):
     """What operations take on one device at one batch size, by the keys of their workloads."""
 
     schema_version: Literal[1]
@@ -65,6 +66,15 @@ class LatencyTable(_Part):
     overhead: Entry
     correction: Correction | None = None
     entries: dict[str, Entry] = Field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        on = f"{self.device}, batch {self.batch:,}, {self.threads:,} thread{'s' * (self.threads > 1)}"
+        return f"<LatencyTable of {len(self.entries):,} operations: {on}>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The operations, and nanoseconds of each."""
+        found: dict[str, list[Any]] = {"operation": list(self.entries)}
+        return found | {name: [getattr(one, name) for one in self.entries.values()] for name in Entry.model_fields}
 
     def write(self, path: str | Path) -> None:
         """Write the file: whole, or not at all."""

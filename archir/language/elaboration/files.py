@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextvars import Context
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 
 from archir.base.errors import ArchError, Diagnostic, Note, Span, fail, suggest
-from archir.base.files import reading
+from archir.base.files import read_bytes, reading
 from archir.base.plugins.libraries import library_file, library_names
 from archir.base.plugins.registry import with_door
 from archir.ir.choices.cases import Value
@@ -23,6 +24,17 @@ MOST_PATH = 4_096
 """Characters of a path: systems open no longer ones, and finding out takes as long as the square of their length."""
 _SMALL = 2**16
 _STD = files("archir.language") / "std"
+_INSTEAD: ContextVar[Mapping[Path, str] | None] = ContextVar("instead", default=None)
+
+
+@contextmanager
+def instead(texts: Mapping[Path, str]) -> Iterator[None]:
+    """Texts that are read in place of files, which need not be there: cells of notebooks that others import."""
+    token = _INSTEAD.set(texts)
+    try:
+        yield
+    finally:
+        _INSTEAD.reset(token)
 
 
 @dataclass(eq=False)
@@ -71,7 +83,7 @@ class Module:
         try:
             paths = sorted(self.folder.glob(pattern))
             small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
-            return {path.name: path.read_text("utf-8") for path in small}
+            return {path.name: read_bytes(path, _SMALL).decode("utf-8") for path in small}
         except (OSError, ValueError):
             return {}
 
@@ -230,6 +242,9 @@ def _near(path: Path) -> str | None:
 def read(path: Path, most_bytes: int = MOST_BYTES, shown: str = "") -> str:
     """The text of a file, which messages call `shown`. Raises ArchError (A0801, A0105, A0107)."""
     shown = shown or str(path)
+    text = (_INSTEAD.get() or {}).get(path)
+    if text is not None:
+        return text
     try:
         if path.is_dir():
             raise fail("A0801", f"{shown} is a folder")

@@ -34,7 +34,7 @@ class NestingError(Exception):
 class Layout(PostLex):
     """Drops newlines inside `(` and `[`, after `{`, after a comma and at the start of the file."""
 
-    always_accept = ("_NL",)
+    always_accept = ("_NL", "NAME")  # a word is read to its end: `nettiny` is no `net`
 
     def __init__(self) -> None:
         self.kept: list[Token] | None = None

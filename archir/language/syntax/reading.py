@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
-from lark import Lark, UnexpectedCharacters, UnexpectedToken
-from lark.exceptions import UnexpectedEOF
+from lark import Lark
 
-from archir.base.errors import ArchError, Diagnostic, Source, Span
+from archir.base.errors import ArchError, Diagnostic, Source
 from archir.language.syntax import ast
 from archir.language.syntax.builder import Builder
 from archir.language.syntax.layout import Layout, NestingError
@@ -26,28 +26,42 @@ class RefusedError(Exception):
 
 def read(source: Source, shown: Source | None = None) -> ast.File:
     """The tree of a text, its places those of `shown`, if there is one. Raises RefusedError with the first problem."""
-    text = source.text
     try:
-        file: ast.File = _reader().read(text, Builder(shown or source))
+        file: ast.File = _reader().read(source.text, Builder(shown or source))
         return file
-    except (NotReadError, ArchError) as error:
-        at = error.at if isinstance(error, NotReadError) else _start(error)
-        try:  # what is wrong with words and their order is said before anything else
-            _parser().parse(text)
-        except UnexpectedCharacters as found:
-            problem = unexpected_character(source, found, _spellings())
-        except UnexpectedToken as found:
-            problem = unexpected_token(source, found, _spellings())
-        except UnexpectedEOF:
-            problem = Diagnostic("A0102", "the file ends too early", Span(source, len(text), len(text)))
-        else:
-            if not isinstance(error, ArchError):
-                raise
-            problem = error.diagnostics[0]
-        raise RefusedError(problem, at) from None
+    except NotReadError as error:
+        raise _refused(source, error) from None
     except NestingError as error:
-        problem = error.diagnostic(source)
-        raise RefusedError(problem, problem.span.start if problem.span else 0) from None
+        raise _nested(source, error) from None
+    except ArchError as error:
+        refused = RefusedError(error.diagnostics[0], _start(error))
+    try:  # what is wrong with words and their order is said before anything else
+        _reader().read(source.text, _Nothing())
+    except NotReadError as error:
+        refused = RefusedError(_refused(source, error).problem, refused.at)
+    except NestingError as error:
+        refused = RefusedError(_nested(source, error).problem, refused.at)
+    raise refused
+
+
+class _Nothing:
+    """What rules mean where only their order counts."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda place, parts: None
+
+
+def _refused(source: Source, error: NotReadError) -> RefusedError:
+    if error.token is None:
+        problem = unexpected_character(source, error.at, error.expected(), _spellings())
+    else:
+        problem = unexpected_token(source, error.token, error.expected(), _spellings())
+    return RefusedError(problem, error.at)
+
+
+def _nested(source: Source, error: NestingError) -> RefusedError:
+    problem = error.diagnostic(source)
+    return RefusedError(problem, problem.span.start if problem.span else 0)
 
 
 def reach(text: str, begin: int, end: int) -> int:
@@ -74,13 +88,14 @@ def _start(error: ArchError) -> int:
 
 
 @cache
-def _parser() -> Lark:
+def grammar() -> Lark:
+    """The grammar as lark reads texts by it."""
     return parser(_layout())
 
 
 @cache
 def _reader() -> Reader:
-    return Reader(_parser())
+    return Reader(grammar())
 
 
 @cache
@@ -90,4 +105,4 @@ def _layout() -> Layout:
 
 @cache
 def _spellings() -> dict[str, str]:
-    return {t.name: t.pattern.value for t in _parser().terminals if t.pattern.type == "str"}
+    return {t.name: t.pattern.value for t in grammar().terminals if t.pattern.type == "str"}

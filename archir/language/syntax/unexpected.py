@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Set
 from dataclasses import replace
 
-from lark import Token, UnexpectedCharacters, UnexpectedToken
+from lark import Token
 
 from archir.base.errors import Diagnostic, Source, Span, suggest
 from archir.language.syntax.brackets import code, mismatch
@@ -82,9 +82,8 @@ _GROUPS: list[tuple[str, set[str], set[str]]] = [
 """What is expected, in a word: the terminals that are all accepted then, and all those that the word covers."""
 
 
-def unexpected_character(source: Source, error: UnexpectedCharacters, spellings: Spellings) -> Diagnostic:
-    """What to say of a character that begins no word of the language."""
-    start = error.pos_in_stream or 0
+def unexpected_character(source: Source, start: int, accepted: Set[str], spellings: Spellings) -> Diagnostic:
+    """What to say of a character that begins no word of the language; `accepted` are the terminals that could."""
     char = source.text[start]
     span = Span(source, start, start + 1)
     if char == '"':
@@ -94,12 +93,11 @@ def unexpected_character(source: Source, error: UnexpectedCharacters, spellings:
     problem = Diagnostic("A0101", f"unexpected {shown}", span)
     if char == "\r":
         return replace(problem, hint="lines end with \\n or \\r\\n")
-    return _explained(code(source.text), problem, _written(set(error.allowed or ()), spellings))
+    return _explained(code(source.text), problem, _written(accepted, spellings))
 
 
-def unexpected_token(source: Source, error: UnexpectedToken, spellings: Spellings) -> Diagnostic:
-    """What to say of a word at a place where it cannot stand."""
-    token, accepted = error.token, set(error.accepts or error.expected)
+def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings: Spellings) -> Diagnostic:
+    """What to say of a word at a place where it cannot stand, but other terminals can."""
     plain = code(source.text)
     start = len(plain) if token.type == "$END" else token.start_pos or 0
     bracket = mismatch(source, plain, start)

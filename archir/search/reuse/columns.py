@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from archir.base.errors import fail, listed
+from archir.base.names.above import Framed
+from archir.base.visible import one_line
 from archir.search import plugins
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse.borrowing import written
@@ -14,7 +16,19 @@ from archir.search.runs import Run
 COSTS = ("params", "macs")
 
 
-def columns(folder: Path, phase: str | None = None) -> dict[str, list[Any]]:
+class Trials(dict[str, list[Any]], Framed):
+    """Columns of one length, with a row for each trial."""
+
+    def __repr__(self) -> str:
+        trials = len(next(iter(self.values()), []))
+        return one_line(f"<Trials: {trials:,}, with {', '.join(self) or 'no columns'}>")
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The columns themselves."""
+        return dict(self)
+
+
+def columns(folder: Path, phase: str | None = None) -> Trials:
     """The trials of a run, of one of its phases or of all, in columns: `phase`, `trial`, `status`, `hash`, `budget`,
     `seconds`, then `scores.NAME`, `costs.NAME` and `choices.PATH`. What a trial does not have is None.
 
@@ -40,7 +54,7 @@ def columns(folder: Path, phase: str | None = None) -> dict[str, list[Any]]:
             row |= {f"costs.{name}": int(costs[name][i]) for name in COSTS}
             rows.append(row | {f"choices.{path}": label for path, label in trial.architecture.items()})
     names = sorted({name for row in rows for name in row}, key=_place)
-    return {name: [row.get(name) for row in rows] for name in names}
+    return Trials({name: [row.get(name) for row in rows] for name in names})
 
 
 _FIRST = ("phase", "trial", "status", "hash", "budget", "seconds")

@@ -19,6 +19,8 @@ from typing import Any
 
 from archir.base.errors import ArchError, Diagnostic, fail, suggest
 from archir.base.files import read_bytes, write_atomic
+from archir.base.names.above import Shown
+from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
@@ -38,13 +40,16 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Scores:
+class Scores(Shown):
     """A space's scores; `made` says how they came to be."""
 
     space: str
     terms: tuple[Term, ...]
     constant: Fraction = Fraction(0)
     made: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return one_line(f"<Scores of {self.space}: {len(self.terms):,} terms>")
 
     def __call__(self, architecture: Architecture) -> Fraction:
         """The score of an architecture, exactly."""

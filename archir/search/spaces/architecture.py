@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
+from archir.base.names.above import Above, Shown
+from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Label
+from archir.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from archir.api.notebook import pictures
 
 SCHEMA = 1
+MOST_LABELS = 8
+"""Choices that a `repr` says."""
 MOST_DIFFERENCES = 3
 """Differences between an architecture and a space that are said one by one."""
 
 
 @dataclass(frozen=True, eq=False)
-class Architecture(Mapping[str, Label | list[Label]]):
+class Architecture(Mapping[str, Label | list[Label]], Shown):
     """A mapping from the paths of active choices to what was chosen.
 
     `codes` has an entry for each choice of the space, in drawing order: the outcome, or -1 for an inactive choice.
@@ -25,6 +34,21 @@ class Architecture(Mapping[str, Label | list[Label]]):
     choices: Sequence[Choice]
     codes: tuple[int, ...]
     space: str = ""
+    graph: Graph | None = field(default=None, repr=False)
+    """The space's graph, for pictures; copies in other processes go without."""
+
+    if TYPE_CHECKING:
+        show = pictures.show_architecture
+    else:
+        show = Above()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "graph": None}
+
+    def __repr__(self) -> str:
+        said = [f"{path}={label}" for path, label in islice(self.items(), MOST_LABELS)]
+        more = [f"{len(self) - MOST_LABELS:,} more"] if len(self) > MOST_LABELS else []
+        return one_line(f"<Architecture of {self.space}: {', '.join([*said, *more]) or 'no choices'}>")
 
     @property
     def outcomes(self) -> dict[str, int]:
@@ -63,6 +87,12 @@ class Architecture(Mapping[str, Label | list[Label]]):
             "choices": dict(self),
         }
         return json.dumps(data, indent=2) + "\n"
+
+
+def columns_of(architectures: Sequence[Architecture]) -> dict[str, list[Any]]:
+    """What was chosen as columns `choices.PATH`, with None where a choice was not made."""
+    paths = dict.fromkeys(path for one in architectures for path in one)
+    return {f"choices.{path}": [one.get(path) for one in architectures] for path in paths}
 
 
 def _plain(value: Any) -> Any:

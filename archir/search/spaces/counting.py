@@ -7,19 +7,24 @@ summands met on the way are the weights by which a choice is drawn, given the ch
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import count
-from math import prod
+from math import log10, prod
+from typing import TypeVar
 
 from archir.base.draws import Distribution
-from archir.base.errors import RuleError, fail
+from archir.base.errors import ArchError, RuleError, fail
 from archir.base.work import bounded
 from archir.ir.choices.cases import Choice, Value, fix, support
 from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Decision
+
+T = TypeVar("T")
+QUICK = 100_000
+"""Units of work that something may be counted with by the way."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +116,20 @@ def _times(one: Value, other: Value) -> Value:
 def choices_of(order: Sequence[Decision]) -> dict[str, Choice]:
     """The choices by path."""
     return {decision.choice.path: decision.choice for decision in order}
+
+
+def quickly(counted: Callable[[], T]) -> T | None:
+    """What is counted, if it takes no more than about a tenth of a second."""
+    try:
+        with bounded(QUICK):
+            return counted()
+    except ArchError:
+        return None
+
+
+def many(number: int | None, what: str) -> str:
+    """A number of things in a few words: `1 choice`, `15,625 architectures`, `about 10^52 architectures`."""
+    if number is None:
+        return f"many {what}s"
+    text = f"{number:,}" if number < 10**12 else f"about 10^{number.bit_length() * log10(2):.0f}"
+    return f"{text} {what}{'' if number == 1 else 's'}"

@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
+from archir.base.names.above import Above, Shown
+from archir.base.visible import one_line
 from archir.costs.account import Account
 from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
 from archir.ir.choices.conditions import either, met
@@ -24,10 +26,14 @@ from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
 from archir.search.spaces.bounds import Bounds, further
-from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order
+from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order, many, quickly
 from archir.search.spaces.marks import Marks, marks
 from archir.search.spaces.relative import in_numbers
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
+
+if TYPE_CHECKING:
+    from archir.api import optimizing
+    from archir.api.notebook import pictures
 
 FEW_STEPS = 200
 """Combinations that are ruled out before architectures are counted, where one is enough."""
@@ -41,7 +47,7 @@ MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
 
 
-class Space:
+class Space(Shown):
     """The architectures of a graph.
 
     Random numbers come from a seed or a generator that is passed in: `random.Random` for single architectures,
@@ -54,6 +60,17 @@ class Space:
         self.choices = [decision.choice for decision in self.order]
         self._rows = Rows(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
+
+    if TYPE_CHECKING:
+        optimize = optimizing.optimize
+        show = pictures.show_space
+    else:
+        optimize, show = Above(), Above()
+
+    def __repr__(self) -> str:
+        size = many(quickly(lambda: self.size), "architecture")
+        choices = many(len(self.choices), "choice")
+        return one_line(f"<Space {self.name}: {size}, {choices}, {self.graph.signature}>")
 
     @property
     def name(self) -> str:
@@ -280,7 +297,7 @@ class Space:
         }
 
     def _decoded(self, codes: Iterable[int]) -> Architecture:
-        return Architecture(self.choices, tuple(codes), self.name)
+        return Architecture(self.choices, tuple(codes), self.name, self.graph)
 
     # which are the same
 

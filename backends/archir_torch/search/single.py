@@ -12,6 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.base.errors import fail
+from archir.base.names.above import Framed
 from archir.base.settings import Count, NonNegative, Positive, Seed
 from archir.base.settings import Settings as Checked
 from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
@@ -65,13 +66,23 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(Framed):
     """The epochs of a training run, what is to be known of its data, and by which measure networks are compared; the
     module holds the last weights."""
 
     history: tuple[Epoch, ...] = field(default_factory=tuple)
     images: Mapping[str, Any] = field(default_factory=dict)
     criterion: str = "accuracy"
+
+    def __repr__(self) -> str:
+        last = self.history[-1].figures if self.history else {}
+        said = ", ".join(f"{name} {value:.4g}" for name, value in last.items() if name not in ("epoch", "seconds"))
+        return f"<Result of {len(self.history):,} epochs{': ' * bool(said)}{said}>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The epochs, and what was measured after each."""
+        names = dict.fromkeys(name for one in self.history for name in one.figures)
+        return {name: [one.figures.get(name) for one in self.history] for name in names}
 
     @property
     def measures(self) -> Mapping[str, float]:

@@ -75,7 +75,7 @@ def test_grasp_of_softmax_regression() -> None:
 
 def test_fisher_of_softmax_regression() -> None:
     x, w, slope = softmax_regression()
-    expected = float(((x @ w.T) * slope).square().mean(0).sum()) / 2
+    expected = float(((x @ w.T) * slope).square().mean(0).sum()) / 2 * 4  # each channel has four weights
     assert PROXIES["fisher"](fixed(LINEAR, IMAGES, linear__weight=WEIGHT)) == pytest.approx(expected, rel=1e-5)
 
 
@@ -85,6 +85,16 @@ def test_fisher_sums_a_channel_over_its_positions() -> None:
     slope = (z.mean((2, 3)).softmax(1) - F.one_hot(IMAGES.labels, 2)) / 2 / 4
     expected = float((z * slope[:, :, None, None]).sum((2, 3)).square().mean(0).sum()) / 2
     made = fixed(graph, IMAGES, conv__weight=[[[[2.0]]], [[[-1.0]]]])
+    assert PROXIES["fisher"](made) == pytest.approx(expected, rel=1e-5)
+
+
+def test_fisher_counts_a_channel_for_each_of_its_weights() -> None:
+    graph = network("conv(4, kernel=1, groups=2) |> global_avg_pool", "f32[6, 1, 1]")
+    images = batch([[1.0, 2.0, 0.5, -1.0, 0.25, 3.0], [0.5, -1.0, 3.0, 0.75, 1.0, -0.5]], [0, 1], (6, 1, 1))
+    made = trial(graph, images, 5)
+    z = F.conv2d(images.images, made.weights["conv.weight"], made.weights.get("conv.bias"), groups=2).flatten(1)
+    slope = (z.softmax(1) - F.one_hot(images.labels, 4)) / 2
+    expected = float((z * slope).square().mean(0).sum()) / 2 * 3
     assert PROXIES["fisher"](made) == pytest.approx(expected, rel=1e-5)
 
 
@@ -114,6 +124,18 @@ def test_naswot_reads_what_rectifiers_read(act: str) -> None:
     codes = torch.cat([one.flatten(1) > 0 for one in (hidden, module.conv_2(function(hidden)))], 1).int()
     kernel = torch.tensor([[float((a == b).sum()) for a in codes] for b in codes], dtype=torch.float64)
     assert PROXIES["naswot"](made) == pytest.approx(float(kernel.slogdet().logabsdet))
+
+
+def test_naswot_counts_what_is_read_twice_twice() -> None:
+    graph = archir.loads("""
+        net tiny {
+            input x: f32[1, 2, 2]
+            h = x |> flatten
+            output y = (h |> relu |> linear(3)) + (h |> relu |> linear(3)) + (h |> scale(-1) |> relu |> linear(3))
+        }
+    """).graph
+    made = trial(graph, batch([[1, -1, 1, 2], [1, 1, -1, 3]], [0, 1]), 0)
+    assert PROXIES["naswot"](made) == pytest.approx(math.log(12 * 12 - 6 * 6))
 
 
 def test_naswot_of_samples_that_are_not_told_apart() -> None:

@@ -23,6 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archir.base.errors import fail, listed
 from archir.base.files import write_atomic
+from archir.base.names.above import Shown
+from archir.base.visible import one_line
 from archir.costs.latencies.workloads import parts, steps, workloads
 from archir.costs.symbolic import Rule
 from archir.ir.graph import Graph
@@ -40,7 +42,7 @@ Nanoseconds = Annotated[int, Field(ge=-MOST, le=MOST)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 
-class LatencyModel(BaseModel):
+class LatencyModel(BaseModel, Shown):
     """What operations add to a network's latency, by the keys of their workloads, and how wrong sums of it are."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
@@ -54,6 +56,10 @@ class LatencyModel(BaseModel):
     tried: dict[Kind, Annotated[float, Field(ge=0, le=MOST)]]
     offset: Nanoseconds
     entries: dict[str, Nanoseconds]
+
+    def __repr__(self) -> str:
+        on = f" on {self.device}" if self.device else ""
+        return one_line(f"<LatencyModel of {self.model}{on}: {self.networks:,} networks, error {self.error:,.0f} ns>")
 
     def write(self, path: str | Path) -> None:
         """Write the file: whole, or not at all."""

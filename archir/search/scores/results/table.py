@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
 from archir.base.globs import captured, filled, matches
+from archir.base.names.above import Shown
 from archir.base.toml import Document
+from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Label
 from archir.search.multi.candidate import Candidate, Scores
 from archir.search.scores.results import columns, mapping
@@ -30,7 +32,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Results:
+class Results(Shown):
     """What a table says of a space's architectures. Rows of one architecture are averaged."""
 
     file: str
@@ -40,6 +42,9 @@ class Results:
     """Of the values, by the codes of architectures."""
     values: Mapping[str, Sequence[tuple[float, NDArray[np.float64]]]]
     """Of each measure for parts of the full budget, the least first."""
+
+    def __repr__(self) -> str:
+        return one_line(f"<Results of {self.file}: {len(self):,} architectures, {', '.join(self.directions)}>")
 
     @property
     def criterion(self) -> str:

@@ -24,6 +24,8 @@ import numpy as np
 
 from archir.base.errors import ArchError, fail
 from archir.base.files import read_bytes
+from archir.base.names.above import Shown
+from archir.base.visible import one_line
 from archir.costs.account import PEAKS
 from archir.ir.choices.cases import varies, when
 from archir.ir.choices.conditions import either, negate
@@ -36,7 +38,7 @@ from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.certificates.columns import Column, exceeded, objective_of
 from archir.search.spaces.certificates.layers import layers
 from archir.search.spaces.certificates.proof import anything
-from archir.search.spaces.optimal.problem import Objective
+from archir.search.spaces.optimal.problem import Objective, shown
 from archir.search.spaces.space import Space
 
 KIND, SCHEMA = "archir optimum", 1
@@ -45,7 +47,7 @@ _FRACTION = re.compile(r"-?\d{1,100}(/[1-9]\d{0,99})?")
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Shown):
     """An answer: no architecture of a space within its bounds is better than `bound`, and this one has `value`; without
     one, no architecture keeps those of the bounds that are `needed`."""
 
@@ -57,6 +59,11 @@ class Claim:
     bound: Fraction | None
     needed: tuple[int, ...]
     multipliers: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        what = f"{'greatest' if self.objective.greatest else 'least'} {self.objective.name}"
+        said = "nothing is within the bounds" if self.value is None else f"{what} = {shown(self.value)}"
+        return one_line(f"<Claim about {self.space.name}: {said}>")
 
     @property
     def bounds(self) -> list[Constraint]:

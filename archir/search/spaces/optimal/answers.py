@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from archir.base.errors import ArchError, fail
+from archir.base.names.above import Framed
 from archir.costs.account import PEAKS
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.ir.graph import Constraint
 from archir.language.elaboration.names.locals import latency_file
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled
+from archir.search.spaces.architecture import Architecture, columns_of
+from archir.search.spaces.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled, plain, shown
 from archir.search.spaces.space import Space
 
 _ANY = "params"
@@ -33,7 +34,7 @@ class Needed:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Answer(Framed):
     """`architectures` are the best in order, with `values`; no other one is better than `bound`.
 
     `settled`: that is proved; with no architecture, that nothing is within the bounds, and `conflict` has some of them
@@ -49,6 +50,18 @@ class Answer:
     conflict: tuple[Needed, ...]
     proof: Mapping[str, Any]
     fewest: bool = True
+
+    def __repr__(self) -> str:
+        if not self.architectures:
+            return f"<Answer: {'nothing is within the bounds' if self.settled else 'nothing was found in time'}>"
+        known = "proved" if self.settled else f"none is better than {self.bound}"
+        best = f"{'greatest' if self.objective.greatest else 'least'} {self.objective.name} = {shown(self.values[0])}"
+        others = f", {len(self.architectures):,} architectures" if len(self.architectures) > 1 else ""
+        return f"<Answer: {best} ({known}){others}>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The architectures in order: the objective's value and choices."""
+        return {self.objective.name: list(map(plain, self.values)), **columns_of(self.architectures)}
 
     @property
     def best(self) -> Architecture:

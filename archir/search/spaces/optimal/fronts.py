@@ -9,10 +9,13 @@ from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
 from archir.base.errors import ArchError, fail
+from archir.base.names.above import Framed
+from archir.base.visible import one_line
 from archir.costs.account import PEAKS
 from archir.costs.optimal import labels
 from archir.costs.optimal.grid import Grid, spread
@@ -20,9 +23,10 @@ from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import TooManyPathsError
 from archir.costs.tables import Codes, Numbers
 from archir.ir.graph import Constraint
-from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.architecture import Architecture, columns_of
+from archir.search.spaces.counting import many
 from archir.search.spaces.optimal.answers import optimize
-from archir.search.spaces.optimal.problem import Objective, compiled
+from archir.search.spaces.optimal.problem import Objective, compiled, plain
 from archir.search.spaces.space import Space
 
 MOST_POINTS = 100_000
@@ -41,12 +45,23 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Front:
+class Front(Framed):
     """Points from the best of the first objective on; no architecture is better than one of them in one objective and
     as good in the others. If not `settled`, time was out, or the points were too many, before the rest was found."""
 
     points: tuple[Point, ...]
     settled: bool
+    names: tuple[str, ...] = ()
+    """Of the objectives."""
+
+    def __repr__(self) -> str:
+        rest = "" if self.settled else ", not all of them"
+        return one_line(f"<Front of {' and '.join(self.names)}: {many(len(self.points), 'architecture')}{rest}>")
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The points in order: values of the objectives, and choices."""
+        values = {name: [plain(one.values[i]) for one in self.points] for i, name in enumerate(self.names)}
+        return {**values, **columns_of([one.architecture for one in self.points])}
 
 
 def front(

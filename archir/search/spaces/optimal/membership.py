@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archir.base.errors import ArchError
+from archir.base.names.above import Shown
 from archir.ir.graph import Graph
 from archir.passes.cost import cost
 from archir.passes.equivalence.canonical import canonical_hash
@@ -24,7 +25,7 @@ SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Membership:
+class Membership(Shown):
     """The architecture that computes the same as a network, if there is one. `largest` says whether it is that of the
     most multiply-accumulates, `settled` whether all were looked at that it could be. If there is none, `nearest` is one
     that has most of its operations in common with the network, of those that were looked at, and `differences` are
@@ -35,6 +36,12 @@ class Membership:
     settled: bool = True
     nearest: Architecture | None = None
     differences: tuple[Difference, ...] = ()
+
+    def __repr__(self) -> str:
+        if self.architecture is not None:
+            return f"<Membership: {'the largest, ' * self.largest}{self.architecture!r}>"
+        known = "none" if self.settled else "none that was found"
+        return f"<Membership: {known}, {len(self.differences):,} differences from the nearest>"
 
 
 def membership(space: Space, network: Graph) -> Membership:

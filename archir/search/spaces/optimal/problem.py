@@ -38,6 +38,21 @@ class Objective:
     what: str | Scores
     greatest: bool = False
 
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        return self.what if isinstance(self.what, str) else "scores"
+
+
+def plain(value: Fraction | int) -> int | float:
+    """A value as a number: whole, or as near as may be."""
+    return int(value) if Fraction(value).denominator == 1 else float(value)
+
+
+def shown(value: Fraction) -> str:
+    """A value as text."""
+    return f"{int(value):,}" if value.denominator == 1 else f"{float(value):.6g}"
+
 
 @dataclass(frozen=True)
 class Sum:

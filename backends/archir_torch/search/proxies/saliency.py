@@ -6,13 +6,17 @@ learned embeddings. `loss` is the mean cross-entropy of the first output. "Secti
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from archir.base.errors import fail
 from archir.ir.graph import Graph, Node, NodeId
+from archir.ir.types import TensorType
+from archir.ir.typing import infer
 from archir.ops import activation
 from archir.ops.conv import Biased
 from archir.ops.norm import BatchNorm
@@ -94,12 +98,27 @@ def _without_batch_norm(out: Graph, node: Node, operands: tuple[NodeId, ...]) ->
 @proxy
 def fisher(trial: Trial) -> float:
     """The sum over channels of convolutions' and linear maps' results z of the mean over samples of
-    (sum over positions of z * dloss/dz)^2 / 2 (section 3.2; Theis et al. 2018; Turner et al. 2020)."""
+    (sum over positions of z * dloss/dz)^2 / 2, times the weights that the channel has (section 3.2; Theis et al. 2018;
+    Turner et al. 2020).
+
+    The papers sum over channels alone; the program of section 3.2, and with it published figures, gives each weight the
+    number of its channel and sums over weights.
+    """
     tapped = trial.tapped(lambda op: isinstance(op, Biased))
     logits, *results = tapped.outputs(tapped.network())
+    _, *numbers = tapped.graph.outputs.values()
+    types = infer(tapped.graph)
+    slopes = torch.autograd.grad(trial.loss(logits), results, materialize_grads=True)
     score = 0.0
-    for z, g in zip(results, torch.autograd.grad(trial.loss(logits), results, materialize_grads=True), strict=True):
+    for number, z, g in zip(numbers, results, slopes, strict=True):
         product = (z.detach() * g).double()
         channels = product.flatten(2).sum(2) if z.dim() >= 4 else product.sum(1) if z.dim() == 3 else product
-        score += float(channels.square().mean(0).sum()) / 2
+        score += float(channels.square().mean(0).sum()) / 2 * _weights_a_channel(tapped.graph, types, number)
     return score
+
+
+def _weights_a_channel(graph: Graph, types: Mapping[NodeId, TensorType], number: NodeId) -> int:
+    """How many weights a channel of a convolution's or a linear map's result has, its bias aside."""
+    op = graph[number].op
+    assert isinstance(op, Biased)
+    return prod(op.weights(*(types[one] for one in graph.operands(number)))["weight"].shape) // op.channels

@@ -48,7 +48,8 @@ def naswot(trial: Trial) -> float:
     "Neural Architecture Search without Training", section 3, equation 2).
 
     A unit is a number that a rectifier reads (`RECTIFIERS`: ReLU and those after it, not sigmoids), on where it is
-    positive. Minus infinity if two samples turn on the same units. Raises ArchError (A1111) if there are no units.
+    positive; what two rectifiers read counts for both, as in the authors' program. Minus infinity if two samples turn
+    on the same units. Raises ArchError (A1111) if there are no units.
     """
     tapped = trial.tapped(lambda op: isinstance(op, RECTIFIERS), operands=True)
     with torch.no_grad():

@@ -54,10 +54,10 @@ class Trial:
 
     def tapped(self, wanted: Callable[[Op], bool], operands: bool = False) -> Trial:
         """The trial of a network whose outputs are the first of before, and the results of the nodes with a wanted
-        operation, or what these read."""
+        operation, or what each of these reads: what two of them read is there twice."""
         graph = rebuild(self.graph, keep)
         found = [number for number in graph if wanted(graph[number].op)]
-        taps = dict.fromkeys(graph.operands(number)[0] if operands else number for number in found)
+        taps = [graph.operands(number)[0] if operands else number for number in found]
         graph.outputs = dict([next(iter(self.graph.outputs.items()))])
         graph.outputs |= {f"tap {i}": number for i, number in enumerate(taps)}
         return replace(self, graph=prune(graph))

@@ -1,4 +1,4 @@
-"""The language server: the protocol over functions of texts and places. It needs the extra `lsp` (pygls)."""
+"""The features of the language server: the protocol over functions of texts and places."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any, TypeVar
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
-from pygls.uris import from_fs_path, to_fs_path
-from pygls.workspace import PositionCodec, TextDocument
+from pygls.uris import from_fs_path
 
 from archir import __version__
 from archir.api.editor import completion, hover, nets, outline, renaming, signatures, tokens
-from archir.api.editor.checking import Place
 from archir.api.editor.fixing.repair import changes
-from archir.api.editor.view import View
+from archir.api.editor.server.aside import Aside, InterruptedWorkError
+from archir.api.editor.server.documents import Document
 from archir.base.errors import ArchError, Diagnostic, Span
 from archir.base.work import anew, bounded
 from archir.language.syntax.format import canonical
@@ -26,6 +25,10 @@ T = TypeVar("T")
 
 QUIET = 0.25
 """Seconds without a keystroke before shapes are proved."""
+PAUSE = 0.02
+"""Seconds after an answer until long work goes on: questions come in groups."""
+BURST = 0.002
+"""Seconds in which another keystroke makes this one not worth an answer."""
 MOST_FIXES = 3
 _KEPT = 32
 _SYMBOLS = {
@@ -44,63 +47,6 @@ _COMPLETIONS = {
 }  # fmt: skip
 
 
-class Document:
-    """A text that is open in an editor, with what was found out about it."""
-
-    def __init__(self, document: TextDocument) -> None:
-        self.uri = document.uri
-        self.version = document.version
-        path = to_fs_path(document.uri)
-        self.path = Path(path) if path and document.uri.startswith("file:") else None
-        self.text: str = document.source
-        self.lines = document.lines
-        self.codec: PositionCodec = document.position_codec
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line))
-        folder = self.path.resolve().parent if self.path is not None else None
-        self.view = View(self.text, str(self.path) if self.path is not None else document.uri, folder)
-        self.place = Place(self.view.path, folder)
-        self.problems: tuple[Diagnostic, ...] | None = None
-        """Everything that is wrong, once that is known."""
-        self._nets: list[nets.Net] | None = None
-
-    @property
-    def nets(self) -> list[nets.Net]:
-        """The nets of the text that are sound."""
-        if self._nets is None:
-            self._nets = nets.nets(self.view)
-        return self._nets
-
-    def check(self) -> tuple[Diagnostic, ...]:
-        """Everything that is wrong with the text, as `archir check` says it."""
-        if self.problems is None:
-            self.problems = self.place.check(self.text)
-        return self.problems
-
-    def offset(self, position: lsp.Position) -> int:
-        """The offset of a place."""
-        if position.line >= len(self.lines):
-            return len(self.text)
-        own = self.codec.position_from_client_units(self.lines, position)
-        return min(self.starts[own.line] + own.character, len(self.text))
-
-    def position(self, offset: int) -> lsp.Position:
-        """The place of an offset."""
-        low, high = 0, len(self.starts)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.starts[middle] <= offset else (low, middle)
-        if low >= len(self.lines):
-            return lsp.Position(line=len(self.lines), character=0)
-        line = self.lines[low][: offset - self.starts[low]]
-        return lsp.Position(line=low, character=self.codec.client_num_units(line))
-
-    def range(self, start: int, end: int) -> lsp.Range:
-        """The range between two offsets."""
-        return lsp.Range(start=self.position(start), end=self.position(end))
-
-
 class ArchServer(LanguageServer):
     """Keeps what was found out about the texts that are open."""
 
@@ -108,9 +54,37 @@ class ArchServer(LanguageServer):
         super().__init__("archir", __version__)
         self.documents: dict[str, Document] = {}
         self.waiting: dict[str, asyncio.Task[None]] = {}
+        self.aside = Aside()
+        self.about: str | None = None
+        """The address of the text that long work is about."""
 
     def document(self, uri: str) -> Document:
-        """The text that is open under an address, or on disk."""
+        """The text that is open under an address, or on disk. Long work is given up: somebody waits for an answer."""
+        self.rest()
+        return self._document(uri)
+
+    def rest(self) -> None:
+        """Give up long work, and what it found out so far: some of it may be no more than that it was given up."""
+        if self.aside.interrupt() and self.about is not None:
+            self.documents.pop(self.about, None)
+
+    async def patiently(self, uri: str, work: Callable[[Document], T]) -> T | None:
+        """What long work on a text says, begun anew when it was given up; None if the text is another one by then."""
+        asked = self.workspace.get_text_document(uri).version
+
+        def prepare() -> Callable[[], T] | None:
+            if self.workspace.get_text_document(uri).version != asked:
+                return None
+            self.about = uri
+            return bind(work, self._document(uri))
+
+        while True:
+            try:
+                return await self.aside.run(prepare)
+            except InterruptedWorkError:
+                await asyncio.sleep(PAUSE)
+
+    def _document(self, uri: str) -> Document:
         current = self.workspace.get_text_document(uri)
         known = self.documents.get(uri)
         if known is None or known.version != current.version or known.text != current.source:
@@ -187,7 +161,11 @@ def make() -> ArchServer:
 def _diagnosing(server: ArchServer) -> None:
     """Words and names at every keystroke, shapes when there was none for a while."""
 
-    def soon(uri: str) -> None:
+    async def soon(uri: str) -> None:
+        version = server.workspace.get_text_document(uri).version
+        await asyncio.sleep(BURST)
+        if uri not in server.workspace.text_documents or version != server.workspace.get_text_document(uri).version:
+            return
         document = server.document(uri)
         quick = document.place.check_names(document.text)
         server.tell(document, document.problems if document.problems is not None else quick)
@@ -198,25 +176,40 @@ def _diagnosing(server: ArchServer) -> None:
 
     async def later(uri: str) -> None:
         await asyncio.sleep(QUIET)
-        document = server.document(uri)
-        server.tell(document, document.check())
+        done = await server.patiently(uri, lambda document: (document, document.check()))
+        if done is not None:
+            server.tell(*done)
+
+    async def everywhere() -> None:
+        server.rest()
+        server.documents.clear()  # others import what was saved
+        for uri in list(server.workspace.text_documents):
+            await soon(uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        soon(params.text_document.uri)
+        await soon(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        soon(params.text_document.uri)
+        await soon(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
     async def saved(params: lsp.DidSaveTextDocumentParams) -> None:
-        server.documents.clear()  # others import what was saved
-        soon(params.text_document.uri)
+        await everywhere()
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def watched(params: lsp.DidChangeWatchedFilesParams) -> None:
+        await everywhere()
+
+    @server.feature(lsp.SHUTDOWN)
+    def ended(params: None) -> None:
+        server.rest()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         uri = params.text_document.uri
+        server.rest()
         server.documents.pop(uri, None)
         if (waiting := server.waiting.pop(uri, None)) is not None:
             waiting.cancel()
@@ -227,10 +220,12 @@ def _reading(server: ArchServer) -> None:
     """What is said of a text: hover, signatures, colours, outline, folds, hints."""
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        document = server.document(params.text_document.uri)
-        offset = document.offset(params.position)
-        said = _safely(lambda: hover.hover(document.view, offset, document.nets), None)
+    async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
+        def say(document: Document) -> str | None:
+            offset = document.offset(params.position)
+            return _safely(lambda: hover.hover(document.view, offset, document.nets), None)
+
+        said = await server.patiently(params.text_document.uri, say)
         content = lsp.MarkupContent(kind=lsp.MarkupKind.Markdown, value=said) if said else None
         return lsp.Hover(contents=content) if content is not None else None
 
@@ -274,17 +269,19 @@ def _reading(server: ArchServer) -> None:
         return [lsp.FoldingRange(start_line=first - 1, end_line=last - 1) for first, last in folds]
 
     @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-        document = server.document(params.text_document.uri)
-        begin, end = document.offset(params.range.start), document.offset(params.range.end)
-        nothing: list[nets.Hint] = []
-        types = _safely(lambda: nets.shapes(document.view, document.nets), nothing)
-        totals = _safely(lambda: nets.totals(document.view, document.nets), nothing)
-        return [
-            lsp.InlayHint(position=document.position(at), label=text, padding_left=True)
-            for at, text in sorted(types + totals)
-            if begin <= at <= end
-        ]
+    async def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint] | None:
+        def say(document: Document) -> list[lsp.InlayHint]:
+            begin, end = document.offset(params.range.start), document.offset(params.range.end)
+            nothing: list[nets.Hint] = []
+            types = _safely(lambda: nets.shapes(document.view, document.nets), nothing)
+            totals = _safely(lambda: nets.totals(document.view, document.nets), nothing)
+            return [
+                lsp.InlayHint(position=document.position(at), label=text, padding_left=True)
+                for at, text in sorted(types + totals)
+                if begin <= at <= end
+            ]
+
+        return await server.patiently(params.text_document.uri, say)
 
 
 def _symbol(document: Document, one: outline.Symbol) -> lsp.DocumentSymbol:
@@ -358,16 +355,19 @@ def _editing(server: ArchServer) -> None:
     @server.feature(
         lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
     )
-    def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        document = server.document(params.text_document.uri)
+    async def fixes(params: lsp.CodeActionParams) -> list[lsp.CodeAction] | None:
         begin, end = params.range.start.line, params.range.end.line
-        nothing: list[lsp.CodeAction] = []
-        found: list[lsp.CodeAction] = []
-        for problem in document.check():
-            shown = _diagnostic(document, problem)
-            if shown.range.start.line <= end and shown.range.end.line >= begin:
-                found += _safely(bind(_fixes, document, problem, shown), nothing)
-        return found
+
+        def say(document: Document) -> list[lsp.CodeAction]:
+            nothing: list[lsp.CodeAction] = []
+            found: list[lsp.CodeAction] = []
+            for problem in document.check():
+                shown = _diagnostic(document, problem)
+                if shown.range.start.line <= end and shown.range.end.line >= begin:
+                    found += _safely(bind(_fixes, document, problem, shown), nothing)
+            return found
+
+        return await server.patiently(params.text_document.uri, say)
 
     @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
     def formatted(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit]:

@@ -1,0 +1,42 @@
+"""How many architectures a space has, as a cell shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archir.base.names.above import Shown
+from archir.base.work import bounded
+from archir.search.spaces.counting import many
+from archir.search.spaces.space import Space
+
+
+@dataclass(frozen=True)
+class Counts(Shown):
+    """The architectures of a space: all, those that satisfy what choices require, and those within bounds on costs; of
+    the last, at least and at most."""
+
+    name: str
+    size: int
+    satisfying: int
+    within: tuple[int, int]
+
+    @staticmethod
+    def of(space: Space) -> Counts:
+        """Counted within the usual budget. Raises ArchError (A0510, A0602, A1601, A1602)."""
+        with bounded():
+            return Counts(space.name, space.size, space.satisfying, space.count())
+
+    def __repr__(self) -> str:
+        found = [f"{self.name}: {exact(self.size)}"]
+        if self.satisfying != self.size:
+            found.append(f"{exact(self.satisfying)} with what choices require")
+        least, most = self.within
+        if (least, most) != (self.satisfying, self.satisfying):
+            within = exact(most) if least == most else f"{least:,} to {exact(most)}"
+            found.append(f"{within} within the bounds on costs")
+        return f"<{', '.join(found)}>"
+
+
+def exact(number: int) -> str:
+    """`1 architecture`, all digits of it where there are not hundreds."""
+    return f"{number:,} architecture{'' if number == 1 else 's'}" if number < 10**100 else many(number, "architecture")

@@ -1,0 +1,41 @@
+"""Errors in notebooks and at IPython's prompt: the call that was refused, and what was wrong, with carets."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from archir.base.errors import ArchError, Diagnostic
+
+_OWN = Path(__file__).resolve().parent.parent.parent
+_STYLES = {
+    "place": "1", "error": "1;31", "warning": "1;33", "message": "1", "caret": "31", "note": "34", "hint": "32",
+}  # fmt: skip
+"""The colours of terminals, which notebooks know, too."""
+
+
+def rendered(self: ArchError) -> list[str]:
+    """Lines for IPython, in place of the way through archir that nobody asked for: calls before it, and diagnostics."""
+    return [*_calls(self), *coloured(self.diagnostics).rstrip("\n").split("\n"), _more(self.diagnostics)]
+
+
+def _more(diagnostics: Iterable[Diagnostic]) -> str:
+    codes = sorted({one.code for one in diagnostics})
+    return f"`archir explain {codes[0]}` says more" if codes else ""
+
+
+def _calls(error: ArchError) -> Iterator[str]:
+    """The lines of somebody's own code that led here."""
+    for frame in traceback.extract_tb(error.__traceback__):
+        of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")
+        if not of_ipython and not Path(frame.filename).is_relative_to(_OWN) and frame.line:
+            yield f"{frame.name.replace('<module>', 'here')}, line {frame.lineno}: {frame.line}"
+
+
+def coloured(diagnostics: Iterable[Diagnostic]) -> str:
+    """Diagnostics as a terminal shows them."""
+    pieces = (piece for one in diagnostics for piece in one.pieces())
+    return "".join(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style in _STYLES else text for style, text in pieces)

@@ -1,0 +1,103 @@
+"""Long work of the server is given up when something else is asked, and begun anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
+from threading import Event
+
+import pytest
+
+pytest.importorskip("pygls", reason="the language server needs pygls (the extra `lsp`)")
+
+from archir.api.editor.server.aside import Aside, InterruptedWorkError
+from archir.base.errors import ArchError
+from archir.base.work import anew, bounded, portion, spend
+from tests.conftest import EXAMPLES
+from tests.editor.test_server import run, serving
+
+
+def soon(test: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def endless(begun: Event, again: int = 1) -> str:
+    """Work that ends for nothing but its budgets, of which it has one in another; and begins as often anew."""
+    for _ in range(again):
+        try:
+            with bounded(inf), anew(), portion(0.5):
+                while True:
+                    begun.set()
+                    spend(1)
+        except Exception:
+            continue
+    return "what an interrupted answer would be"
+
+
+@pytest.mark.parametrize("again", [1, 3])
+def test_work_ends_when_something_else_is_asked(again: int) -> None:
+    async def test() -> None:
+        aside, begun = Aside(), Event()
+        task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun, again)))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        assert aside.interrupt()
+        with pytest.raises(InterruptedWorkError):
+            await task
+        assert not aside.interrupt()
+        assert await aside.run(lambda: lambda: "next") == "next"
+
+    soon(test)
+
+
+def test_work_ends_with_the_request_that_it_is_for() -> None:
+    async def test() -> None:
+        aside, begun = Aside(), Event()
+        task = asyncio.ensure_future(aside.run(lambda: lambda: endless(begun)))
+        while not begun.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await aside.run(lambda: lambda: "next") == "next"
+
+    soon(test)
+
+
+def test_work_waits_for_its_turn_and_hands_on_what_it_raises() -> None:
+    async def test() -> None:
+        aside, order = Aside(), []
+
+        def refuse() -> None:
+            order.append("first")
+            raise ArchError
+
+        first = asyncio.ensure_future(aside.run(lambda: refuse))
+        second = asyncio.ensure_future(aside.run(lambda: order.append("prepared") or (lambda: order.append("second"))))
+        nothing = asyncio.ensure_future(aside.run(lambda: None))
+        with pytest.raises(ArchError):
+            await first
+        assert [await second, await nothing] == [None, None]
+        assert order == ["first", "prepared", "second"]
+
+    soon(test)
+
+
+def test_a_keystroke_does_not_wait_for_shapes() -> None:
+    """A check that runs is given up for the next text: what it would have said is not told."""
+
+    async def test() -> None:
+        async with serving(EXAMPLES) as client:
+            path = EXAMPLES / "nas_bench_101" / "nas_bench_101.arch"
+            text, uri = path.read_text("utf-8"), path.as_uri()
+            client.open(uri, text)
+            await client.until(lambda: client.versions.get(uri) == 1)
+            told = client.many
+            await asyncio.sleep(0.6)  # the check has begun, and takes longer
+            client.change(uri, 2, text.replace("max_pool", "maxpool", 1))
+            await client.until(lambda: client.versions.get(uri) == 2)
+            assert client.many == told + 1
+            assert [one.code for one in client.told[uri]] == ["A0201"]
+
+    run(test)

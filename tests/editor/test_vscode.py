@@ -1,0 +1,66 @@
+"""The extension for VS Code: what its manifest names is there, and its snippets are programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from archir import __version__
+from archir.api.editor.checking import Place
+from tests.conftest import ROOT
+from tests.editor.textmate import EXTENSION
+
+MANIFEST = json.loads((EXTENSION / "package.json").read_text("utf-8"))
+SNIPPETS = json.loads((EXTENSION / "snippets" / "arch.json").read_text("utf-8"))
+
+
+def named(value: Any) -> list[str]:
+    """The files that a manifest names."""
+    if isinstance(value, dict):
+        return [file for one in value.values() for file in named(one)]
+    if isinstance(value, list):
+        return [file for one in value for file in named(one)]
+    return [value] if isinstance(value, str) and value.startswith("./") else []
+
+
+def test_what_the_manifest_names_is_there() -> None:
+    files = named(MANIFEST)
+    assert len(files) == 4
+    assert [file for file in files if not (EXTENSION / file).is_file()] == []
+    assert MANIFEST["version"] == __version__
+    assert (EXTENSION / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def expanded(snippet: dict[str, Any]) -> str:
+    """A snippet as it is before anything is typed into it."""
+    body = snippet["body"]
+    return re.sub(r"\$\{\d+:([^}]*)\}", r"\1", body if isinstance(body, str) else "\n".join(body))
+
+
+NET = "net tiny {\n    input image: f32[3, 8, 8]\n    x = image |> relu\n    {}\n    output y = x |> conv(8)\n}\n"
+
+
+@pytest.mark.parametrize("name", SNIPPETS)
+def test_snippets_check(name: str) -> None:
+    text = expanded(SNIPPETS[name])
+    if not re.match(r"net|block|cell", text):
+        inside = {"A choice of operations": "x = image |> conv(16) |> {}", "A choice of values": "w = {}"}
+        used = inside.get(name, "nodes = [image, x]\n    picked = {}" if name == "A choice of a few" else "{}")
+        text = used.replace("{}", text.replace("\n", "\n    "))
+        text = NET.replace("{}", text)
+    elif not text.startswith("net"):
+        text += "\n\nnet tiny {\n    input image: f32[3, 8, 8]\n    output y = image |> name\n}\n"
+    assert Place("tiny.arch").check(text) == ()
+
+
+def test_patterns_of_the_language_are_patterns() -> None:
+    language = json.loads((EXTENSION / "language-configuration.json").read_text("utf-8"))
+    word = re.compile(language["wordPattern"])
+    assert [one[0] for one in word.finditer("x |> conv_3(16, 1.5K) @tag")] == ["x", "conv_3", "16", "1.5K", "@tag"]
+    rules = language["indentationRules"]
+    deeper, shallower = (re.compile(rules[f"{one}IndentPattern"]) for one in ("increase", "decrease"))
+    assert [line for line in ("net n {", "f(  # c", "x = (1)", "# {") if deeper.search(line)] == ["net n {", "f(  # c"]
+    assert [line for line in ("    }", "  ) |> f", "x = y }") if shallower.search(line)] == ["    }", "  ) |> f"]

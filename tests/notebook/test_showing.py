@@ -1,0 +1,264 @@
+"""What values look like: at prompts, in notebooks, and when names are meant to do harm."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from base64 import b64decode
+from fractions import Fraction
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import archir
+from archir.api.notebook import markup, pictures
+from archir.base.errors import Diagnostic, Diagnostics, Note, Source, Span
+from archir.base.names import above
+from archir.costs.latencies.table import Entry, LatencyTable
+from archir.ir.choices.cases import Choice
+from archir.ir.graph import Graph, Node
+from archir.ir.structure import Input
+from archir.search.reuse.columns import Trials
+from archir.search.scores.table import Scores, Term
+from archir.search.spaces.optimal.fronts import Front, Point
+from tests.conftest import EXAMPLES
+
+PROGRAM = """net small(width = 4) {
+    input image: f32[1, 8, 8]
+    x = image |> conv(width) |> choose op { conv: conv(width), skip: identity }
+    y = x |> choose kernel @search { three: conv(width, kernel=3), five: conv(width, kernel=5) }
+    output logits = y |> global_avg_pool |> linear(10)
+}
+"""
+HARM = '"><img src=x onerror=alert(1)><script>alert(1)</script>\x1b[2J</pre>&'
+WRONG = "net a {\n    input x: f32[3]\n    output y = x |> lineer(3)\n}\n"
+TAGS = {
+    "b", "code", "details", "div", "img", "pre", "span", "strong", "summary", "table", "tbody", "td", "th", "thead",
+    "tr",
+}  # fmt: skip
+ATTRIBUTES = {"alt", "class", "scope", "src", "style"}
+
+
+@cache
+def space() -> archir.Space:
+    return archir.loads(PROGRAM)
+
+
+def answer() -> Any:
+    return space().optimize(minimize="macs", best=2)
+
+
+def table() -> LatencyTable:
+    entry = Entry(median=1.5, spread=0.5, samples=9)
+    given: Any = {"machine": {}, "overhead": entry, "entries": {"conv": entry}}
+    return LatencyTable(schema_version=1, device="cpu", batch=1, threads=1, **given)
+
+
+def refused(text: str = WRONG) -> archir.ArchError:
+    with pytest.raises(archir.ArchError) as found:
+        archir.loads(text)
+    return found.value
+
+
+SAID: dict[str, Any] = {
+    "<Space small: 4 architectures, 2 choices, image f32[1, 8, 8] -> logits>": space,
+    "<Graph small: 10 nodes, 2 choices, image f32[1, 8, 8] -> logits>": lambda: space().graph,
+    "<Architecture of small: op=conv, kernel=five>": lambda: space().architecture({"op": "conv", "kernel": "five"}),
+    "<Answer: least macs = 11,560 (proved), 2 architectures>": answer,
+    "<Answer: nothing is within the bounds>": lambda: space().optimize(minimize="macs", where="params <= 1"),
+    "<Front of macs and params: 1 architecture>": lambda: archir.exact_front(space(), "macs", "params"),
+    "<error A0201 at <text>:3:21: there is no `lineer`>": lambda: refused().diagnostics[0],
+    "<LatencyTable of 1 operations: cpu, batch 1, 1 thread>": table,
+    "<Trials: 2, with trial, scores.accuracy>": lambda: Trials({"trial": [0, 1], "scores.accuracy": [0.5, None]}),
+    "<Scores of small: 1 terms>": lambda: Scores("small", (Term(("op",), {(0,): Fraction(1)}),)),
+}
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_a_line_says_what_it_is(text: str) -> None:
+    assert repr(SAID[text]()) == text
+
+
+def test_costs_say_their_figures() -> None:
+    network = space().specialize(space().sample(0))
+    assert repr(archir.cost(network)).startswith("Cost(params=")
+
+
+def test_large_spaces_are_counted_in_powers_and_what_takes_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "\n".join(f"    x{i + 1} = x{i} |> choose c{i} {{ a: relu, b: identity }}" for i in range(60))
+    many = archir.loads(f"net many {{\n    input x0: f32[4]\n{body}\n    output y = x60\n}}\n")
+    assert repr(many) == "<Space many: about 10^18 architectures, 60 choices, x0 f32[4] -> y>"
+    assert len(repr(many.sample(0))) < 150
+    monkeypatch.setattr("archir.search.spaces.counting.QUICK", 10)
+    assert repr(archir.Space(many.graph)) == "<Space many: many architectures, 60 choices, x0 f32[4] -> y>"
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and texts of a fragment, which is whole: what is opened is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag != "img":
+            self._open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    @property
+    def svgs(self) -> list[str]:
+        found = [value for name, value in self.attributes if name == "src"]
+        return [b64decode(value.removeprefix("data:image/svg+xml;base64,"), validate=True).decode() for value in found]
+
+
+def harmless(html: str | None) -> Reader:
+    """A fragment in which nothing runs and nothing is fetched."""
+    assert html is not None
+    found = Reader(html)
+    assert found.tags <= TAGS
+    assert {name for name, _ in found.attributes} <= ATTRIBUTES
+    assert not [value for name, value in found.attributes if name == "style" and "url" in value]
+    assert "\x1b" not in html
+    for svg in found.svgs:
+        ElementTree.fromstring(svg)
+        assert "<script" not in svg
+        assert "onerror=alert(1)>" not in svg
+        assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+    return found
+
+
+@pytest.mark.parametrize("make", [*SAID.values(), lambda: archir.cost(space().specialize(space().sample(0)))])
+def test_notebooks_show_it_harmlessly(make: Any) -> None:
+    value = make()
+    found = harmless(value._repr_html_())
+    assert value._repr_mimebundle_() == {"text/plain": repr(value), "text/html": value._repr_html_()}
+    assert found.text
+
+
+def test_a_space_is_shown_with_counts_choices_and_a_picture() -> None:
+    found = harmless(space()._repr_html_())
+    for part in ("small", "4", "image f32[1, 8, 8]", "logits f32[10]", "three | five", "@search", "11,560"):
+        assert part in found.text, part
+    (svg,) = found.svgs
+    assert "prefers-color-scheme:dark" in svg
+    assert "choose kernel" in svg
+
+
+def test_diagnostics_are_shown_as_on_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "net.arch").write_text(WRONG)
+    found = archir.check(tmp_path / "net.arch")
+    assert isinstance(found, Diagnostics)
+    shown = harmless(found._repr_html_()).text
+    assert "error A0201: there is no `lineer`" in shown
+    assert "    output y = x |> lineer(3)\n                        ^^^^^^\n  hint: did you mean `linear`?" in shown
+    assert harmless(Diagnostics()._repr_html_()).text == "nothing is wrong"
+    many = harmless(Diagnostics(found * 50)._repr_html_())
+    assert many.text.count("lineer(3)") == markup.MOST_ROWS
+    assert "and 30 more" in many.text
+
+
+def hostile() -> list[Any]:
+    graph = Graph(HARM)
+    number = graph.add(Node(Input.of(HARM, [3])))
+    graph.outputs[HARM] = number
+    graph.parameters[HARM] = HARM
+    span = Span(Source(HARM, HARM + "\n"), 0, 5)
+    choice = Choice(HARM, (HARM, "b"), 0)
+    architecture = archir.Architecture([choice], (0,), HARM, graph)
+    diagnostic = Diagnostic("A0201", HARM, span, HARM, (Note(HARM, span),))
+    return [
+        graph, archir.Space(graph), architecture, diagnostic, Trials({HARM: [HARM, 1]}),
+        Front((Point(architecture, (Fraction(1), 2)),), True, (HARM, "macs")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", hostile(), ids=lambda value: type(value).__name__)
+def test_names_do_no_harm(value: Any) -> None:
+    found = harmless(value._repr_html_())
+    assert "alert(1)" in found.text
+    assert "\x1b" not in repr(value)
+    assert "\n" not in repr(value)
+
+
+def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = Trials({"x" * 10_000: ["y" * 10_000] * 10_000})
+    shown = trials._repr_html_()
+    assert shown is not None
+    assert "and 9,980 more" in shown
+    assert len(shown) < 20_000
+    monkeypatch.setattr(markup, "MOST_PICTURE", 100)
+    assert not harmless(space()._repr_html_()).svgs
+    monkeypatch.setattr("archir.api.notebook.pictures.MOST_NODES", 5)
+    assert "of many nodes: show() makes it" in harmless(space().graph._repr_html_()).text
+
+
+def test_shown_at_a_prompt_it_is_text(capsys: pytest.CaptureFixture[str]) -> None:
+    space().show()
+    assert capsys.readouterr().out.splitlines()[:2] == [repr(space().graph), "net small(width=4) {"]
+    space().architecture({"op": "skip", "kernel": "five"}).show()
+    assert "kernel.five" in capsys.readouterr().out
+    archir.load(EXAMPLES / "resnet50.arch").show()
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == pictures.MOST_LINES + 2
+    assert "more lines: archir.print_graph(graph)" in said[-1]
+
+
+def test_pictures_are_written_to_files(tmp_path: Path) -> None:
+    space().show(tmp_path / "space.svg", heat="macs")
+    assert "mean macs" in (tmp_path / "space.svg").read_text()
+    space().sample(0).show(tmp_path / "one.html", depth=2)
+    assert "<!doctype html>" in (tmp_path / "one.html").read_text().lower()
+    with pytest.raises(archir.ArchError) as found:
+        space().graph.show(tmp_path / "space.png")
+    assert "`" + str(tmp_path / "space.png") in str(found.value)
+    assert found.value.diagnostics[0].code == "A1302"
+
+
+def test_an_architecture_from_elsewhere_says_what_it_lacks() -> None:
+    one = space().sample(0)
+    copy = pickle.loads(pickle.dumps(one))
+    assert copy.codes == one.codes
+    assert copy.graph is None
+    assert harmless(copy._repr_html_()).svgs == []
+    with pytest.raises(archir.ArchError, match="does not know its space"):
+        copy.show()
+
+
+def test_methods_are_the_functions_themselves() -> None:
+    assert archir.Space.optimize is archir.optimize
+    assert [*inspect.signature(space().optimize).parameters] == [*inspect.signature(archir.optimize).parameters][1:]
+    assert space().optimize(minimize="macs").values == archir.optimize(space(), minimize="macs").values
+
+
+def test_every_method_from_above_has_a_place() -> None:
+    for name, place in above._PLACES.items():
+        module, _, function = place.partition(":")
+        assert inspect.getdoc(getattr(__import__(module, fromlist=["_"]), function)), name
+
+
+def test_errors_show_the_call_and_what_was_wrong() -> None:
+    try:
+        archir.loads(WRONG)
+    except archir.ArchError as error:
+        lines = error._render_traceback_()
+    assert lines[0].endswith("archir.loads(WRONG)")
+    assert "loading.py" not in "\n".join(lines)
+    assert "\x1b[1;31merror[A0201]" in lines[1]
+    assert lines[3].strip("\x1b[0m31 ") == "^^^^^^"
+    assert lines[-1] == "`archir explain A0201` says more"

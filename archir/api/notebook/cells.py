@@ -15,6 +15,7 @@ from IPython.display import display
 from archir.api.loading import proved
 from archir.api.notebook.counts import Counts
 from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.base.files import write_atomic
 from archir.language.elaboration.files import instead
 from archir.language.elaboration.parameters import parse_parameter
 from archir.search.spaces.space import Space
@@ -37,6 +38,7 @@ class Cells(Magics):
     @argument("--count", action="store_true", help="Count its architectures, exactly.")
     @argument("--net", help="Which net, if the cell has several.")
     @argument("-p", "--param", action="append", default=[], help="A parameter of the net, such as -p width=16.")
+    @argument("-o", "--output", help="Write the program to this file, for recipes and the command line.")
     @argument("--as", dest="file", help="The file that other cells import this one as, such as blocks.arch.")
     @cell_magic
     def arch(self, line: str, cell: str) -> None:
@@ -61,6 +63,8 @@ class Cells(Magics):
             raise ArchError(*map(_hinted, error.diagnostics)) from None
         if file is not None:
             self._texts[file] = text
+        if given.output is not None:
+            write_atomic(Path(given.output), cell.encode())
         spaces = list(map(Space, graphs))
         if given.name is not None:
             self.shell.user_ns[_variable(given.name)] = _only(spaces)

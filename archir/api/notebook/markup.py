@@ -49,7 +49,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> 
     shown = [row for _, row in zip(range(MOST_ROWS), rows, strict=False)]
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
     more = f"<div>and {count - len(shown):,} more</div>" if count > len(shown) else ""
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}"
+    return _scrolled(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}")
 
 
 def _cell(value: object) -> str:
@@ -58,16 +58,21 @@ def _cell(value: object) -> str:
     return f'<td style="text-align:{"right" if number else "left"}">{text(shown)}</td>'
 
 
-def folded(title: str, content: str) -> str:
+def folded(title: str, content: str, opened: bool = False) -> str:
     """What is there to be opened."""
-    return f"<details><summary>{text(title)}</summary>{content}</details>"
+    return f"<details{' open' * opened}><summary>{text(title)}</summary>{content}</details>"
 
 
 def image(svg: str, said: str) -> str:
     """A picture, as wide as there is room; `said` is what it says to those who do not see it."""
     data = b64encode(svg.encode()).decode()
     shown = f'<img alt="{text(said)}" style="max-width:100%;max-height:80vh" src="data:image/svg+xml;base64,{data}">'
-    return f'<div style="overflow:auto">{shown}</div>'
+    return _scrolled(shown)
+
+
+def _scrolled(content: str) -> str:
+    """What may be wider than the page."""
+    return f'<div style="overflow:auto">{content}</div>'
 
 
 def mark(severity: str) -> str:

@@ -36,6 +36,7 @@ exclude_patterns = [".*", "*/_build", "build", "dist", "tests", "runs", "demo"]
 myst_heading_anchors = 3
 nb_execution_mode = "off"
 """Notebooks have their outputs; a test runs them and compares."""
+nb_render_error_lexer = "none"
 html_theme = "furo"
 html_title = f"archir {release}"
 html_extra_path = ["root"]

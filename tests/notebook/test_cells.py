@@ -84,7 +84,8 @@ def test_what_is_wrong_is_said_with_its_place_in_the_cell(shell: Any) -> None:
     assert second.span.text == "z"
     assert "space" not in shell.user_ns
     lines = found.value._render_traceback_()
-    assert "\x1b[1mIn[" in lines[-len(lines) + 1]
+    assert "\x1b[1mIn[" in lines[1]
+    assert all(line.strip() for line in lines)
 
 
 def test_cells_import_cells_and_files(shell: Any, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ MOST_CHARACTERS = 400
 """Of a text in a cell of a table."""
 MOST_PICTURE = 500_000
 """Bytes of a picture; larger ones are for files."""
-_LEFT = 'style="text-align:left"'
+_LEFT = 'style="text-align:left;padding-right:1em"'
 _MARKS = {"error": "background:#b3261e;color:#fff", "warning": "background:#f2b705;color:#000"}
 
 
@@ -55,7 +55,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> 
 def _cell(value: object) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     shown = f"{value:,}" if isinstance(value, int) and number else f"{value:.6g}" if number else value
-    return f'<td style="text-align:{"right" if number else "left"}">{text(shown)}</td>'
+    return f'<td style="text-align:{"right" if number else "left"};padding-right:1em">{text(shown)}</td>'
 
 
 def folded(title: str, content: str, opened: bool = False) -> str:

@@ -66,7 +66,9 @@ def _picture(value: Picture) -> str:
 @page.register
 def _counts(value: Counts) -> str:
     names = ("architectures", "with what choices require", "within the bounds on costs")
-    found = dict(zip(names, value.texts, strict=False))
+    every, satisfying, within = value.texts
+    shown = (every, "" if satisfying == every else satisfying, "" if within == satisfying else within)
+    found = dict(zip(names, shown, strict=True))
     return markup.whole(markup.heading("Space", value.name), markup.facts(found))
 
 
@@ -93,7 +95,7 @@ def _sizes(graph: Graph) -> dict[str, object]:
         for name, of in ports.items()
     }
     given = ", ".join(f"{name} = {one}" for name, one in graph.parameters.items())
-    return {**found, "nodes": f"{len(graph):,}", "parameters given": given}
+    return {**found, "nodes": f"{len(graph):,}", "parameters of the net": given}
 
 
 @page.register

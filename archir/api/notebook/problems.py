@@ -38,4 +38,9 @@ def _calls(error: ArchError) -> Iterator[str]:
 def coloured(diagnostics: Iterable[Diagnostic]) -> str:
     """Diagnostics as a terminal shows them."""
     pieces = (piece for one in diagnostics for piece in one.pieces())
-    return "".join(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style in _STYLES else text for style, text in pieces)
+    return "".join(_styled(text, _STYLES.get(style)) for style, text in pieces)
+
+
+def _styled(text: str, style: str | None) -> str:
+    line = text.rstrip("\n")
+    return text if style is None else f"\x1b[{style}m{line}\x1b[0m{text[len(line) :]}"

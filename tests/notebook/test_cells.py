@@ -130,7 +130,7 @@ def test_of_several_nets_one_is_named(shell: Any, net: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--nonsense", "unrecognized arguments: --nonsense"),
+        ("--nonsense", "unrecognized arguments: --nonsense; `%%arch\\?` lists what there is"),
         ("a-b", "'a-b' is no name of a variable"),
         ("--as blocks", "such as blocks.arch"),
     ],

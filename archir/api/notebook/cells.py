@@ -51,7 +51,10 @@ class Cells(Magics):
 
         Everything that is wrong with it is said, with its place in the cell.
         """
-        given = parse_argstring(self.arch, line)
+        try:
+            given = parse_argstring(self.arch, line)
+        except UsageError as error:
+            raise UsageError(f"{error}; `%%arch?` lists what there is") from None
         try:
             file = self._file(given.file)
             parameters = dict(map(parse_parameter, given.param))
@@ -98,8 +101,9 @@ def _only(spaces: Sequence[Space]) -> Space:
     if len(spaces) == 1:
         return spaces[0]
     names = [space.name for space in spaces]
-    text = f"the cell has {listed(names)}: one is named with --net" if names else "the cell has no net to be bound"
-    raise fail("A0808", text)
+    if names:
+        raise fail("A0808", f"the cell has {listed(names)}: one is named with --net")
+    raise fail("A0808", "the cell has no net", None, "blocks by themselves need no variable: %%arch --as blocks.arch")
 
 
 def _hinted(problem: Diagnostic) -> Diagnostic:

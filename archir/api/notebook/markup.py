@@ -82,7 +82,7 @@ def mark(severity: str) -> str:
 
 def lines(raw: str) -> str:
     """Text whose characters stand below each other as they were written."""
-    return f'<pre style="margin:.2em 0 .6em 1em">{escape(visible(raw))}</pre>'
+    return f'<pre style="margin:.2em 0 .6em 1em;font-size:.9em">{escape(visible(raw))}</pre>'
 
 
 def whole(*parts: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import random
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,7 @@ def compared(name: str, seed: int, folder: Path) -> Comparison:
             fixed = ", ".join(f"{json.dumps(path)} = {json.dumps(label)}" for path, label in one.items())
             pick = f'name = "pick{len(costs)}"\nstrategy = "random"\nopen = []\nfixed = {{ {fixed} }}\n\n'
             train = last.replace('name = "retrain"', f'name = "drawn{len(costs)}"')
-            phases += [pick, train.replace('"search"', f'"pick{len(costs)}"')]
+            phases += [pick, re.sub(r'architecture = "\w+"', f'architecture = "pick{len(costs)}"', train)]
             costs.append(macs)
     (place / "drawn.toml").write_text("[[phase]]\n".join([head, *phases]))
     trained = archir.run(place / "drawn.toml", folder / "drawn", overrides=overrides, device="cpu")["phases"]

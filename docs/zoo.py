@@ -29,7 +29,10 @@ FIGURES, PAGE = DOCS / "zoo.json", DOCS / "zoo.md"
 LIMITS = Limits(nodes=10**6, work=3 * 10**7)
 MOST_DIGITS = 10**13
 COSTS = {"params": "parameters", "macs": "multiply-accumulates"}
-HEADS = ["space", "paper", "published size", "size here", *COSTS.values(), "lines", "lines of Python"]
+HEADS = [
+    "space", "paper", "published size", "size here", *COSTS.values(), "published costs of its networks", "lines",
+    "lines of Python",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class Row:
     published: str
     lines: str
     code: str
+    costs: str
     parameters: dict[str, Any]
 
     @property
@@ -68,7 +72,9 @@ def rows() -> list[Row]:
 
 def _row(file: str, name: str, paper: str, published: str, told: dict[str, Any]) -> Row:
     lines = str(told["lines"]) if "lines" in told else ""
-    return Row(file, name, paper, published, lines, told.get("code", ""), told.get("parameters", {}))
+    return Row(
+        file, name, paper, published, lines, told.get("code", ""), told.get("costs", ""), told.get("parameters", {})
+    )
 
 
 def headed(text: str) -> tuple[str, str, str]:
@@ -100,10 +106,10 @@ def table_rows() -> list[list[str]]:
 
 def _cells(row: Row, found: dict[str, Any]) -> list[str]:
     name = f"[{row.name}](../examples/{row.path.relative_to(EXAMPLES).as_posix()})"
-    python = f"{row.lines} ({row.code})" if row.lines else ""
+    python = f"{row.lines} ({row.code})" if row.lines else "none at hand"
     size = _size(int(found["size"])) if found else ""
     costs = [" to ".join(dict.fromkeys(map(_rounded, found.get(cost, [])))) for cost in COSTS]
-    return [name, row.paper, row.published, size, *costs, str(lines_of(row.path)), python]
+    return [name, row.paper, row.published, size, *costs, row.costs, str(lines_of(row.path)), python]
 
 
 def lines_of(path: Path) -> int:

@@ -11,6 +11,7 @@ import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,16 +24,43 @@ _OPENED = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 
 _MADE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
+_within: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
+
+
+@contextmanager
+def within(folders: Iterable[Path]) -> Iterator[None]:
+    """What is read meanwhile lies in one of these folders, wherever a path or a link points: or it is an OSError."""
+    token = _within.set(tuple(folder.resolve() for folder in folders))
+    try:
+        yield
+    finally:
+        _within.reset(token)
+
+
+def _require_within(path: Path, facts: os.stat_result | None = None) -> None:
+    """Raise OSError for a file that lies elsewhere; with what is known of an opened one, if it is another by now."""
+    folders = _within.get()
+    if folders is None:
+        return
+    real = path.resolve()
+    if not any(real.is_relative_to(folder) for folder in folders):
+        raise OSError(errno.EACCES, "it lies outside of the folders that may be read", str(path))
+    if facts is not None and not os.path.samestat(facts, os.lstat(real)):
+        raise OSError(errno.EACCES, "it was exchanged while it was opened", str(path))
+
+
 @contextmanager
 def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     """An ordinary file, to be read.
 
-    Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; and for
-    a file of more than `most` bytes.
+    Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; for a
+    file of more than `most` bytes; and for one that is not `within` the folders at hand.
     """
+    _require_within(path)
     _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
     with os.fdopen(os.open(path, _OPENED), "rb") as stream:
         facts = os.fstat(stream.fileno())
+        _require_within(path, facts)
         _require_ordinary(path, facts.st_mode)
         if most is not None and facts.st_size > most:
             raise _too_large(path, most)
@@ -63,8 +91,10 @@ def _too_large(path: Path, most: int) -> OSError:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """What the system refuses while `path` is written is a diagnostic. Raises ArchError (A0809)."""
+    """What the system refuses while `path` is written is a diagnostic, as is what is not `within` the folders at hand.
+    Raises ArchError (A0809)."""
     try:
+        _require_within(path)
         yield
     except OSError as error:
         above = next((folder for folder in path.parents if folder.exists() and not folder.is_dir()), None)

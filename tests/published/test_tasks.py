@@ -34,7 +34,12 @@ SMALL = {
     "own": {"search.options.trials": "2"},
     "series": {"search.options.trials": "2", "search.options.population": "2"},
     "sounds": {"search.options.trials": "2", "search.options.population": "2"},
-    "language": {"search.options.trials": "2", "search.options.population": "2", "search.options.parents": "2"},
+    "language": {
+        "search.options.trials": "2",
+        "search.options.population": "2",
+        "search.options.parents": "2",
+        "finalists.options.count": "2",
+    },
 }
 
 

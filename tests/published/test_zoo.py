@@ -167,6 +167,84 @@ def test_metaformers_cost_what_is_published(mixers: list[str], params: float, ma
     assert cost.macs / 1e9 == pytest.approx(macs, rel=0.02)  # the table also counts what is no multiply-accumulate here
 
 
+def paired(cells: dict[str, str]) -> dict[str, Any]:
+    """Labels of cells of five blocks, each two operations and what they read: `avg 0 max 1`."""
+    labels: dict[str, Any] = {}
+    for cell, text in cells.items():
+        for i, block in enumerate(text.split(", ")):
+            one, left, other, right = block.split()
+            sides = {"left": int(left), "right": int(right), "op": NAMED[one], "op_2": NAMED[other]}
+            labels |= {f"{cell}.pairs.{side}[{i}]" + ".op" * side.startswith("op"): at for side, at in sides.items()}
+    return labels
+
+
+NAMED = {
+    "avg": "avg_3x3", "max": "max_3x3", "sep3": "sep_3x3", "sep5": "sep_5x5", "sep7": "sep_7x7", "skip": "identity",
+    "line": "conv_1x7_7x1",
+}  # fmt: skip
+AMOEBANET_A = {
+    "normal": "avg 0 max 1, sep3 0 sep5 2, sep3 0 avg 3, sep3 1 skip 1, skip 0 avg 1",
+    "reduction": "avg 0 sep3 1, max 0 sep7 2, sep7 0 avg 1, max 0 max 1, line 0 sep3 5",
+}
+SPOS = "00311100202110202132"
+"""Its best blocks, by their numbers."""
+FBNET_C = [
+    "k3_e1",
+    "k3_e6",
+    "skip",
+    "k3_e1",
+    "k3_e1",
+    "k5_e6",
+    "k5_e3",
+    "k5_e6",
+    "k3_e6",
+    "k5_e6",
+    "k5_e3",
+    "k5_e6",
+    "k5_e6",
+    "k5_e6",
+    "k5_e6",
+    "k5_e6",
+    "k5_e3",
+    "k5_e6",
+    "k5_e6",
+    "k5_e6",
+    "k5_e6",
+    "k3_e6",
+]
+
+
+def test_networks_cost_what_the_table_says_beside_the_published() -> None:
+    """AmoebaNet-A (Real et al. 2019, table 1), SPOS (Guo et al. 2020, table 5), FBNet-C (Wu et al. 2019, table 3)."""
+    known = {row.key: row.costs for row in zoo.rows()}
+    amoebanet = cost_of("amoebanet", **paired(AMOEBANET_A))
+    assert known["amoebanet"] == f"AmoebaNet-A: 3.2 M parameters; here {amoebanet.params / 1e6:.2f} M"
+    blocks = ("shuffle_3", "shuffle_5", "shuffle_7", "xception")
+    paths = [choice.path for choice in archir.load(EXAMPLES / "zoo" / "spos.arch").choices]
+    spos = cost_of("spos", **{path: blocks[int(one)] for path, one in zip(paths, SPOS, strict=True)})
+    assert known["spos"] == f"319 M MACs of the best blocks; here {spos.macs / 1e6:.0f} M"
+    text = (EXAMPLES / "zoo" / "fbnet.arch").read_text("utf-8")
+    found = []
+    for last in ("1504", "1984"):
+        space = archir.loads(text.replace("1504", last))
+        labels = {choice.path: op for choice, op in zip(space.choices, FBNET_C, strict=True)}
+        found.append(archir.cost(space.specialize(space.architecture(labels))))
+    less, more = (f"{one.params / 1e6:.2f} M" for one in found)
+    assert known["fbnet"].startswith(
+        f"FBNet-C: 375 M MACs, 5.5 M parameters; here {found[0].macs / 1e6:.0f} M, and {less} ({more} with"
+    )
+
+
+def test_every_space_of_the_zoo_says_what_costs_are_published() -> None:
+    """With exact figures where a file gives the exact one of its largest network."""
+    known = {row.key: row.costs for row in zoo.rows() if row.file.startswith("zoo/")}
+    assert all(known.values())
+    for name, (_, params) in TEXT.items():
+        head = (EXAMPLES / "zoo" / f"{name}.arch").read_text("utf-8").partition("\n\n")[0]
+        if f"{params:,}" in head:
+            assert f"{params:,} parameters; here the same" in known[name]
+
+
 def test_once_for_all_contains_resnet_50_d() -> None:
     depths, least = (3, 4, 6, 3), (2, 2, 4, 2)
     labels = {f"more[{i}]": depth - base for i, (depth, base) in enumerate(zip(depths, least, strict=True))}

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from archir.base.errors import ArchError, Diagnostic, Note, Span, fail, suggest
-from archir.base.files import reading
+from archir.base.files import read_bytes, reading
 from archir.base.plugins.libraries import library_file, library_names
 from archir.base.plugins.registry import with_door
 from archir.ir.choices.cases import Value
@@ -83,7 +83,7 @@ class Module:
         try:
             paths = sorted(self.folder.glob(pattern))
             small = [path for path in paths[:MOST_IMPORTS] if path.is_file() and path.stat().st_size <= _SMALL]
-            return {path.name: path.read_text("utf-8") for path in small}
+            return {path.name: read_bytes(path, _SMALL).decode("utf-8") for path in small}
         except (OSError, ValueError):
             return {}
 

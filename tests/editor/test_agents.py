@@ -1,0 +1,285 @@
+"""What programs ask by MCP: every tool by the official client, answers that are small, and folders that hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
+
+from mcp import Client, StdioServerParameters
+
+import archir
+from archir.api.agents.answers import MOST_PROBLEMS, MOST_TEXT
+from archir.api.agents.server import language, libraries, make, operations
+from archir.api.agents.tools import CHANGING, TOOLS
+from archir.base.errors import ArchError
+from archir.base.files import read_bytes, within, write_atomic
+from archir.ir.op import OPS
+from tests.conftest import EXAMPLES
+
+SPACE = """\
+net small(classes = 10) {
+    input image: f32[1, 8, 8]
+    x = image |> conv(choose width(8, 16)) |> relu
+    repeat choose depth(1, 2) {
+        x = x |> conv(x.channels) |> relu
+    }
+    output logits = x |> global_avg_pool |> linear(classes)
+}
+"""
+WRONG = SPACE.replace("|> relu\n    repeat", "|> reluu\n    repeat")
+
+
+def asked(folder: Path, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What the official client is answered, call by call."""
+
+    async def ask() -> list[dict[str, Any]]:
+        async with Client(make([folder])) as client:
+            return [(await client.call_tool(name, given)).structured_content or {} for name, given in calls]
+
+    return asyncio.run(ask())
+
+
+def answered(place: Path, name: str, /, **given: Any) -> dict[str, Any]:
+    (found,) = asked(place, (name, given))
+    return found
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Path:
+    """A folder with a space, beside one with a secret."""
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "space.arch").write_text(SPACE)
+    (tmp_path / "secret.arch").write_text("const SECRET = 1\n" + SPACE)
+    (tmp_path / "secret.json").write_text('{"secret": 1}')
+    return tmp_path / "room"
+
+
+def test_every_tool_says_what_it_takes_and_answers(room: Path) -> None:
+    async def ask() -> Any:
+        async with Client(make([room])) as client:
+            return await client.list_tools()
+
+    tools = {one.name: one for one in asyncio.run(ask()).tools}
+    assert tools.keys() == TOOLS.keys()
+    for name, one in tools.items():
+        assert one.description
+        assert {"ok", "problems"} <= one.output_schema["properties"].keys()
+        assert "room" not in one.input_schema.get("properties", {})
+        assert one.annotations.read_only_hint == (name not in CHANGING)
+
+
+def test_a_program_is_written_with_the_tools(room: Path) -> None:
+    """As an agent would: check, read, fix, look again, then count, cost, draw and show."""
+    (first,) = asked(room, ("check", {"text": WRONG}))
+    assert not first["ok"]
+    (problem,) = first["problems"]
+    assert (problem["code"], problem["line"], problem["column"]) == ("A0201", 3, 47)
+    assert problem["source"].strip() == "x = image |> conv(choose width(8, 16)) |> reluu"
+    assert "relu" in problem["hint"]
+    fixed = answered(room, "fix", text=WRONG)
+    assert fixed["ok"]
+    assert fixed["text"] == SPACE
+    assert fixed["changes"]
+    assert not fixed["written"]
+    checked = answered(room, "check", path="space.arch")
+    assert checked["nets"] == [{"name": "small", "nodes": 12, "choices": 2}] or checked["nets"][0]["choices"] == 2
+    counted = answered(room, "count", text=SPACE, where="macs <= 100K")
+    assert counted["size"] == "4"
+    space = archir.loads(SPACE)
+    assert counted["within"] == [str(space.where("macs <= 100K").count()[0])]
+    assert [one["path"] for one in counted["choices"]] == ["width", "depth"]
+    costs = answered(room, "cost", path="space.arch")
+    assert costs["ranges"]["params"] == {"least": 738, "greatest": 4_922}
+    drawn = answered(room, "sample", path="space.arch", number=3, seed=1)["architectures"]
+    assert len(drawn) == 3
+    one = answered(room, "cost", path="space.arch", choices=drawn[0]["choices"])
+    assert {name: one["costs"][name] for name in drawn[0]["costs"]} == drawn[0]["costs"]
+    assert "conv" in answered(room, "show", path="space.arch")["text"]
+    assert answered(room, "show", path="space.arch", form="svg", seed=0)["text"].startswith("<svg")
+    assert "flowchart" in answered(room, "show", path="space.arch", form="mermaid")["text"]
+    assert answered(room, "format", text=SPACE.replace("    ", " "))["text"] == SPACE
+
+
+def test_files_are_mended_only_if_asked(room: Path) -> None:
+    (room / "wrong.arch").write_text(WRONG)
+    assert not answered(room, "fix", path="wrong.arch")["written"]
+    assert (room / "wrong.arch").read_text() == WRONG
+    assert answered(room, "fix", path="wrong.arch", write=True)["written"]
+    assert (room / "wrong.arch").read_text() == SPACE
+    (room / "wide.arch").write_text(SPACE.replace("    ", "  "))
+    answered(room, "format", path="wide.arch", write=True)
+    assert (room / "wide.arch").read_text() == SPACE
+    assert answered(room, "fix", text=WRONG, write=True)["problems"][0]["code"] == "A2606"
+
+
+def test_words_are_explained(room: Path) -> None:
+    for what, said in {
+        "A0201": "# A0201", "conv": "conv(x, channels", "std.cells": "block sep_conv(", "sep_conv": "import std.cells",
+        "std.cells.sep_conv": "separable",
+    }.items():  # fmt: skip
+        found = answered(room, "explain", what=what)
+        assert found["ok"], what
+        assert said in found["text"], what
+    (problem,) = answered(room, "explain", what="convv")["problems"]
+    assert "conv" in problem["hint"]
+
+
+def test_runs_are_told(room: Path) -> None:
+    (room / "runs").mkdir()
+    assert answered(room, "status")["runs"] == []
+    (room / "recipe.toml").write_text(
+        'space = "space.arch"\nexport = false\ndata = { source = "digits", limit = 60 }\n\n'
+        '[[phase]]\nname = "train"\nstrategy = "random"\noptions = { trials = 2, scorer = { kind = "proxies" }, '
+        'objectives = ["naswot:max"] }\n'
+    )
+    archir.run(room / "recipe.toml", room / "runs" / "first", device="cpu")
+    (found,) = answered(room, "status")["runs"]
+    assert (found["name"], found["state"], found["phase"]) == ("first", "finished", "train")
+    assert answered(room, "status", folder="runs/first")["runs"] == [found]
+    (room / "runs" / "first" / "link").symlink_to(room.parent / "secret.json")
+    assert "is a link" in answered(room, "status")["problems"][0]["message"]
+
+
+@pytest.fixture
+def outside(room: Path) -> Path:
+    (room / "link.arch").symlink_to(room.parent / "secret.arch")
+    (room / "folder").symlink_to(room.parent)
+    (room / "imports.arch").write_text('import "../secret.arch"\n' + SPACE)
+    (room / "through.arch").write_text('import "folder/secret.arch"\n' + SPACE)
+    (room / "linked.arch").write_text('import "link.arch"\n' + SPACE)
+    table = SPACE.replace("\n}\n", '\n    require latency("../secret.json") <= 1ms\n}\n')
+    (room / "table.arch").write_text(table)
+    (room / "absolute.arch").write_text(table.replace("../secret.json", str(room.parent / "secret.json")))
+    return room
+
+
+@pytest.mark.parametrize("tool", ["check", "fix", "format", "count", "cost", "sample", "show"])
+@pytest.mark.parametrize(
+    "path",
+    ["../secret.arch", "link.arch", "folder/secret.arch", "/etc/passwd", "~/x.arch", "", "a\0b", "x" * 5000, "."],
+)
+def test_paths_outside_are_refused(tool: str, path: str, outside: Path) -> None:
+    found = answered(outside, tool, path=str(outside.parent / "secret.arch") if path == "~/x.arch" else path)
+    assert not found["ok"]
+    assert "SECRET" not in json.dumps(found)
+    assert not any(word in json.dumps(found) for word in ("root:", "Traceback"))
+
+
+@pytest.mark.parametrize("name", ["imports", "through", "linked", "table", "absolute"])
+def test_what_a_program_names_outside_is_not_read(name: str, outside: Path) -> None:
+    for tool in ("check", "count", "cost", "fix"):
+        found = answered(outside, tool, path=f"{name}.arch")
+        assert not found["ok"], tool
+        assert "SECRET" not in json.dumps(found)
+
+
+def test_a_text_reads_no_files_but_the_library(outside: Path) -> None:
+    assert not answered(outside, "check", text='import "space.arch"\n' + SPACE)["ok"]
+    assert answered(outside, "check", text="import std.cells\n" + SPACE)["ok"]
+    table = f'latency("{outside.parent / "secret.json"}") <= 1ms'
+    found = answered(outside, "count", text=SPACE, where=table)
+    assert not found["ok"]
+    assert "outside" in found["problems"][0]["message"]
+
+
+@pytest.mark.parametrize("folder", ["..", "folder", "/", "missing"])
+def test_runs_outside_are_not_looked_at(folder: str, outside: Path) -> None:
+    assert not answered(outside, "status", folder=folder)["ok"]
+
+
+def test_nothing_is_written_outside(outside: Path) -> None:
+    before = (outside.parent / "secret.arch").read_text()
+    for path in ("link.arch", "../secret.arch", "folder/secret.arch"):
+        for tool in CHANGING:
+            assert not answered(outside, tool, path=path, write=True)["ok"]
+    assert (outside.parent / "secret.arch").read_text() == before
+
+
+def test_files_are_read_and_written_within_folders_alone(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("in/a", "b"):
+        (tmp_path / name).write_text("text")
+    (tmp_path / "in" / "link").symlink_to(tmp_path / "b")
+    with within([tmp_path / "in"]):
+        assert read_bytes(tmp_path / "in" / "a", 10) == b"text"
+        for path in (tmp_path / "b", tmp_path / "in" / "link", tmp_path / "in" / ".." / "b"):
+            with pytest.raises(OSError, match="outside"):
+                read_bytes(path, 10)
+            with pytest.raises((OSError, ArchError)):
+                write_atomic(path, b"other")
+    assert (tmp_path / "b").read_text() == "text"
+
+
+def test_a_file_that_is_exchanged_while_it_is_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("mine")
+    (tmp_path / "b").write_text("secret")
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest, **more: opened(tmp_path / "b", *rest, **more))
+    with within([tmp_path / "in"]), pytest.raises(OSError, match="exchanged"):
+        read_bytes(tmp_path / "in" / "a", 10)
+
+
+HOSTILE = {
+    "deep": "net n { input x: f32[1]\n output y = " + "(" * 5000 + "x" + ")" * 5000 + "}",
+    "long": "net n { input x: f32[1]\n" + "y = x |> relu\n" * 60_000 + "output z = y }",
+    "work": "net n { input x: f32[1]\n for i in 0..1000000 { x = x |> relu }\n output y = x }",
+    "many": "net n { input x: f32[1]\n" + "".join(f"y{i} = z{i}\n" for i in range(500)) + "output y = x }",
+    "name": "net n { input x: f32[1]\n output y = x |> \u202e\x1b[31m }",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
+    asking = [("check", {"text": HOSTILE[name]}), ("count", {"text": HOSTILE[name]}), ("check", {"text": SPACE})]
+    *wrong, right = asked(room, *asking)
+    for found in wrong:
+        assert not found["ok"]
+        assert len(found["problems"]) <= MOST_PROBLEMS
+        assert len(json.dumps(found)) < 3 * MOST_TEXT
+        assert "\x1b" not in json.dumps(found, ensure_ascii=False)
+    assert right["ok"]
+    assert asked(room, ("check", {"text": HOSTILE["many"]}))[0]["more"] > 0
+
+
+def test_what_is_too_long_is_cut(room: Path) -> None:
+    found = answered(room, "show", text=(EXAMPLES / "resnet50.arch").read_text(), form="svg")
+    assert found["ok"]
+    assert len(found["text"]) <= MOST_TEXT
+
+
+def test_the_language_in_a_page_is_right() -> None:
+    for program in re.findall(r"```arch\n(.*?)```", language(), re.DOTALL):
+        assert archir.loads(program).size > 1
+    assert all(name in operations() for name in OPS)
+    assert "sep_conv" in libraries()
+
+
+def test_pages_are_resources(room: Path) -> None:
+    async def ask() -> list[str]:
+        async with Client(make([room])) as client:
+            listed = {str(one.uri) for one in (await client.list_resources()).resources}
+            return [(await client.read_resource(uri)).contents[0].text for uri in sorted(listed)]
+
+    assert len(asyncio.run(ask())) == 3
+
+
+def test_the_command_serves_over_standard_input_and_output(room: Path) -> None:
+    server = StdioServerParameters(command=sys.executable, args=["-m", "archir", "mcp", str(room)])
+
+    async def ask() -> dict[str, Any]:
+        async with Client(server) as client:
+            return (await client.call_tool("check", {"path": "space.arch"})).structured_content or {}
+
+    assert asyncio.run(ask())["ok"]

@@ -17,7 +17,7 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 from mcp import Client, StdioServerParameters
 
 import archir
-from archir.api.agents.answers import MOST_PROBLEMS, MOST_TEXT
+from archir.api.agents.answers import MOST_PROBLEMS, MOST_SAID, MOST_TEXT
 from archir.api.agents.server import language, libraries, make, operations
 from archir.api.agents.tools import CHANGING, TOOLS
 from archir.base.errors import ArchError
@@ -165,8 +165,19 @@ def outside(room: Path) -> Path:
 @pytest.mark.parametrize("tool", ["check", "fix", "format", "count", "cost", "sample", "show"])
 @pytest.mark.parametrize(
     "path",
-    ["../secret.arch", "link.arch", "folder/secret.arch", "/etc/passwd", "~/x.arch", "", "a\0b", "x" * 5000, "."],
-)
+    [
+        "../secret.arch",
+        "link.arch",
+        "folder/secret.arch",
+        "/etc/passwd",
+        "~/x.arch",
+        "",
+        "a\0b",
+        "x" * 5000,
+        ".",
+        "\ud800",
+    ],
+)  # fmt: skip
 def test_paths_outside_are_refused(tool: str, path: str, outside: Path) -> None:
     found = answered(outside, tool, path=str(outside.parent / "secret.arch") if path == "~/x.arch" else path)
     assert not found["ok"]
@@ -251,6 +262,29 @@ def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
         assert "\x1b" not in json.dumps(found, ensure_ascii=False)
     assert right["ok"]
     assert asked(room, ("check", {"text": HOSTILE["many"]}))[0]["more"] > 0
+
+
+def test_messages_are_short_whatever_is_named(room: Path) -> None:
+    for given in ({"text": SPACE.replace("relu", "a" * 100_000)}, {"path": "space.arch", "where": "a" * 100_000}):
+        problems = answered(room, "count", **given)["problems"]
+        assert problems
+        assert all(len(one["message"]) <= MOST_SAID + 3 for one in problems)
+
+
+@pytest.mark.parametrize("tool", ["check", "fix"])
+def test_requests_end_and_the_next_is_answered(tool: str, room: Path) -> None:
+    """Each net of a text is checked within a budget of its own, so that many of them would take minutes."""
+    many = "\n".join(f"net n{i} {{ input x: f32[4]\n output y = x |> relu }}" for i in range(5_000))
+
+    async def ask() -> list[dict[str, Any]]:
+        async with Client(make([room], seconds=0.2)) as client:
+            asking = [(tool, {"text": many}), ("explain", {"what": "A0602"})]
+            return [(await client.call_tool(name, given)).structured_content or {} for name, given in asking]
+
+    ended, after = asyncio.run(ask())
+    assert not ended["ok"]
+    assert "A0602" in {one["code"] for one in ended["problems"]}
+    assert after["ok"]
 
 
 def test_what_is_too_long_is_cut(room: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from archir.base.errors import Diagnostic
 from archir.base.visible import one_line
 
-MOST_PROBLEMS, MOST_TEXT = 20, 20_000
+MOST_PROBLEMS, MOST_TEXT, MOST_SAID = 20, 20_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -151,8 +151,14 @@ def problem(diagnostic: Diagnostic) -> Problem:
     said = diagnostic.as_json()
     place = {key: said.get(key) for key in ("file", "line", "column")}
     source = diagnostic.span.picture()[0] if "line" in said and diagnostic.span is not None else None
-    message, hint = one_line(diagnostic.message), one_line(diagnostic.hint) if diagnostic.hint else None
+    message, hint = _short(diagnostic.message), _short(diagnostic.hint) if diagnostic.hint else None
     return Problem(diagnostic.code, message, diagnostic.severity, **place, source=source, hint=hint)  # type: ignore[arg-type]
+
+
+def _short(text: str) -> str:
+    """A line of a message, whatever names are in it."""
+    line = one_line(text)
+    return line if len(line) <= MOST_SAID else f"{line[:MOST_SAID]}..."
 
 
 def cut(text: str, most: int = MOST_TEXT) -> dict[str, Any]:

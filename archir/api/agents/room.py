@@ -58,7 +58,7 @@ class Room:
             raise fail("A2606", "a path must be a name of a file in the folders of the server")
         try:
             real = (self.folders[0] / path).resolve()
-        except (OSError, RuntimeError):
+        except (OSError, RuntimeError, UnicodeEncodeError):
             real = None
         for folder in self.folders if real is not None else ():
             if real is not None and real.is_relative_to(folder):

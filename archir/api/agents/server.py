@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextvars import Context, copy_context
 from functools import partial, wraps
 from importlib.resources import files
 from inspect import Signature, signature
@@ -19,41 +20,63 @@ from archir.api.agents.answers import Answer
 from archir.api.agents.explaining import explained, known_libraries
 from archir.api.agents.room import Room
 from archir.api.agents.tools import CHANGING, TOOLS
+from archir.base.work import stop
 from archir.ir.op import OPS
 
+MOST_SECONDS = 20.0
+"""How long a request may take; a budget of work is most often spent before."""
 INSTRUCTIONS = """\
 archir is a language for search spaces of neural networks. Write a program, `check` it, read the problems, change it,
 check it again; `fix` mends what is plain. `explain` says what codes, operations and library blocks mean; the resource
 archir://language is the language in one page. Then `count`, `cost` and `sample` say what the space holds."""
 
 
-def make(folders: Sequence[Path]) -> MCPServer:
-    """A server of these folders. Raises ArchError (A2606) for what is no folder."""
+def make(folders: Sequence[Path], seconds: float = MOST_SECONDS) -> MCPServer:
+    """A server of these folders; a request that takes more `seconds` ends with A0602. Raises ArchError (A2606) for what
+    is no folder."""
     room = Room.of(folders)
     server = MCPServer("archir", instructions=INSTRUCTIONS, version=__version__, log_level="ERROR")
     turn = anyio.CapacityLimiter(1)
     for name, tool in TOOLS.items():
         writes = name in CHANGING
         notes = ToolAnnotations(read_only_hint=not writes, destructive_hint=False, open_world_hint=False)
-        server.add_tool(_awaited(tool, room, turn), name=name, annotations=notes)
+        server.add_tool(_awaited(tool, room, turn, seconds), name=name, annotations=notes)
     server.resource("archir://language", name="language", mime_type="text/markdown")(language)
     server.resource("archir://operations", name="operations", mime_type="text/markdown")(operations)
     server.resource("archir://libraries", name="libraries", mime_type="text/markdown")(libraries)
     return server
 
 
-def _awaited(tool: Callable[..., Answer], room: Room, turn: anyio.CapacityLimiter) -> Callable[..., Any]:
-    """A tool of a room as a coroutine: beside it, the server goes on answering; tools run one after the other."""
+def _awaited(
+    tool: Callable[..., Answer], room: Room, turn: anyio.CapacityLimiter, seconds: float
+) -> Callable[..., Any]:
+    """A tool of a room as a coroutine: beside it, the server goes on answering; tools run one after the other. It ends
+    after so many seconds, and when the client asks no more."""
 
     @wraps(tool)
     async def asked(**given: Any) -> Any:
-        return await anyio.to_thread.run_sync(partial(tool, room, **given), limiter=turn)
+        context = copy_context()
+        async with turn, anyio.create_task_group() as tasks:
+            tasks.start_soon(_ended, context, seconds)
+            found = await anyio.to_thread.run_sync(context.run, partial(tool, room, **given))
+            tasks.cancel_scope.cancel()
+        return found
 
     known = signature(tool, eval_str=True)
     left = [one for one in known.parameters.values() if one.name != "room"]
     asked.__signature__ = Signature(left, return_annotation=known.return_annotation)  # type: ignore[attr-defined]
     asked.__annotations__ = {one.name: one.annotation for one in left} | {"return": known.return_annotation}
     return asked
+
+
+async def _ended(context: Context, seconds: float) -> None:
+    """Work of a context has no budget any more after so many seconds, or once this is cancelled."""
+    try:
+        while True:
+            await anyio.sleep(seconds)
+            stop(context)
+    finally:
+        stop(context)
 
 
 def language() -> str:

@@ -8,6 +8,7 @@ import os
 import select
 import shutil
 import time
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +47,26 @@ class Chromium:
 
     def send(self, method: str, **parameters: Any) -> Any:
         """The result of a command."""
+        number = self._post(method, **parameters)
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            if answer.get("method") == "Page.javascriptDialogOpening":  # a page with changes asks before it is left
+                self._post("Page.handleJavaScriptDialog", accept=True)
+            if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
+                self.said.append(answer["params"])
+
+    def _post(self, method: str, **parameters: Any) -> int:
         self._sent += 1
         message = {"id": self._sent, "method": method, "params": parameters}
         if self._session is not None:
             message["sessionId"] = self._session
-        os.write(self._write, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._receive()
-            if answer.get("id") == self._sent:
-                assert "error" not in answer, answer
-                return answer["result"]
-            if answer.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
-                self.said.append(answer["params"])
+        rest = json.dumps(message).encode() + b"\0"
+        while rest:
+            rest = rest[os.write(self._write, rest) :]
+        return self._sent
 
     def _receive(self) -> Any:
         until = time.monotonic() + _PATIENCE
@@ -70,13 +79,14 @@ class Chromium:
         message, _, self._rest = self._rest.partition(b"\0")
         return json.loads(message)
 
-    def open(self, page: Path, dark: bool = False) -> None:
-        """Load a page, and wait until its scripts have run."""
+    def open(self, page: Path | str, dark: bool = False) -> None:
+        """Load a page, of a file or by its address, and wait until its scripts have run."""
         self.said.clear()
+        address = page if isinstance(page, str) else page.as_uri()
         scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
         self.send("Emulation.setEmulatedMedia", features=scheme)
-        self.send("Page.navigate", url=page.as_uri())
-        self.until(f"document.readyState === 'complete' && location.href === {json.dumps(page.as_uri())}")
+        self.send("Page.navigate", url=address)
+        self.until(f"document.readyState === 'complete' && location.href === {json.dumps(address)}")
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -91,9 +101,19 @@ class Chromium:
             assert time.monotonic() < end, f"never true: {condition}"
             time.sleep(0.02)
 
-    def press(self, key: str, code: int, text: str = "") -> None:
-        """Press and release a key."""
-        common = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+    def write(self, text: str) -> None:
+        """Put a text in where the cursor is."""
+        self.send("Input.insertText", text=text)
+
+    def picture(self, path: Path, width: int, height: int) -> None:
+        """Keep what a window of a size shows as a PNG file."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        path.write_bytes(b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
+        self.send("Emulation.clearDeviceMetricsOverride")
+
+    def press(self, key: str, code: int, text: str = "", modifiers: int = 0) -> None:
+        """Press and release a key; the modifiers are Alt (1), Ctrl (2), Meta (4) and Shift (8)."""
+        common = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
         self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **common)
         self.send("Input.dispatchKeyEvent", type="keyUp", **common)
 

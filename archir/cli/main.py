@@ -24,6 +24,7 @@ _COMMANDS = {
     "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
     "fmt": ("authoring.fmt", "Lay out files canonically, or say which are not."),
     "lsp": ("authoring.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
+    "studio": ("authoring.studio", "A page to write a space on: problems, picture, counts, costs."),
     "mcp": ("authoring.mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
     "grammar": ("authoring.grammar", "Write the grammar for programs that hold a language model to it."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),

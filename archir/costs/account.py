@@ -378,6 +378,11 @@ class Account:
         above = self._rooms(ranges, MANY)
         return (self._rooms(ranges, MANY, up=False).count if above.rounded else above.count), above.count
 
+    def forget(self) -> None:
+        """Drop what was worked out for ranges: who asks for ever new ones keeps none of them."""
+        self._followed.clear()
+        self._distributions.clear()
+
     def draw(self, ranges: Mapping[str, tuple[int, int]], n: int, rng: np.random.Generator) -> Codes:
         """`n` architectures, uniformly among a few more than cost within all these ranges, none of those left out."""
         return self._rooms(ranges, FEW).sample(n, rng)

@@ -119,7 +119,7 @@ def test_the_page(tmp_path: Path) -> None:
             legend = browser.run("[...document.getElementById('legend').children].map(one => one.textContent)")
             assert legend[:2] == ["none", "under 1%"]
             assert len(legend) == len(shading.STEPS) + 1
-        tips = browser.run("[...document.querySelectorAll('.handle > title')].map(one => one.textContent)")
+        tips = browser.run("[...document.querySelectorAll('.box > title')].map(one => one.textContent)")
         assert any(re.fullmatch(r"stage\[1\]\nmean macs: [\d,.]+ \([\d.]+%\)", tip) for tip in tips), json.dumps(tips)
         assert not browser.said
     finally:

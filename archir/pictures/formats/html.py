@@ -35,7 +35,7 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         },
         "boxes": [_data(box) for box in boxes],
     }
-    style, script = STYLE + (shading.STYLE if outline.scale else "") + _read("page.css"), _read("page.js")
+    style, script = _style(bool(outline.scale)), _read("page.js")
     parts = {
         "title": text(outline.title),
         "subtitle": text(outline.subtitle),
@@ -45,6 +45,15 @@ def to_html(outline: Outline, depth: int = 1) -> str:
         "data": _json(data),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+
+
+def _style(coloured: bool) -> str:
+    return STYLE + (shading.STYLE if coloured else "") + _read("page.css")
+
+
+def inline() -> tuple[list[str], list[str]]:
+    """What a content security policy calls the scripts and the styles of all such pages: for a page that frames one."""
+    return [_hash(_read("page.js"))], [_hash(_style(coloured)) for coloured in (False, True)]
 
 
 def _data(box: Box) -> dict[str, Any]:

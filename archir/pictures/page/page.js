@@ -163,10 +163,10 @@
     const box = boxes[number], { width, height } = sheet, shown = open.has(number);
     corner.set(number, [x, y, width, height]);
     const handle = make("g", { class: "handle", role: "button", tabindex: 0, "data-box": number });
-    handle.setAttribute("aria-label", [box.title, ...box.lines, ...(box.warmth ? [box.warmth] : [])].join(", "));
-    if (box.warmth) handle.append(make("title", {}, [box.title, box.warmth].join("\n")));
+    handle.setAttribute("aria-label", [box.title, ...box.lines, ...(box.warmth ? [box.warmth] : [])].join(" "));
     if (box.parts) handle.setAttribute("aria-expanded", shown);
     const group = make("g", { class: box.style, "data-number": number });
+    if (box.warmth) group.append(make("title", {}, [box.title, box.warmth].join("\n")));
     if (shown) {
       const low = y + sizes.header, inside = [];
       group.append(make("rect", { class: "open", x, y, width, height, rx: 8 }), handle);
@@ -182,9 +182,9 @@
     if (box.parts) handle.append(make("rect", { class: "under", x: x + 4, y: y + 4, width, height, rx: 6 }));
     handle.append(make("rect", { class: "face", x, y, width, height, rx: box.kind === "io" ? height / 2 : 6 }));
     const middle = x + width / 2, first = y + 21.05;
-    handle.append(make("text", { class: "title", "text-anchor": "middle", x: middle, y: first }, box.title));
+    handle.append(make("text", { class: "title", "text-anchor": "middle", x: middle, y: first }, box.title), " ");
     box.lines.forEach((line, i) => handle.append(
-      make("text", { class: "line", "text-anchor": "middle", x: middle, y: first + 15 * (i + 1) + 1 }, line)));
+      make("text", { class: "line", "text-anchor": "middle", x: middle, y: first + 15 * (i + 1) + 1 }, line), " "));
     group.append(handle);
     return group;
   }

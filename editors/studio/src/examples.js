@@ -1,0 +1,8 @@
+// The programs that the page opens: examples of the repository.
+
+import autoformer from "../../../examples/autoformer/autoformer.arch";
+import gpt from "../../../examples/zoo/gpt.arch";
+import nas_bench_201 from "../../../examples/nas_bench_201/nas_bench_201.arch";
+import nats_size from "../../../examples/zoo/nats_size.arch";
+
+export const EXAMPLES = { nas_bench_201, autoformer, gpt, nats_size };

@@ -1,0 +1,208 @@
+"""The studio's page in a real browser: a mistake is typed, seen and mended, a slider moved, a count seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archir.api.studio.server import Studio
+from tests.chromium import PROGRAM, Chromium
+from tests.conftest import EXAMPLES, ROOT
+from tests.studio import served
+
+AXE = ROOT / "editors" / "studio" / "node_modules" / "axe-core" / "axe.min.js"
+SIZES = {"wide": (1440, 900), "middle": (1024, 800), "narrow": (400, 1600)}
+
+pytestmark = [
+    pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH"),
+    pytest.mark.xdist_group("chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("studio") / "cells.arch"
+    found.write_text((EXAMPLES / "nas_bench_201" / "nas_bench_201.arch").read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def studio(file: Path) -> Iterator[Studio]:
+    with served(file) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    found = Chromium(tmp_path_factory.mktemp("chromium"))
+    yield found
+    found.close()
+
+
+class Page:
+    """What a person does and sees."""
+
+    def __init__(self, chromium: Chromium, address: str, dark: bool = False) -> None:
+        self.chromium = chromium
+        chromium.open(address, dark)
+        self.until("!!document.querySelector('#frames iframe.shown') && !!document.querySelector('.spread rect')")
+
+    def run(self, script: str) -> Any:
+        return self.chromium.run(script)
+
+    def until(self, condition: str) -> None:
+        self.chromium.until(condition)
+
+    def said(self, name: str) -> str:
+        found: str = self.run(f"document.getElementById({json.dumps(name)}).textContent")
+        return found
+
+    def press(self, key: str, code: int, times: int = 1, modifiers: int = 0) -> None:
+        for _ in range(times):
+            self.chromium.press(key, code, "\r" if key == "Enter" else "", modifiers)
+
+    def focused(self) -> str:
+        found: str = self.run("document.activeElement.id || document.activeElement.tagName")
+        return found
+
+    def edit(self, old: str, new: str) -> None:
+        """Write something in the place of a stretch of the program."""
+        self.run("document.getElementById('editor').shadowRoot.querySelector('.cm-content').focus()")
+        self.press("f", 70, modifiers=2)
+        panel = "document.getElementById('editor').shadowRoot.querySelector('.cm-search input[name=search]')"
+        self.until(f"{panel} !== null")
+        self.run(f"{panel}.focus()")
+        self.run(f"{panel}.select()")
+        self.chromium.write(old)
+        self.press("Shift", 16)  # what is searched for is read after a key
+        self.press("Enter", 13)
+        self.press("Escape", 27)
+        self.chromium.write(new)
+
+
+@pytest.fixture
+def opened(chromium: Chromium, studio: Studio) -> Page:
+    return Page(chromium, studio.address)
+
+
+def test_a_mistake_is_typed_seen_and_mended_and_a_slider_moved(opened: Page, file: Path, tmp_path: Path) -> None:
+    assert opened.said("size") == "15,625"
+    opened.edit("batch_norm", "batch_nrm")
+    opened.until("!document.getElementById('problems').hidden")
+    assert "there is no batch_nrm" in opened.said("list")
+    assert opened.said("said") == "1 problem"
+    marks = "document.getElementById('editor').shadowRoot.querySelectorAll('.cm-lintRange-error').length"
+    assert opened.run(marks) >= 1
+    assert opened.run("document.getElementById('frames').classList.contains('old')")
+    opened.chromium.picture(tmp_path / "mistake.png", *SIZES["wide"])
+    opened.run("document.querySelector('#list .quiet').click()")  # Write batch_norm
+    opened.until("document.getElementById('state').dataset.kind === 'sound'")
+    assert opened.run("document.getElementById('problems').hidden")
+
+    opened.run("document.getElementById('macs-high').focus()")
+    opened.press("Home", 36)
+    opened.press("ArrowRight", 39, 120)
+    opened.until("!!document.getElementById('count') && !document.querySelector('#within.busy')")
+    told = opened.run("document.getElementById('macs-high').getAttribute('aria-valuetext')").replace(",", "")
+    import archir
+
+    space = archir.load(file)
+    fine = sum(1 for _ in space.where(f"macs <= {told}").enumerate())
+    assert 0 < fine < 15_625
+    opened.until(f"document.getElementById('count').textContent === {json.dumps(f'{fine:,}')}")
+
+    opened.run("document.getElementById('draw').click()")
+    opened.until("document.querySelectorAll('#differences tbody tr').length > 0")
+    assert opened.run("document.querySelectorAll('#drawn li').length") == 2
+    opened.run("document.querySelector('#drawn button').click()")
+    opened.until("document.getElementById('pictured').textContent === 'Architecture A'")
+    for name, size in SIZES.items():
+        opened.chromium.picture(tmp_path / f"{name}.png", *size)
+    assert all((tmp_path / f"{name}.png").stat().st_size > 20_000 for name in SIZES)
+    assert opened.chromium.said == []
+
+
+def test_changes_are_saved_where_a_file_was_given(opened: Page, file: Path) -> None:
+    before = file.read_text()
+    assert opened.run("document.getElementById('save').disabled")
+    opened.edit("5,625 architectures.", "5,625 of them.")
+    assert file.read_text() == before
+    opened.press("s", 83, modifiers=2)
+    opened.until("document.getElementById('said').textContent === 'Saved'")
+    assert file.read_text() == before.replace("5,625 architectures.", "5,625 of them.")
+    file.write_text(before)
+
+
+def test_the_keyboard_reaches_everything(opened: Page) -> None:
+    opened.until("document.getElementById('state').dataset.kind === 'sound'")
+    found = []
+    opened.run("document.activeElement.blur()")
+    for _ in range(30):
+        opened.press("Tab", 9)
+        found.append(opened.focused())
+        if found[-1] == "editor":
+            opened.press("Tab", 9)  # indents
+            assert opened.focused() == "editor"
+            opened.press("z", 90, modifiers=2)
+            opened.press("Escape", 27)  # and then Tab leaves
+        if found[-1] == "skip":
+            opened.press("Enter", 13)
+        if found[-1] == "draw":
+            break
+    wanted = [
+        "examples",
+        "format",
+        "download",
+        "editor",
+        "skip",
+        "params-low",
+        "params-high",
+        "macs-low",
+        "macs-high",
+        "draw",
+    ]
+    assert [one for one in found if one in wanted] == wanted, found
+
+
+def test_names_are_shown_as_text(opened: Page) -> None:
+    opened.run("window.bad = 0")
+    nasty = "<img src=x onerror=parent.bad=1><script>parent.bad=1</script>"
+    opened.edit("(image) |>", "(image) |>")
+    opened.edit("kernel=3", f'kernel="{nasty}"')
+    opened.until("!document.getElementById('problems').hidden")
+    assert opened.run("document.querySelectorAll('#list img, #list script').length") == 0
+    assert opened.run("window.bad") == 0
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `npm ci` in editors/studio")
+def test_axe_finds_nothing(chromium: Chromium, studio: Studio, dark: bool, tmp_path: Path) -> None:
+    page = Page(chromium, studio.address, dark)
+    page.edit("batch_norm", "batch_nrm")
+    page.until("!document.getElementById('problems').hidden")
+    for mended in (False, True):
+        if mended:
+            page.run("document.querySelector('#list .quiet').click()")
+            page.until("document.getElementById('state').dataset.kind === 'sound'")
+            page.run("document.getElementById('draw').click()")
+            page.until("document.querySelectorAll('#differences tbody tr').length > 0")
+        assert faults(page) == []
+    picture = tmp_path / "picture.html"
+    picture.write_text(page.run("document.querySelector('#frames iframe').srcdoc"))
+    chromium.open(picture, dark)
+    assert faults(page) == []
+
+
+def faults(page: Page) -> Any:
+    """What axe-core has against a page as it is."""
+    page.run(AXE.read_text() + ";0")
+    page.run("void axe.run({ iframes: false }).then((found) => { window.found = found; })")
+    page.until("!!window.found")
+    assert page.run("found.passes.length") > 10
+    found = page.run("found.violations.map((one) => [one.id, one.nodes.map((node) => node.html)])")
+    page.run("delete window.found")
+    return found

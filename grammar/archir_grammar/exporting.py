@@ -213,8 +213,8 @@ _SETTLED = {
     'choose_subset: ("choose" NAME tags count | "choose" TAG+ count | "choose" INT) "of"',
     '"[" expr comprehension_part+ "]"': '"[" expr ("for" targets "in" or_) comprehension_part* "]"',
 }  # fmt: skip
-"""What lark decides where two rules fit, written out: a name behind `choose` is the choice's, wherever it can be, so that
-a count is one only behind that; and `if` behind the first part of a list is followed by `else`."""
+"""What lark decides where two rules fit, written out: a name behind `choose` is the choice's, wherever it can be, so
+that a count is one only behind that; and `if` behind the first part of a list is followed by `else`."""
 
 
 def _settled(text: str) -> str:

@@ -8,9 +8,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from archir import backends
+from archir.base.arrays import np
 from archir.base.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
-import numpy as np
-
+from archir.base.arrays import np
 from archir.base.errors import ArchError, fail, suggest
 from archir.base.work import TOO_MUCH, portion
 from archir.costs.counting.distribution import Distribution

@@ -14,8 +14,7 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
+from archir.base.arrays import np
 from archir.base.errors import ArchError, fail
 from archir.costs.tables import Groups, Numbers
 from archir.ir.choices.cases import Value, at, support, varies

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.arrays import NDArray, np
 from archir.base.errors import fail
 from archir.base.work import afford, spend
 from archir.costs.sums import Term, Terms, depends, factors, greatest
@@ -20,7 +19,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.spaces.specialize import specialize
 
-Flags = NDArray[np.bool_]
+Flags: TypeAlias = "NDArray[np.bool_]"
 CELLS_A_UNIT = 256
 """Rows times nodes that are costed for a unit of work."""
 WORK_A_NODE = 40

@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.arrays import NDArray, np
 from archir.base.draws import Distribution
 from archir.costs.counting.merged_steps import Stride, Strides
 from archir.costs.counting.slack import Lattice, Numbers
@@ -32,7 +30,7 @@ DRAWN = 20_000
 RARE = 44
 """One in 2 to so many draws is for what is lighter than that."""
 
-Weights = tuple[NDArray[np.float64], NDArray[np.int64]]
+Weights: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.int64]]"
 """Mantissas and exponents of 2."""
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.arrays import NDArray, np
 from archir.base.errors import ArchError
 from archir.base.work import TOO_MUCH, WorkError, portion
 from archir.costs.extremes import elimination, forward
@@ -29,7 +28,7 @@ A_ROUND = 1 / 8
 A_DRAW = 1 / 2
 """Of the work that is left, what finding out how to draw may take."""
 
-Draw = Callable[[int, np.random.Generator], Codes]
+Draw: TypeAlias = "Callable[[int, np.random.Generator], Codes]"
 
 
 class Ends:

@@ -18,9 +18,7 @@ from hashlib import sha256
 from operator import add
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.arrays import NDArray, np
 from archir.base.errors import ArchError
 from archir.base.work import afford
 from archir.costs.sums import Terms

@@ -52,11 +52,12 @@ function changed() {
 }
 
 async function check() {
-  const text = editor.text;
+  const text = editor.text, begun = performance.now();
   state("busy", "Checking …");
   try {
     const said = await engine.ask("check", { text });
     if (!said || text !== editor.text) return;
+    byId("state").dataset.took = Math.round(performance.now() - begun);
     editor.show(said.problems);
     listed(said.problems);
     if (said.problems.length) {
@@ -115,7 +116,7 @@ function chosen() {
 }
 
 async function drawn() {
-  const heat = document.querySelector("input[name=heat]:checked").value || null;
+  const heat = PLAYGROUND ? null : document.querySelector("input[name=heat]:checked").value || null;
   const said = await engine.ask("picture", { ...asked(), depth: 1, heat, architecture: shown && shown.choices });
   if (said && said.page) picture.show(said.page);
   if (said && said.problems) {
@@ -128,6 +129,11 @@ async function drawn() {
 }
 
 async function costed() {
+  if (PLAYGROUND) {
+    byId("nocosts").hidden = false;
+    byId("nocosts").replaceChildren("Bars of costs and sliders for bounds are in ", make("code", {}, "archir studio"), ": they need more than this page brings.");
+    return;
+  }
   const said = await engine.ask("costs", asked());
   if (!said) return;
   byId("bounds").hidden = !!said.problems;
@@ -273,6 +279,7 @@ async function begin() {
   try {
     state("busy", PLAYGROUND ? "Starting Python …" : "Starting …");
     const said = await engine.begin();
+    if (PLAYGROUND) byId("state").dataset.began = Math.round(said.begun);
     const first = Object.keys(EXAMPLES)[0];
     file = said.text === null ? { name: `${first}.arch`, text: null, mark: null } : said;
     if (said.text === null) byId("examples").value = first;

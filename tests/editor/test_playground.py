@@ -52,7 +52,7 @@ def test_programs_are_checked_counted_and_pictured_without_numpy() -> None:
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
     assert json.loads(made.stdout) == {
-        "check": {"problems": [], "nets": [{"name": "nas_bench_201", "size": "15625", "choices": 6}]},
+        "check": {"problems": [], "nets": [{"name": "nas_bench_201", "size": "15625", "choices": 6, "bounded": False}]},
         "wrong": "did you mean `batch_norm`?",
         "format": True,
         "picture": True,

@@ -159,7 +159,9 @@ async function counted() {
   const bounds = costs.bounds, some = Object.keys(bounds).length > 0;
   byId("reset").hidden = !some;
   const place = byId("within");
-  if (!some) {
+  const bounded = sound.nets.find((one) => one.name === sound.net).bounded;
+  const words = some ? "within these bounds" : "keep the program's bounds on costs";
+  if (!some && !bounded) {
     place.replaceChildren("Move a slider to count within bounds.");
     return;
   }
@@ -169,8 +171,8 @@ async function counted() {
     const said = await engine.ask("within", { ...asked(), bounds });
     if (!said) return;
     if (said.problems) place.replaceChildren(`Not counted: ${said.problems[0].message}.`);
-    else if (said.least === said.most) place.replaceChildren(make("b", { id: "count", title: grouped(said.most) }, large(said.most)), ` within these bounds${said.most === said.of ? ": all" : `: ${percent(said.most, said.of)}`}`);
-    else place.replaceChildren(make("b", { id: "count" }, `${large(said.least)} to ${large(said.most)}`), " within these bounds");
+    else if (said.least === said.most) place.replaceChildren(make("b", { id: "count", title: grouped(said.most) }, large(said.most)), ` ${words}${said.most === said.of ? ": all" : `: ${percent(said.most, said.of)}`}`);
+    else place.replaceChildren(make("b", { id: "count" }, `${large(said.least)} to ${large(said.most)}`), ` ${words}`);
   } finally {
     counting = false;
     place.classList.remove("busy");

@@ -10,6 +10,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from docutils import nodes
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -20,10 +21,11 @@ HERE = Path(__file__).resolve().parent
 project = "archir"
 author = "the authors of archir"
 release = tomllib.loads((HERE.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_copybutton"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/*.md",
+    "docs/*.ipynb",
     "docs/decisions/*.md",
     "examples/*/README.md",
     "archir/base/codes/*.md",
@@ -32,6 +34,9 @@ include_patterns = [
 ]
 exclude_patterns = [".*", "*/_build", "build", "dist", "tests", "runs", "demo"]
 myst_heading_anchors = 3
+nb_execution_mode = "off"
+"""Notebooks have their outputs; a test runs them and compares."""
+nb_render_error_lexer = "none"
 html_theme = "furo"
 html_title = f"archir {release}"
 html_extra_path = ["root"]
@@ -55,11 +60,19 @@ def setup(app: Sphinx) -> None:
     app.add_lexer("arch", ArchLexer)  # where archir is on the path, but not installed
     app.add_lexer("csv", TextLexer)
     app.connect("source-read", _name_files)
+    app.connect("doctree-read", _colour_cells)
 
 
 def _name_files(app: Sphinx, document: str, source: list[str]) -> None:
     """Files' names are captions: on the forge, what stands behind a snippet's language is not shown."""
     source[0] = FILE.sub(_captioned, source[0])
+
+
+def _colour_cells(app: Sphinx, document: nodes.document) -> None:
+    """Cells that are programs have their colours."""
+    for block in document.findall(nodes.literal_block):
+        if block.astext().startswith("%%arch"):
+            block["language"] = "arch"
 
 
 def _captioned(snippet: re.Match[str]) -> str:

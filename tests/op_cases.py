@@ -72,7 +72,7 @@ from archir.ops.shape import (
     Upsample,
 )
 from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
-from archir.ops.tokens.lookup import Embedding, Gather, OneHot
+from archir.ops.tokens.lookup import Embedding, Equal, Gather, OneHot, ToNumbers
 from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 
 MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
@@ -85,7 +85,8 @@ KINDS: dict[type[Op], tuple[type[Op], ...]] = {
 }
 """What makes operands of a kind of the inputs."""
 ELEMENTS: dict[type[Op], tuple[str, ...]] = {
-    **dict.fromkeys((Embedding, OneHot), ("i64",)),
+    **dict.fromkeys((Embedding, OneHot, Equal), ("i64",)),
+    ToNumbers: ("bool",),
     **dict.fromkeys((Gather, ExpertLinear), ("f32", "i64")),
     Where: ("bool", "f32", "f32"),
 }
@@ -218,6 +219,8 @@ CASES: list[Case] = [
     (ChannelShuffle(4), (MAP,)),
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
     *((OneHot(5), (dims,)) for dims in ((), (7,))),
+    *((Equal(1), (dims,)) for dims in ((7,), (2, 7))),
+    *((ToNumbers(), (dims,)) for dims in ((7,), MAP)),
     *((Embedding(11, 6), (dims,)) for dims in ((), (7,))),
     *((Gather(), (dims, positions)) for dims in (TOKENS, VECTOR) for positions in ((), (5,))),
     *((Resize(size, mode=mode), (MAP,)) for size in (4, (9, 15)) for mode in MODES),

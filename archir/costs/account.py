@@ -7,6 +7,8 @@ from functools import cached_property, partial
 
 from archir.base.arrays import np
 from archir.base.errors import ArchError, fail, suggest
+from archir.base.names.above import Shown
+from archir.base.visible import one_line
 from archir.base.work import TOO_MUCH, portion
 from archir.costs.counting.distribution import Distribution
 from archir.costs.counting.joint import Limit, Rooms
@@ -40,7 +42,7 @@ SHOWN = 300_000
 """Totals that are told apart where a distribution is shown."""
 
 
-class Account:
+class Account(Shown):
     """The costs of a space, worked out when they are first asked for.
 
     `conditions` say which architectures there are, `draw` draws some; `rules` are costs beside the usual ones, by name.
@@ -77,6 +79,9 @@ class Account:
     def summed(self) -> tuple[str, ...]:
         """The names of the costs that add up."""
         return (*SUMMED, *self.rules)
+
+    def __repr__(self) -> str:
+        return one_line(f"<Account of {self.graph.name}: {', '.join(self.names)}>")
 
     @property
     def names(self) -> tuple[str, ...]:

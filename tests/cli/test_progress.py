@@ -100,7 +100,7 @@ def test_a_search_that_goes_on_is_a_bar_from_there(capsys: pytest.CaptureFixture
         assert (task.completed, task.total) == (10, 20)
         assert task.fields["epoch"] == "3/4"
         progress.step(11, {"loss": 0.5, "entropy": 0.1})
-        assert (task.completed, task.fields["loss"]) == (12, "0.500")
+        assert (task.completed, task.fields["figure"]) == (12, "loss 0.500")
         progress.epoch({"epoch": 2, "validation_accuracy": 0.25, "seconds": 2})
         assert (task.fields["epoch"], task.fields["accuracy"]) == ("4/4", "validation 25.0%")
         progress.epoch({"epoch": 3, "seconds": 2})

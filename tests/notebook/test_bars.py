@@ -17,9 +17,11 @@ class Handle:
 
     def __init__(self) -> None:
         self.shown: list[str] = []
+        self.text = ""
 
     def update(self, html: Any) -> None:
-        self.shown.append(html.data)
+        self.shown.append(html._repr_html_())
+        self.text = repr(html)
 
 
 @pytest.fixture
@@ -51,9 +53,10 @@ def test_a_bar_is_one_output_that_is_replaced_now_and_then(cell: Handle, capsys:
             shown.step(index, {"loss": 0.5})
         shown.epoch({"epoch": 1, "loss": 0.5, "validation_accuracy": 0.25, "seconds": 2})
     assert 2 <= len(cell.shown) <= 10, "a thousand steps are no thousand messages"
-    assert said(cell.shown[0]) == "<b>first</b> epoch 1/2 0 of 1,000 loss -  - (0 s)"
+    assert said(cell.shown[0]) == "<b>first</b> epoch 1/2 0 of 1,000 -  - (0 s)"
     assert said(cell.shown[-1]).startswith("<b>first</b> epoch 2/2 1,000 of 1,000 loss 0.500  validation 25.0% (")
     assert 'max="1000" value="1000"' in cell.shown[-1]
+    assert cell.text.startswith("<b>first</b> epoch 2/2 1,000 of 1,000 loss 0.500  validation 25.0% (")
     assert capsys.readouterr() == ("", "")
 
 

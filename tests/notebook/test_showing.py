@@ -40,7 +40,7 @@ TAGS = {
     "b", "code", "details", "div", "img", "pre", "span", "strong", "summary", "table", "tbody", "td", "th", "thead",
     "tr",
 }  # fmt: skip
-ATTRIBUTES = {"alt", "class", "scope", "src", "style"}
+ATTRIBUTES = {"alt", "class", "open", "scope", "src", "style"}
 
 
 @cache
@@ -66,6 +66,10 @@ def refused(text: str = WRONG) -> archir.ArchError:
 
 SAID: dict[str, Any] = {
     "<Space small: 4 architectures, 2 choices, image f32[1, 8, 8] -> logits>": space,
+    "<Space small: 4 architectures, params <= 1, 2 choices, image f32[1, 8, 8] -> logits>": (
+        lambda: space().where("params <= 1")
+    ),
+    "<Account of small: params, macs, activation_bytes, kernels, peak_bytes>": lambda: space().account,
     "<Graph small: 10 nodes, 2 choices, image f32[1, 8, 8] -> logits>": lambda: space().graph,
     "<Architecture of small: op=conv, kernel=five>": lambda: space().architecture({"op": "conv", "kernel": "five"}),
     "<Answer: least macs = 11,560 (proved), 2 architectures>": answer,

@@ -93,6 +93,44 @@ def test_one_hot(tmp_path: Path) -> None:
     assert archir.export(graph, tmp_path / "net.onnx", network.float()).relative < 1e-5
 
 
+def test_padding_is_seen_in_what_is_read(tmp_path: Path) -> None:
+    graph = archir.loads("""
+        net n {
+            input ids: i64[5]
+            hidden = ids |> equal(1) |> to_numbers
+            output m = ids |> equal(1)
+            output y = ids |> positions(padding=1) |> embedding(7, 2)
+            output z = hidden * -100 + 1
+        }
+    """).graph
+    network = lower(graph).eval()
+    ids = torch.tensor([[7, 8, 1, 9, 1]])
+    found = network(ids)
+    assert found["m"].tolist() == [[False, False, True, False, True]]
+    assert found["z"].tolist() == [[1, 1, -99, 1, -99]]
+    table = network.state_dict()["embedding.weight"]
+    torch.testing.assert_close(found["y"], table[[2, 3, 1, 4, 1]].unsqueeze(0))
+    assert network.double()(ids)["z"].dtype == torch.float64
+    assert archir.cost(graph).params == 14
+    for opset in (17, 26):
+        assert archir.export(graph, tmp_path / "net.onnx", network.float(), opset=opset).relative < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("takes", "body", "said"),
+    [
+        ("f32[5]", "output y = x |> equal(1)", "expected integers, got f32[5]"),
+        ("f32[5]", "output y = x |> to_numbers", "expected integers or truth values, got f32[5]"),
+        ("f32[5, 2]", "output y = x |> positions(padding=1)", "`padding` is one of the integers i64[N]"),
+        ("i64[5]", "output y = x |> positions(padding=1) |> embedding(6, 2)", "6 is looked up, and there are 6"),
+    ],
+)
+def test_what_is_no_number_is_not_compared(takes: str, body: str, said: str) -> None:
+    with pytest.raises(ArchError) as refused:
+        archir.loads(f"net n {{\n input x: {takes}\n {body}\n}}")
+    assert said in str(refused.value)
+
+
 def test_in_supernets() -> None:
     space = net("""
         width = choose width(4, 8)

@@ -9,6 +9,7 @@ from typing import Any
 
 from archir.api.notebook import markup
 from archir.api.notebook.pictures import in_notebook
+from archir.base.visible import one_line
 
 EVERY = 0.2
 """Seconds between two pictures of a bar: a notebook keeps up with these."""
@@ -49,10 +50,10 @@ class CellBar:
 
     def start(self) -> None:
         """Show the bar."""
-        from IPython.display import HTML, display
+        from IPython.display import display
 
         self._begin = self._shown = time.monotonic()
-        self._handle = display(HTML(self._html()), display_id=True)
+        self._handle = display(self, display_id=True)
 
     def update(self, task: int, advance: int = 0, completed: int | None = None, **fields: Any) -> None:
         """Something was done."""
@@ -66,21 +67,26 @@ class CellBar:
         self._show()
 
     def _show(self) -> None:
-        from IPython.display import HTML
-
         self._shown = time.monotonic()
         if self._handle is not None:
-            self._handle.update(HTML(self._html()))
+            self._handle.update(self)
 
-    def _html(self) -> str:
-        before, after = (
-            markup.text(text.format(task=SimpleNamespace(fields=self._fields))) for text in (self._before, self._after)
-        )
+    def __repr__(self) -> str:
+        before, after = self._texts()
+        return one_line(f"{before} {self._done:,} of {self._total:,} {after} ({self._time()})")
+
+    def _repr_html_(self) -> str:
+        before, after = map(markup.text, self._texts())
+        parts = f"{self._done:,} of {self._total:,}"
+        shown = f'<progress max="{max(1, self._total)}" value="{self._done}">{parts}</progress>'
+        return markup.whole(f"<div>{before} {shown} {after} ({self._time()})</div>")
+
+    def _texts(self) -> tuple[str, str]:
+        task = SimpleNamespace(fields=self._fields)
+        return self._before.format(task=task), self._after.format(task=task)
+
+    def _time(self) -> str:
         took, done = time.monotonic() - self._begin, self._done - self._first
-        left = f"{took:.0f} s"
-        if done > 0 and self._done < self._total:
-            left += f", about {took * (self._total - self._done) / done:.0f} s left"
-        shown = (
-            f'<progress max="{max(1, self._total)}" value="{self._done}">{self._done:,} of {self._total:,}</progress>'
-        )
-        return markup.whole(f"<div>{before} {shown} {after} ({left})</div>")
+        if done <= 0 or self._done >= self._total:
+            return f"{took:.0f} s"
+        return f"{took:.0f} s, about {took * (self._total - self._done) / done:.0f} s left"

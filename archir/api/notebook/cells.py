@@ -15,6 +15,7 @@ from IPython.display import display
 from archir.api.loading import proved
 from archir.api.notebook.counts import Counts
 from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.base.files import write_atomic
 from archir.language.elaboration.files import instead
 from archir.language.elaboration.parameters import parse_parameter
 from archir.search.spaces.space import Space
@@ -37,6 +38,7 @@ class Cells(Magics):
     @argument("--count", action="store_true", help="Count its architectures, exactly.")
     @argument("--net", help="Which net, if the cell has several.")
     @argument("-p", "--param", action="append", default=[], help="A parameter of the net, such as -p width=16.")
+    @argument("-o", "--output", help="Write the program to this file, for recipes and the command line.")
     @argument("--as", dest="file", help="The file that other cells import this one as, such as blocks.arch.")
     @cell_magic
     def arch(self, line: str, cell: str) -> None:
@@ -49,7 +51,10 @@ class Cells(Magics):
 
         Everything that is wrong with it is said, with its place in the cell.
         """
-        given = parse_argstring(self.arch, line)
+        try:
+            given = parse_argstring(self.arch, line)
+        except UsageError as error:
+            raise UsageError(f"{error}; `%%arch?` lists what there is") from None
         try:
             file = self._file(given.file)
             parameters = dict(map(parse_parameter, given.param))
@@ -61,6 +66,8 @@ class Cells(Magics):
             raise ArchError(*map(_hinted, error.diagnostics)) from None
         if file is not None:
             self._texts[file] = text
+        if given.output is not None:
+            write_atomic(Path(given.output), cell.encode())
         spaces = list(map(Space, graphs))
         if given.name is not None:
             self.shell.user_ns[_variable(given.name)] = _only(spaces)
@@ -94,8 +101,9 @@ def _only(spaces: Sequence[Space]) -> Space:
     if len(spaces) == 1:
         return spaces[0]
     names = [space.name for space in spaces]
-    text = f"the cell has {listed(names)}: one is named with --net" if names else "the cell has no net to be bound"
-    raise fail("A0808", text)
+    if names:
+        raise fail("A0808", f"the cell has {listed(names)}: one is named with --net")
+    raise fail("A0808", "the cell has no net", None, "blocks by themselves need no variable: %%arch --as blocks.arch")
 
 
 def _hinted(problem: Diagnostic) -> Diagnostic:

@@ -26,17 +26,22 @@ class Counts(Shown):
         with bounded():
             return Counts(space.name, space.size, space.satisfying, space.count())
 
-    def __repr__(self) -> str:
-        found = [f"{self.name}: {exact(self.size)}"]
-        if self.satisfying != self.size:
-            found.append(f"{exact(self.satisfying)} with what choices require")
+    @property
+    def texts(self) -> tuple[str, str, str]:
+        """The three numbers."""
         least, most = self.within
-        if (least, most) != (self.satisfying, self.satisfying):
-            within = exact(most) if least == most else f"{least:,} to {exact(most)}"
+        return exact(self.size), exact(self.satisfying), exact(most) if least == most else f"{least:,} to {exact(most)}"
+
+    def __repr__(self) -> str:
+        every, satisfying, within = self.texts
+        found = [f"{self.name}: {many(self.size, 'architecture')}"]
+        if satisfying != every:
+            found.append(f"{satisfying} with what choices require")
+        if within != satisfying:
             found.append(f"{within} within the bounds on costs")
         return f"<{', '.join(found)}>"
 
 
 def exact(number: int) -> str:
-    """`1 architecture`, all digits of it where there are not hundreds."""
-    return f"{number:,} architecture{'' if number == 1 else 's'}" if number < 10**100 else many(number, "architecture")
+    """All digits of a number, where there are not hundreds."""
+    return f"{number:,}" if number < 10**100 else many(number, "").strip()

@@ -17,7 +17,7 @@ MOST_CHARACTERS = 400
 """Of a text in a cell of a table."""
 MOST_PICTURE = 500_000
 """Bytes of a picture; larger ones are for files."""
-_LEFT = 'style="text-align:left"'
+_LEFT = 'style="text-align:left;padding-right:1em"'
 _MARKS = {"error": "background:#b3261e;color:#fff", "warning": "background:#f2b705;color:#000"}
 
 
@@ -49,25 +49,30 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], count: int) -> 
     shown = [row for _, row in zip(range(MOST_ROWS), rows, strict=False)]
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
     more = f"<div>and {count - len(shown):,} more</div>" if count > len(shown) else ""
-    return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}"
+    return _scrolled(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>{more}")
 
 
 def _cell(value: object) -> str:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     shown = f"{value:,}" if isinstance(value, int) and number else f"{value:.6g}" if number else value
-    return f'<td style="text-align:{"right" if number else "left"}">{text(shown)}</td>'
+    return f'<td style="text-align:{"right" if number else "left"};padding-right:1em">{text(shown)}</td>'
 
 
-def folded(title: str, content: str) -> str:
+def folded(title: str, content: str, opened: bool = False) -> str:
     """What is there to be opened."""
-    return f"<details><summary>{text(title)}</summary>{content}</details>"
+    return f"<details{' open' * opened}><summary>{text(title)}</summary>{content}</details>"
 
 
 def image(svg: str, said: str) -> str:
     """A picture, as wide as there is room; `said` is what it says to those who do not see it."""
     data = b64encode(svg.encode()).decode()
     shown = f'<img alt="{text(said)}" style="max-width:100%;max-height:80vh" src="data:image/svg+xml;base64,{data}">'
-    return f'<div style="overflow:auto">{shown}</div>'
+    return _scrolled(shown)
+
+
+def _scrolled(content: str) -> str:
+    """What may be wider than the page."""
+    return f'<div style="overflow:auto">{content}</div>'
 
 
 def mark(severity: str) -> str:
@@ -77,7 +82,7 @@ def mark(severity: str) -> str:
 
 def lines(raw: str) -> str:
     """Text whose characters stand below each other as they were written."""
-    return f'<pre style="margin:.2em 0 .6em 1em">{escape(visible(raw))}</pre>'
+    return f'<pre style="margin:.2em 0 .6em 1em;font-size:.9em">{escape(visible(raw))}</pre>'
 
 
 def whole(*parts: str) -> str:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from archir.api.notebook import markup
+from archir.api.notebook.counts import Counts
 from archir.api.notebook.pictures import MOST_NODES, Picture, beside, network
 from archir.base.errors import ArchError, Diagnostic, Diagnostics
 from archir.base.names.above import Framed
@@ -22,6 +23,8 @@ from archir.search.spaces.space import Space
 
 MOST_COSTED = 1_000
 """Nodes of a space whose costs are worked out without being asked for."""
+FEW = 12
+"""Choices that are shown without being asked for."""
 MOST_MESSAGE = 2_000
 """Characters of a message."""
 _UNITS = {
@@ -37,6 +40,8 @@ def page(value: Any) -> str | None:
         columns = value.columns()
         rows = list(zip(*columns.values(), strict=True))
         return markup.whole(_heading(value), markup.table([*columns], rows, len(rows)))
+    if repr(value).startswith("<"):  # a line that was thought of
+        return markup.whole(_heading(value))
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value) if field.repr}
         return markup.whole(markup.heading(_kind(value)), markup.facts(named))
@@ -56,6 +61,15 @@ def _heading(value: object) -> str:
 @page.register
 def _picture(value: Picture) -> str:
     return markup.image(value.svg, value.text)
+
+
+@page.register
+def _counts(value: Counts) -> str:
+    names = ("architectures", "with what choices require", "within the bounds on costs")
+    every, satisfying, within = value.texts
+    shown = (every, "" if satisfying == every else satisfying, "" if within == satisfying else within)
+    found = dict(zip(names, shown, strict=True))
+    return markup.whole(markup.heading("Space", value.name), markup.facts(found))
 
 
 @page.register
@@ -81,7 +95,7 @@ def _sizes(graph: Graph) -> dict[str, object]:
         for name, of in ports.items()
     }
     given = ", ".join(f"{name} = {one}" for name, one in graph.parameters.items())
-    return {**found, "nodes": f"{len(graph):,}", "parameters given": given}
+    return {**found, "nodes": f"{len(graph):,}", "parameters of the net": given}
 
 
 @page.register
@@ -115,7 +129,8 @@ def _ranges(space: Space) -> dict[str, object]:
 def _architecture(value: Architecture) -> str:
     listed = markup.table(["choice", "label"], value.items(), len(value))
     drawn = "" if value.graph is None else beside(network(value))
-    return markup.whole(markup.heading("Architecture", value.space), markup.folded("Choices", listed), drawn)
+    choices = markup.folded("Choices", listed, len(value) <= FEW)
+    return markup.whole(markup.heading("Architecture", value.space), choices, drawn)
 
 
 @page.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,14 +29,23 @@ def _more(diagnostics: Iterable[Diagnostic]) -> str:
 
 
 def _calls(error: ArchError) -> Iterator[str]:
-    """The lines of somebody's own code that led here."""
-    for frame in traceback.extract_tb(error.__traceback__):
+    """The lines of somebody's own code that led here: those before archir's first one."""
+    for frame in takewhile(_outside, traceback.extract_tb(error.__traceback__)):
         of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")
-        if not of_ipython and not Path(frame.filename).is_relative_to(_OWN) and frame.line:
+        if frame.line and not of_ipython:
             yield f"{frame.name.replace('<module>', 'here')}, line {frame.lineno}: {frame.line}"
+
+
+def _outside(frame: traceback.FrameSummary) -> bool:
+    return not Path(frame.filename).is_relative_to(_OWN)
 
 
 def coloured(diagnostics: Iterable[Diagnostic]) -> str:
     """Diagnostics as a terminal shows them."""
     pieces = (piece for one in diagnostics for piece in one.pieces())
-    return "".join(f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if style in _STYLES else text for style, text in pieces)
+    return "".join(_styled(text, _STYLES.get(style)) for style, text in pieces)
+
+
+def _styled(text: str, style: str | None) -> str:
+    line = text.rstrip("\n")
+    return text if style is None else f"\x1b[{style}m{line}\x1b[0m{text[len(line) :]}"

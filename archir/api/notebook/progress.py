@@ -105,19 +105,22 @@ class SearchProgress:
         self._phase, self._epochs, self._steps, self._accuracy = phase, epochs, steps, "-"
         self._bar = bar(
             f"{{task.fields[phase]}} {self._unit} {{task.fields[epoch]}}",
-            "loss {task.fields[loss]}  {task.fields[accuracy]}",
+            "{task.fields[figure]}  {task.fields[accuracy]}",
         )
         if self._bar is None:
             return
         now = f"{done // steps + 1}/{epochs}"
         total = epochs * steps
-        self._task = self._bar.add_task("", total=total, completed=done, phase=phase, epoch=now, loss="-", accuracy="-")
+        fields = {"phase": phase, "epoch": now, "figure": "-", "accuracy": "-"}
+        self._task = self._bar.add_task("", total=total, completed=done, **fields)
         self._bar.start()
 
     def step(self, index: int, measured: Mapping[str, float]) -> None:
         """A step was done."""
         if self._bar is not None:
-            self._bar.update(self._task, completed=index + 1, loss=f"{next(iter(measured.values())):.3f}")
+            name, value = next(iter(measured.items()))
+            said = f"{value:.0f}" if name == "failed" else f"{value:.3f}"
+            self._bar.update(self._task, completed=index + 1, figure=f"{name} {said}")
 
     def epoch(self, row: Mapping[str, Any]) -> None:
         """An epoch was done."""

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 
 from archir.base.errors import RuleError, require
 from archir.ir.op import Free, Tie, View
-from archir.ir.types import TensorType, is_tokens
+from archir.ir.types import INTEGERS, TensorType, is_tokens
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,32 @@ class Sinusoidal(Free):
 
 @dataclass(frozen=True)
 class Positions(Free):
-    """The numbers 0, 1, ... of the tokens f32[N, D] or i64[N], which `embedding` gives learned vectors."""
+    """The numbers 0, 1, ... of the tokens f32[N, D] or i64[N], which `embedding` gives learned vectors.
+
+    With `padding`, tokens i64[N] that are this number have it as their position, and the others are counted from the
+    next number on: with padding=1, the tokens 7, 8, 1, 9 are at 2, 3, 1, 4 (Ott et al. 2019, fairseq).
+    """
 
     any_element: ClassVar[bool] = True
+    later: ClassVar[tuple[str, ...]] = ("padding",)
+    padding: int | None = None
 
     def infer(self, x: TensorType) -> TensorType:
         """i64[N]."""
         require(x.rank in (1, 2), f"expected tokens [N, D] or i64[N], got {x}", code="A0402")
+        if self.padding is not None:
+            fits = x.dtype in INTEGERS and x.rank == 1
+            require(fits, f"`padding` is one of the integers i64[N], and not of {x}", code="A0408")
+            require(self.padding >= 0, f"`padding` must not be negative, got {self.padding}")
         return TensorType(x.shape[:1], "i64")
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
-        """From 0 to the last token."""
-        return 0, result.shape[0] - 1
+        """From 0 to the last token; with `padding` from there to what all tokens, if none is padding, come to."""
+        return (0, result.shape[0] - 1) if self.padding is None else (self.padding, self.padding + result.shape[0])
+
+    def kernels(self, x: TensorType) -> int:
+        """One; with `padding` what is none, how many that are up to each, a product and a sum."""
+        return 1 if self.padding is None else 4
 
     def ties(self, x: TensorType) -> tuple[Tie, ...]:
         """None: numbers of tokens are no channels."""

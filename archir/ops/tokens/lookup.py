@@ -1,4 +1,4 @@
-"""What integers are for: rows of a table, and positions, looked up by them."""
+"""What integers are for: rows of a table, and positions, looked up by them; and which of them are a number."""
 
 from __future__ import annotations
 
@@ -106,3 +106,36 @@ class OneHot(Free):
     def kernels(self, x: TensorType) -> int:
         """The classes, where they are met, and that as numbers."""
         return 3
+
+
+@dataclass(frozen=True)
+class Equal(Free):
+    """Where integers are a number: a mask of truth values, such as `equal(ids, 0)`, the padding of a text."""
+
+    any_element: ClassVar[bool] = True
+    to: int
+
+    def infer(self, x: TensorType) -> TensorType:
+        """bool of the shape of x."""
+        require(x.dtype in INTEGERS, f"expected integers, got {x}", "`greater` and `less` compare others", "A0408")
+        return TensorType(x.dims, "bool")
+
+
+@dataclass(frozen=True)
+class ToNumbers(Free):
+    """Integers, or truth values as 1 and 0, as numbers to compute with: `ids |> equal(0) |> to_numbers`."""
+
+    any_element: ClassVar[bool] = True
+
+    def infer(self, x: TensorType) -> TensorType:
+        """f32 of the shape of x."""
+        require(not x.numeric, f"expected integers or truth values, got {x}", code="A0408")
+        return TensorType(x.dims)
+
+    def weights(self, x: TensorType) -> dict[str, Weight]:
+        """A buffer, `one`: the number 1, as precise as what is trained."""
+        return {"one": Weight((), "ones", buffer=True)}
+
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """It has no axes."""
+        return {"one": ()}

@@ -67,8 +67,9 @@ class Space(Shown):
 
     def __repr__(self) -> str:
         size = many(quickly(lambda: self.size), "architecture")
+        bounds = "".join(f", {one.text}" for one in self._bounds[:3])
         choices = many(len(self.choices), "choice")
-        return one_line(f"<Space {self.name}: {size}, {choices}, {self.graph.signature}>")
+        return one_line(f"<Space {self.name}: {size}{bounds}, {choices}, {self.graph.signature}>")
 
     @property
     def name(self) -> str:

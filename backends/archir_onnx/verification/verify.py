@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from archir.backends.comparison import Difference, random_input
 from archir.base.errors import ArchError, fail, listed
 from archir.base.names.above import Shown
+from archir.base.visible import one_line
 from archir.ir.types import TensorType
 from archir_onnx.lowering.form import PLAIN, Form, Pixels
 from archir_onnx.lowering.interface import seen, unseen
@@ -46,6 +47,9 @@ class Report(Shown):
     sizes: tuple[tuple[int, ...], ...] = ()
     """Heights and widths, or numbers of tokens, beside the net's own."""
     note: str = ""
+
+    def __repr__(self) -> str:
+        return one_line(f"<Report: {self}>")
 
     def __str__(self) -> str:
         if not self.batches:

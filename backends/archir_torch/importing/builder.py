@@ -22,6 +22,8 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, plain, sizes
 
 Weights = Mapping[str, Constant]
+MOST_COPIES = 64
+"""Copies of a tensor that stand side by side."""
 
 
 class Builder:
@@ -137,11 +139,23 @@ class Builder:
         """The same tensor on another base, of the same atoms."""
         if value.base == base:
             return value
-        if sorted(map(id, value.atoms)) != sorted(id(atom) for axis in base for atom in axis):
+        value = self._copied(value, [atom for atom in _flat(base) if atom not in value.atoms])
+        if value.base == base:
+            return value
+        if sorted(map(id, value.atoms)) != sorted(map(id, _flat(base))):
             raise Unsupported("an expansion that is not the batch's")
         if isinstance(value.node, Constant):
             return replace(value, node=_moved(value.node, value.base, base), base=base)
         return replace(value, node=self._rearranged(value.node, value.base, base), base=base)
+
+    def _copied(self, value: Value, atoms: Sequence[Atom]) -> Value:
+        """With copies, which torch has as an expansion, one after the other."""
+        for atom in atoms:
+            if atom is self.batch or atom.size > MOST_COPIES:
+                raise Unsupported("an expansion that is not the batch's")
+            one = self._reshaped(self.node(value), (1, *sizes(value.base)))
+            value = replace(value, node=self.joined([one] * atom.size, 0), base=((atom,), *value.base))
+        return value
 
     def _rearranged(self, node: NodeId, old: Axes, new: Axes) -> NodeId:
         if self.types[node].shape == sizes(new) and _flat(old) == _flat(new):

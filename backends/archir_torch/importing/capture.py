@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from archir_torch.importing.builder import Builder, scope_of
 from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
 from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
-from archir_torch.importing.operators.elementwise import valued
+from archir_torch.importing.operators.elementwise import computed, valued
 from archir_torch.importing.operators.layers import written
 from archir_torch.importing.outputs import labelled, named
 from archir_torch.importing.partial import Cuts, Place, largest
@@ -328,24 +328,28 @@ class _Reader:
             if name not in OPERATORS:
                 return self._cannot(node, "archir has no such operation")
             made = OPERATORS[name](self.b, *args, **kwargs)
-            self._check(node, made)
-            return made
+            return self._checked(node, made)
         except Unsupported as error:
             return self._cannot(node, str(error))
+        except ArchError:
+            raise
+        except Exception as error:  # arguments that no rule has thought of
+            return self._cannot(node, f"a use of it that archir has no words for ({type(error).__name__})")
 
-    def _check(self, node: fx.Node, made: Any) -> None:
-        """That shapes came out as torch's."""
+    def _checked(self, node: fx.Node, made: Any) -> Any:
+        """What was made, if its shape is torch's."""
         expected = node.meta.get("val")
         if not isinstance(made, Value) or not isinstance(expected, Tensor):
-            return
-        if expected.is_floating_point() and made.dtype in ("i64", "i32"):
-            raise Unsupported("integers that are computed with")
+            return made
+        if expected.is_floating_point() and made.dtype != "f32":
+            made = replace(computed(self.b, made), dtype="f32")
         if made.shape != tuple(expected.shape):
             if len(made.axes) == expected.dim():
                 pairs = zip(made.shape, expected.shape, strict=True)
                 if all(mine == theirs or (mine, theirs) == (1, BATCH) for mine, theirs in pairs):
-                    return
+                    return made
             raise Unsupported(f"a result {list(made.shape)} where torch has {list(expected.shape)}")
+        return made
 
     def _enter(self, node: fx.Node) -> None:
         """The module that a node is of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,10 @@ from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.language.writing.imported import Array
+from archir.ops.tokens.constant import Positions
+from archir.ops.tokens.lookup import Equal
 from archir_torch.importing.outputs import labelled, named
 from archir_torch.importing.partial import differs
 from archir_torch.lowering.module import Network
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from archir_torch.importing.capture import Part
 
 SAMPLES = 2
+SHARE = 0.2
+"""Of integers that are those that a network asks for."""
 TOLERANCE = 1e-5
 """The largest difference, of the largest number."""
 
@@ -89,13 +94,32 @@ def prove_part(part: Part, generator: torch.Generator) -> None:
         raise fail("A3203", f"the part of {graph.name} differs from it by {worst:.1e}, relative to its output")
 
 
-def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
-    made = {}
-    for name, type_ in ranged_inputs(graph).items():
-        shape = (SAMPLES, *type_.shape)
-        if type_.numeric:
-            made[name] = torch.randn(shape, generator=generator)
-        else:
-            dtype = torch.int64 if type_.dtype == "i64" else torch.int32
-            made[name] = torch.randint(type_.below or 2, shape, generator=generator, dtype=dtype)
+def asked(graph: Graph) -> list[int]:
+    """The integers that a network treats in their own way: padding, the end of a text."""
+    ops = [graph[number].op for number in graph]
+    known = [one.to if isinstance(one, Equal) else one.padding if isinstance(one, Positions) else None for one in ops]
+    return sorted({one for one in known if one is not None})
+
+
+def integers(type_: TensorType, also: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Random integers for a network that asks for some; what nothing limits is a mask, whose first number is 1."""
+    shape = (SAMPLES, *type_.shape)
+    dtype = torch.int64 if type_.dtype == "i64" else torch.int32
+    made = torch.randint(type_.below or 2, shape, generator=generator, dtype=dtype)
+    if type_.below is None:
+        made[..., :1] = 1
+        return made
+    for one in also:
+        if 0 <= one < type_.below:
+            made[torch.rand(shape, generator=generator) < SHARE] = one
     return made
+
+
+def _random(graph: Graph, generator: torch.Generator) -> dict[str, Tensor]:
+    also = asked(graph)
+    return {
+        name: torch.randn((SAMPLES, *type_.shape), generator=generator)
+        if type_.numeric
+        else integers(type_, also, generator)
+        for name, type_ in ranged_inputs(graph).items()
+    }

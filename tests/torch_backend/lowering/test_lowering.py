@@ -28,7 +28,7 @@ from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, FirstTokens, Pad, Parameter, Slice, ToMap, ToTokens, Upsample
 from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
-from archir.ops.tokens.lookup import OneHot
+from archir.ops.tokens.lookup import Equal, OneHot, ToNumbers
 from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopPositions
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of
@@ -68,7 +68,8 @@ def test_shape_weights_and_gradients(case: Case) -> None:
         assert tuple(y.shape) == (2, *infer(graph)[graph.outputs["y"]].shape)
         assert y.isfinite().all()
         fixed = isinstance(op, Parameter) and not op.trained
-        if fixed or isinstance(op, (Zero, OneHot, Greater, Sinusoidal, Positions, Constant, TopPositions)):
+        looked_up = Zero, OneHot, Equal, ToNumbers, Greater, Sinusoidal, Positions, Constant, TopPositions
+        if fixed or isinstance(op, looked_up):
             assert not y.requires_grad
             continue
         network.zero_grad()

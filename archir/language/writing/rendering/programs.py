@@ -29,7 +29,8 @@ def bound(body: Body, taken: Iterable[str]) -> tuple[tuple[Item, ...], dict[str,
     """Statements with names for multiples of the input's channels that come more than once, and what these are."""
     counts: Counter[Expr] = Counter()
     for _, _, value in values(body.items):
-        counts.update({part for part in parts(value) if isinstance(part, Times) and isinstance(part.of, Size)})
+        multiples = {part for part in parts(value) if isinstance(part, Times)}
+        counts.update({one for one in multiples if isinstance(one.of, Size) and one.of.value in body.inputs})
     found: dict[Expr, str] = {}
     for part, often in counts.items():
         if often > 1:

@@ -28,6 +28,12 @@ def sinusoidal(g: Builder, op: ops.Sinusoidal, x: str) -> str:
 
 @lowers(ops.Positions)
 def positions(g: Builder, op: ops.Positions, x: str) -> str:
+    if op.padding is not None:
+        whole = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
+        padded = g.node("Equal", whole, g.constant(op.padding))
+        shown = g.node("Where", padded, g.constant(0), g.constant(1))
+        count = g.node("Mul", g.node("CumSum", shown, g.constant(1)), shown)
+        return g.node("Add", count, g.constant(op.padding))
     if not g.form.resizable:
         return g.spread(g.constant(np.arange(*g.type.shape)), g.type.shape)
     return _for_all(g, _count(g, x), 1)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
+import numpy as np
+from onnx import TensorProto, helper
 
 from archir.ops.tokens import lookup as ops
 from archir_onnx.lowering.builder import Builder
@@ -28,3 +29,13 @@ def one_hot(g: Builder, op: ops.OneHot, x: str, *, one: str) -> str:
     whole = x if g.types[0].dtype == "i64" else g.node("Cast", x, to=TensorProto.INT64)
     met = g.node("Equal", g.node("Unsqueeze", whole, g.constant([-1])), g.constant(list(range(op.classes))))
     return g.node("Where", met, g.number(1), g.number(0))
+
+
+@lowers(ops.Equal)
+def equal(g: Builder, op: ops.Equal, x: str) -> str:
+    return g.node("Equal", x, g.constant(op.to, np.int64 if g.types[0].dtype == "i64" else np.int32))
+
+
+@lowers(ops.ToNumbers)
+def to_numbers(g: Builder, op: ops.ToNumbers, x: str, *, one: str) -> str:
+    return g.node("Cast", x, to=helper.np_dtype_to_tensor_dtype(np.dtype(g.form.dtype)))

@@ -35,6 +35,8 @@ ROLES: dict[str, tuple[str, ...]] = {
 }
 """What the stored tensors are that operators read."""
 STATISTICS = ("running_mean", "running_var")
+NUMBERS = ("Add", "Sub", "Mul", "Div", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual")
+"""Operators that read a constant of one number as that number."""
 ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
 """Attributes that later versions made inputs: functions take them under a name of their own."""
 
@@ -211,6 +213,10 @@ class Followed(nn.Module):
             "Equal",
             "Greater",
             "Less",
+            "GreaterOrEqual",
+            "LessOrEqual",
+            "And",
+            "Or",
             "Concat",
             "Sum",
         ):
@@ -222,7 +228,7 @@ class Followed(nn.Module):
 
 def _number(array: Any, operator: str) -> Any:
     """A constant: a number, if it is one and that is all the same."""
-    if np.size(array) == 1 and operator in ("Add", "Sub", "Mul", "Div"):
+    if np.size(array) == 1 and operator in NUMBERS:
         return np.asarray(array).reshape(-1)[0].item()
     return torch.from_numpy(np.array(array))
 

@@ -16,13 +16,9 @@ from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, fresh
 from archir_torch.importing.operators.elementwise import add, aligned_beside, for_one, mapped, mul, valued
 from archir_torch.importing.operators.layers import linear
+from archir_torch.importing.operators.masks import HIDDEN, LOWEST, hiding
 from archir_torch.importing.operators.movement import cat, permute, reshaped, transpose
 from archir_torch.importing.rules import understands
-
-LOWEST = float(torch.finfo(torch.float32).min) / 2
-"""What hides a position: what is added to it stays finite."""
-HIDDEN = -1e4
-"""Masks of networks hide positions with numbers below this one."""
 
 
 @understands("matmul", "bmm", "mm")
@@ -50,17 +46,20 @@ def product(b: Builder, x: Value, y: Value) -> Value:
     one, two = aligned_beside(b, one, two)
     beside = tuple(mine or theirs for mine, theirs in zip(one.axes[:-3], two.axes[:-3], strict=True))
     rows, columns, inner = one.axes[-3], two.axes[-2], one.axes[-1]
+    own, others_own = (tuple(atom for atom in axis if atom is not b.batch) for axis in (rows, columns))
     flat: Axis = tuple(atom for axis in beside for atom in axis if atom is not b.batch)
     held, others = set(one.atoms), set(two.atoms)
     both = tuple(atom for atom in flat if atom in held and atom in others)
-    above = tuple(atom for atom in flat if atom in held and atom not in others) + rows
+    above = tuple(atom for atom in flat if atom in held and atom not in others) + own
     across = tuple(atom for atom in flat if atom in others and atom not in held)
     turned = bool(inner) and two.base[-1] == inner
     first = b.laid(one, _base(both, above, inner))
-    second = b.laid(two, _base(both, across + columns, inner) if turned else _base(both, inner, across + columns))
+    right = across + others_own
+    second = b.laid(two, _base(both, right, inner) if turned else _base(both, inner, right))
     node = b.add(Matmul(turned), b.node(first), b.node(second))
-    made: Axis = (Atom(prod(a.size for a in columns)),) if columns else ()
-    return Value(node, _base(both, above, across + made), (*beside, rows, made))
+    made: Axis = (Atom(prod(a.size for a in others_own)),) if others_own else ()
+    lead = tuple(atom for atom in columns if atom is b.batch)
+    return Value(node, _base(both, above, across + made), (*beside, rows, lead + made))
 
 
 def _base(flat: Axis, rows: Axis, columns: Axis) -> Axes:
@@ -81,6 +80,8 @@ def attention(
     is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
 ) -> Value:  # fmt: skip
     query, key, value = (valued(b, x) for x in (query, key, value))
+    if isinstance(mask, Value) and mask.dtype == "bool":
+        mask = hiding(b, mask)
     usual = 1 / sqrt(query.shape[-1])
     if scale is not None and abs(scale - usual) < 1e-6 * usual:
         scale = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from archir.ir.op import Op
 from archir.ops import activation as unary
 from archir.ops import arithmetic as binary
+from archir.ops.tokens.lookup import ToNumbers
 from archir_torch.importing.builder import Builder, number_of
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import (
@@ -28,11 +30,25 @@ from archir_torch.importing.layout import (
 from archir_torch.importing.rules import understands
 
 Operand = Value | Constant | float | int
+SMALLEST = float(torch.finfo(torch.float32).min)
 
 
 def mapped(b: Builder, op: Op, x: Value, dtype: str | None = None) -> Value:
     """An operation that keeps the type, on whatever base x has."""
+    if not op.any_element:
+        x = computed(b, x)
     return replace(x, node=b.add(op, b.node(x)), dtype=dtype or x.dtype)
+
+
+def numbers(b: Builder, x: Value, dtype: str) -> Value:
+    """Integers, or truth values, as numbers that are computed with; `dtype` says what torch has."""
+    one = Constant(torch.ones(()), computed="a number")
+    return replace(x, node=b.layer(ToNumbers(), {"one": one}, b.node(x)), dtype=dtype)
+
+
+def computed(b: Builder, x: Value) -> Value:
+    """As numbers that are computed with, which torch may have as integers."""
+    return x if b.types[b.node(x)].numeric else numbers(b, x, x.dtype)
 
 
 SIMPLE: dict[str, type[Op]] = {
@@ -99,7 +115,12 @@ def prelu(b: Builder, x: Value, weight: Constant) -> Value:
 
 @understands("hardtanh", "clamp", "clip")
 def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **named: Any) -> Value:
-    low, high = named.get("min", min_val), named.get("max", max_val)
+    low, high = (
+        None if one in (float("inf"), float("-inf")) else one
+        for one in (named.get("min", min_val), named.get("max", max_val))
+    )
+    if low is None and high is None:
+        return x
     if isinstance(low, Value | Constant) or isinstance(high, Value | Constant):
         raise Unsupported("bounds that are tensors")
     if (low, high) == (0, 6):
@@ -140,7 +161,7 @@ def reciprocal(b: Builder, x: Value) -> Value:
 
 @understands("pow")
 def power(b: Builder, x: Operand, exponent: Operand) -> Value:
-    number = _number(exponent)
+    number = constant_number(exponent)
     if not isinstance(x, Value) or number is None:
         raise Unsupported("a power of a number, or by a tensor")
     return mapped(b, unary.Power(number), x)
@@ -166,7 +187,7 @@ def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
 # two tensors
 
 
-def _number(x: Operand) -> float | None:
+def constant_number(x: Operand) -> float | None:
     """The number that an operand is, if it is one for all."""
     if isinstance(x, Constant):
         return number_of(x)
@@ -206,36 +227,43 @@ def _of_one(b: Builder, x: Constant, axis: int) -> Constant:
     return x.sliced(axis, 0, size // batch) if same else x
 
 
-def aligned_beside(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
+def aligned_beside(b: Builder, *values: Value) -> list[Value]:
     """With axes taken apart alike, and the same atoms where they are the same."""
-    rank = max(len(x.axes), len(y.axes))
-    x, y = (replace(v, axes=((),) * (rank - len(v.axes)) + v.axes) for v in (x, y))
-    y = renewed(y, b.batch)
-    mine: dict[Atom, Axis] = {}
-    theirs: dict[Atom, Axis] = {}
-    for one, other in zip(x.axes, y.axes, strict=True):
-        if one and other:
-            if (b.batch in one) != (b.batch in other):
-                raise Unsupported("an axis that is the batch's in one tensor and another's in the other")
-            more, others = matched(one, other)
-            mine, theirs = mine | more, theirs | others
-    if any(b.batch in table and table[b.batch] != (b.batch,) for table in (mine, theirs)):
-        raise Unsupported("a batch that is taken apart")
-    return substituted(x, mine), substituted(y, theirs)
+    rank = max(len(v.axes) for v in values)
+    first, *others = (replace(v, axes=((),) * (rank - len(v.axes)) + v.axes) for v in values)
+    done = [first]
+    for v in others:
+        v = renewed(v, b.batch)
+        mine: dict[Atom, Axis] = {}
+        theirs: dict[Atom, Axis] = {}
+        for one, other in zip(_whole(done), v.axes, strict=True):
+            if one and other:
+                if (b.batch in one) != (b.batch in other):
+                    raise Unsupported("an axis that is the batch's in one tensor and another's in the other")
+                more, less = matched(one, other)
+                mine, theirs = mine | more, theirs | less
+        if any(b.batch in table and table[b.batch] != (b.batch,) for table in (mine, theirs)):
+            raise Unsupported("a batch that is taken apart")
+        done = [*(substituted(x, mine) for x in done), substituted(v, theirs)]
+    return done
 
 
-def aligned(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """As `aligned_beside`; where axes are taken apart differently, after both were brought into torch's own layout."""
+def _whole(values: Sequence[Value]) -> Axes:
+    """The axes that aligned tensors stretch to."""
+    return tuple(next((axis for axis in each if axis), ()) for each in zip(*(v.axes for v in values), strict=True))
+
+
+def aligned(b: Builder, *values: Value) -> list[Value]:
+    """As `aligned_beside`; where axes are taken apart differently, after all were brought into torch's own layout."""
     try:
-        return aligned_beside(b, x, y)
+        return aligned_beside(b, *values)
     except Unsupported:
-        x, y = (coalesced(b.plain(v), b.batch) for v in (x, y))
-        return aligned_beside(b, x, y)
+        return aligned_beside(b, *(coalesced(b.plain(v), b.batch) for v in values))
 
 
 def common(b: Builder, *values: Value) -> tuple[list[Value], Axes]:
     """Tensors whose axes are aligned, on bases that stretch to one; and that one."""
-    axes = tuple(next((a for a in (v.axes[i] for v in values) if a), ()) for i in range(len(values[0].axes)))
+    axes = _whole(values)
     whole = {atom for axis in axes for atom in axis if atom is not b.batch}
     usual = plain(axes, b.batch)
     full = [v.base for v in values if set(v.atoms) == whole]
@@ -257,16 +285,15 @@ def _parts(axis: Axis, held: set[Atom]) -> list[Axis]:
     return [tuple(part) for part in parts]
 
 
-def together(b: Builder, op: Op, x: Value, y: Value) -> Value:
-    """An element-wise operation of two tensors."""
-    x, y = aligned(b, x, y)
-    (x, y), base = common(b, x, y)
-    axes = tuple(a or c for a, c in zip(x.axes, y.axes, strict=True))
-    node = b.add(op, b.node(x), b.node(y))
+def together(b: Builder, op: Op, *operands: Value) -> Value:
+    """An element-wise operation of several tensors; the result has the type of the last one."""
+    if not op.any_element:
+        operands = tuple(computed(b, one) for one in operands)
+    values, base = common(b, *aligned(b, *operands))
+    node = b.add(op, *map(b.node, values))
     if b.types[node].shape != sizes(base):
         raise Unsupported("an expansion that is not the batch's")
-    dtype = "bool" if isinstance(op, binary.Greater) else x.dtype
-    return Value(node, base, axes, dtype)
+    return Value(node, base, _whole(values), operands[-1].dtype)
 
 
 def _scaled(b: Builder, x: Operand, alpha: float) -> Operand:
@@ -283,19 +310,19 @@ def _scaled(b: Builder, x: Operand, alpha: float) -> Operand:
 def add(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
     y = _scaled(b, y, alpha)
     for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := _number(other)) is not None:
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
             return one if number == 0 else mapped(b, unary.Shift(number), one)
-    return together(b, binary.Add(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    return together(b, binary.Add(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("sub", "subtract")
 def sub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
     y = _scaled(b, y, alpha)
-    if isinstance(x, Value) and (number := _number(y)) is not None:
+    if isinstance(x, Value) and (number := constant_number(y)) is not None:
         return add(b, x, -number)
-    if isinstance(y, Value) and (number := _number(x)) is not None:
+    if isinstance(y, Value) and (number := constant_number(x)) is not None:
         return add(b, neg(b, y), number)
-    return together(b, binary.Sub(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    return together(b, binary.Sub(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("rsub")
@@ -306,23 +333,23 @@ def rsub(b: Builder, x: Operand, y: Operand, alpha: float = 1) -> Value:
 @understands("mul", "multiply")
 def mul(b: Builder, x: Operand, y: Operand) -> Value:
     for one, other in ((x, y), (y, x)):
-        if isinstance(one, Value) and (number := _number(other)) is not None:
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
             return one if number == 1 else mapped(b, unary.Scale(number), one)
     if x is y:
         assert isinstance(x, Value)
         return mapped(b, unary.Power(2.0), x)
-    return together(b, binary.Mul(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    return together(b, binary.Mul(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("div", "divide", "true_divide")
 def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
     if rounding_mode is not None:
         raise Unsupported("a quotient that is rounded")
-    if isinstance(x, Value) and (number := _number(y)) is not None:
+    if isinstance(x, Value) and (number := constant_number(y)) is not None:
         return mul(b, x, 1 / number)
-    if isinstance(y, Value) and (number := _number(x)) is not None:
+    if isinstance(y, Value) and (number := constant_number(x)) is not None:
         return mul(b, mapped(b, unary.Power(-1.0), y), number)
-    return together(b, binary.Div(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    return together(b, binary.Div(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("addcmul")
@@ -334,36 +361,19 @@ def addcmul(b: Builder, x: Operand, one: Operand, other: Operand, value: float =
 
 @understands("maximum")
 def maximum(b: Builder, x: Operand, y: Operand) -> Value:
-    return together(b, binary.Maximum(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
+            return one if number <= SMALLEST else clamp(b, one, number, None)
+    return together(b, binary.Maximum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
 @understands("minimum")
 def minimum(b: Builder, x: Operand, y: Operand) -> Value:
-    return together(b, binary.Minimum(), valued(b, _tensor(x)), valued(b, _tensor(y)))
+    for one, other in ((x, y), (y, x)):
+        if isinstance(one, Value) and (number := constant_number(other)) is not None:
+            return one if number >= -SMALLEST else clamp(b, one, None, number)
+    return together(b, binary.Minimum(), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
 
 
-def _tensor(x: Operand) -> Value | Constant:
+def tensor_of(x: Operand) -> Value | Constant:
     return x if isinstance(x, Value | Constant) else Constant(torch.tensor(float(x)), computed="a number")
-
-
-@understands("masked_fill")
-def masked_fill(b: Builder, x: Value, mask: Value | Constant, value: Operand) -> Value:
-    if not isinstance(mask, Constant):
-        raise Unsupported("a mask that depends on inputs")
-    held = for_one(b, mask)
-    if not bool(held.tensor.any()):
-        return x
-    number = _number(value)
-    if number is None or number > -1e4:
-        raise Unsupported("a mask that puts in other numbers than the lowest ones")
-    low = max(number, float(torch.finfo(torch.float32).min) / 2)
-    return add(b, x, Constant(torch.where(held.tensor, low, 0.0), computed="a mask"))
-
-
-@understands("where")
-def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value:
-    if isinstance(mask, Constant) and bool(for_one(b, mask).tensor.all()) and isinstance(x, Value):
-        return x
-    if isinstance(mask, Constant) and isinstance(x, Value):
-        return masked_fill(b, x, Constant(~mask.tensor, computed="a mask"), y)
-    raise Unsupported("a choice by a mask that depends on inputs")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import torch
@@ -15,8 +16,9 @@ from archir.ops.tokens.constant import Positions
 from archir.ops.tokens.lookup import Embedding
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
+from archir_torch.importing.layout import Atom, Unsupported, Value, fresh, plain
 from archir_torch.importing.operators.elementwise import add, for_one
+from archir_torch.importing.operators.movement import select, stack
 from archir_torch.importing.rules import understands
 
 Sizes = int | tuple[int, ...]
@@ -51,6 +53,8 @@ def _convolved(
 ) -> Value:
     weight = _constant(weight, "a kernel")
     rank = weight.tensor.dim() - 2
+    if len(x.axes) == rank + 2 and len(x.axes[0]) > 1 and x.axes[0][0] is b.batch:
+        return _beside(b, x, lambda one: _convolved(b, one, weight, bias, stride, padding, dilation, groups))
     kernel = tuple(weight.tensor.shape[2:])
     strides, dilations = (_all(v, rank) for v in (stride, dilation))
     if padding == "same":
@@ -79,6 +83,21 @@ def _convolved(
     made = fresh(b.types[node].shape)
     axes = (made[1], made[0]) if rank == 1 else made
     return Value(node, made, ((b.batch,), *axes))
+
+
+MOST_BESIDE = 64
+"""Tensors that go through the same layer one by one."""
+
+
+def _beside(b: Builder, x: Value, layer: Callable[[Value], Value]) -> Value:
+    """A layer of each of several tensors that are folded into the samples: frames of a film, heads."""
+    count = prod(atom.size for atom in x.axes[0][1:])
+    if count > MOST_BESIDE:
+        raise Unsupported(f"a convolution of {count} tensors beside each other in the samples")
+    apart = replace(x, axes=((b.batch,), x.axes[0][1:], *x.axes[1:]))
+    made = [layer(select(b, apart, 1, i)) for i in range(count)]
+    whole = stack(b, made, 1)
+    return replace(whole, axes=(whole.axes[0] + whole.axes[1], *whole.axes[2:]))
 
 
 def _all(value: Any, rank: int) -> tuple[int, ...]:
@@ -182,6 +201,13 @@ def _numbers(b: Builder, numbers: Constant, like: Value) -> Value:
     axes = fresh(numbers.tensor.shape)
     base = (tuple(atom for axis in axes for atom in axis),)
     return Value(node, base, axes, "i64")
+
+
+@understands("padded")
+def padded(b: Builder, x: Value, padding: int) -> Value:
+    (tokens,) = plain(x.axes, b.batch)
+    x = b.laid(x, (tokens,))
+    return replace(x, node=b.add(Positions(padding), b.node(x)), dtype="i64")
 
 
 # norms

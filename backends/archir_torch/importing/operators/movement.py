@@ -12,9 +12,10 @@ import torch
 from archir.ir.op import Op
 from archir.ops import resize as archir_resize
 from archir.ops import shape
-from archir_torch.importing.builder import Builder
+from archir.ops.tokens.lookup import Gather
+from archir_torch.importing.builder import Builder, number_of
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value, coalesced, fresh, regrouped
+from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, coalesced, fresh, regrouped
 from archir_torch.importing.operators.elementwise import aligned_beside, valued
 from archir_torch.importing.rules import understands
 
@@ -29,11 +30,6 @@ def same(b: Builder, x: Any, *_: Any, **__: Any) -> Any:
 
 @understands("dropout")
 def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
-    return x
-
-
-@understands("to", "_to_copy", "type_as")
-def to(b: Builder, x: Value, *_: Any, **__: Any) -> Value:
     return x
 
 
@@ -122,7 +118,7 @@ def expand(b: Builder, x: Value, wanted: Any, implicit: bool = False) -> Value:
         if size in (-1, prod(atom.size for atom in axis)):
             made.append(axis)
         else:
-            made.append((b.batch if size == b.batch.size else Atom(size),))
+            made.append(_copies(b, size))
     return replace(x, axes=tuple(made))
 
 
@@ -133,9 +129,16 @@ def repeat(b: Builder, x: Value, times: Sequence[int]) -> Value:
     axes = ((),) * (len(times) - len(x.axes)) + x.axes
     made = []
     for axis, count in zip(axes, times, strict=True):
-        copies = b.batch if count == b.batch.size and not axis else Atom(count)
-        made.append(((copies,) if count > 1 else ()) + axis)
+        made.append((_copies(b, count) if not axis else (Atom(count),) if count > 1 else ()) + axis)
     return replace(x, axes=tuple(made))
+
+
+def _copies(b: Builder, count: int) -> Axis:
+    """An axis of copies: one for each sample, or several."""
+    samples, more = divmod(count, b.batch.size)
+    if more:
+        return (Atom(count),) if count > 1 else ()
+    return (b.batch, Atom(samples)) if samples > 1 else (b.batch,)
 
 
 @understands("repeat_interleave")
@@ -181,6 +184,40 @@ def select(b: Builder, x: Value, dim: int, index: int) -> Value:
     return replace(part, axes=(*part.axes[:at], *part.axes[at + 1 :]))
 
 
+@understands("copy")
+def copy(b: Builder, x: Value | Constant, source: Value | Constant, blocking: bool = False) -> Value:
+    """What is written over a tensor."""
+    shape = x.shape if isinstance(x, Value) else tuple(x.tensor.shape)
+    return expand(b, valued(b, source), shape)
+
+
+@understands("slice_scatter")
+def slice_scatter(
+    b: Builder, x: Value | Constant, part: Value | Constant, dim: int = 0, start: Any = None, end: Any = None,
+    step: int = 1,
+) -> Value:  # fmt: skip
+    """A tensor with other positions of an axis."""
+    x = valued(b, x)
+    at = dim % len(x.axes)
+    size = x.shape[at]
+    begin, stop, _ = slice(start, end).indices(size)
+    if step != 1:
+        raise Unsupported(f"every {step}th of {size} positions")
+    if (begin, stop) == (0, size):
+        return valued(b, part)
+    around = [b.sliced(x, at, 0, begin)] if begin else []
+    after = [b.sliced(x, at, stop, size)] if stop < size else []
+    return cat(b, [*around, part, *after], at)
+
+
+@understands("select_scatter")
+def select_scatter(b: Builder, x: Value | Constant, part: Value | Constant, dim: int, index: int) -> Value:
+    """A tensor with another position of an axis."""
+    at = dim % len(valued(b, x).axes)
+    index %= valued(b, x).shape[at]
+    return slice_scatter(b, x, unsqueeze(b, valued(b, part), at), at, index, index + 1)
+
+
 @understands("narrow")
 def narrow(b: Builder, x: Value, dim: int, start: int, length: int) -> Value:
     return b.sliced(x, dim % len(x.axes), start, start + length)
@@ -213,13 +250,60 @@ def index_select(b: Builder, x: Value, dim: int, index: Constant) -> Value:
 
 
 @understands("index")
-def index(b: Builder, x: Value, places: Sequence[Constant | None]) -> Value:
+def index(b: Builder, x: Value, places: Sequence[Constant | Value | None]) -> Value:
     given = [(i, one) for i, one in enumerate(places) if one is not None]
-    if len(given) == 1 and isinstance(given[0][1], Constant) and given[0][1].tensor.dim() == 1:
+    if len(given) == 1:
         at, one = given[0]
-        if one.tensor.numel() <= MOST_PARTS and one.tensor.dtype != torch.bool:
+        if (
+            isinstance(one, Constant)
+            and one.tensor.dim() == 1
+            and one.tensor.numel() <= MOST_PARTS
+            and one.tensor.dtype != torch.bool
+        ):
             return index_select(b, x, at, one)
+    known = [one for one in places if isinstance(one, Constant)]
+    if len(known) == len(places) and (found := _in_order(x, known)) is not None:
+        return found
+    if len(places) == 2 and isinstance(places[0], Constant) and isinstance(places[1], Value):
+        samples = places[0].tensor.reshape(-1)
+        if x.axes[0] == (b.batch,) and torch.equal(samples, torch.arange(b.batch.size)):
+            return _gathered(b, x, places[1])
     raise Unsupported("a lookup by positions")
+
+
+def _in_order(x: Value, places: Sequence[Constant]) -> Value | None:
+    """All positions of the first axes in their order, which another axis of the result is for each."""
+    shape = torch.broadcast_shapes(*(one.tensor.shape for one in places))
+    axes: list[Axis | None] = [None if size > 1 else () for size in shape]
+    for i, one in enumerate(places):
+        size = x.shape[i]
+        long = [at for at, length in enumerate(one.tensor.shape, len(shape) - one.tensor.dim()) if length > 1]
+        if len(long) > 1 or not torch.equal(one.tensor.reshape(-1), torch.arange(size)):
+            return None
+        if long and axes[long[0]] is not None:
+            return None
+        if long:
+            axes[long[0]] = x.axes[i]
+    known = tuple(axis for axis in axes if axis is not None)
+    return replace(x, axes=(*known, *x.axes[len(places) :])) if len(known) == len(axes) else None
+
+
+def _gathered(b: Builder, x: Value, places: Value) -> Value:
+    """Positions of tokens [B, N, D] or of numbers [B, N], which other numbers of each sample say."""
+    if len(x.axes) not in (2, 3) or places.axes[:1] != ((b.batch,),) or b.batch in sum(places.axes[1:], ()):
+        raise Unsupported("a lookup by positions")
+    x = b.laid(x, x.axes[1:])
+    flat = tuple(atom for axis in places.axes[1:] for atom in axis)
+    node = b.add(Gather(), b.node(x), b.node(b.laid(places, (flat,))))
+    return Value(node, (flat, *x.base[1:]), ((b.batch,), *places.axes[1:], *x.axes[2:]), x.dtype)
+
+
+@understands("gather")
+def gather(b: Builder, x: Value | Constant, dim: int, places: Any, sparse_grad: bool = False) -> Constant:
+    number = None if isinstance(x, Value) else number_of(x)
+    if number is None or not isinstance(x, Constant):
+        raise Unsupported("a lookup by positions")
+    return Constant(torch.full((1,), number, dtype=x.tensor.dtype).expand(places.shape), computed="a number")
 
 
 # several as one
@@ -234,7 +318,8 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
     if any(set(v.axes[at]) - set(v.atoms) for v in values):
         raise Unsupported("a concatenation of copies, or along the batch")
     marked = [_marked(b, v, at) for v in values]
-    lead = next(v for v in marked if not isinstance(v.node, Constant))
+    known = [v for v in marked if not isinstance(v.node, Constant)]
+    lead = max(known, key=lambda v: prod(atom.size for atom in v.atoms if atom not in v.axes[at]))
     mark = lead.axes[at]
     nodes = []
     for v in marked:
@@ -287,116 +372,6 @@ def flip(b: Builder, x: Value, dims: Sequence[int]) -> Value:
         positions = range(x.shape[dim] - 1, -1, -1)
         x = cat(b, [b.sliced(x, dim % len(x.axes), i, i + 1) for i in positions], dim)
     return x
-
-
-@understands("constant_pad_nd", "pad")
-def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value: Any = None) -> Value:
-    value = value if isinstance(mode, str) else mode
-    if isinstance(mode, str) and mode != "constant":
-        return _mirrored(b, x, pads, mode)
-    rank = len(x.axes)
-    for i in range(0, len(pads), 2):  # less than nothing is cut off
-        axis = rank - 1 - i // 2
-        before, after = pads[i], pads[i + 1]
-        x = b.sliced(x, axis, max(0, -before), x.shape[axis] - max(0, -after))
-    pads = [max(0, one) for one in pads]
-    if not any(pads):
-        return x
-    if value not in (None, 0, 0.0):
-        return _filled(b, x, pads, float(value))
-    amounts = {rank - 1 - i // 2: (pads[i], pads[i + 1]) for i in range(0, len(pads), 2) if pads[i] or pads[i + 1]}
-    if any(b.batch in x.axes[axis] for axis in amounts):
-        raise Unsupported("a padding along the batch")
-    known = [(1, 2), (2, 3)] if rank == 4 else [(rank - 2, rank - 1)]  # channels may be last
-    maps = {at: _as_map(b, x, at) for at in known if set(amounts) <= {*at}} if rank > 2 else {}
-    if not maps:
-        return _filled(b, x, pads, 0.0)
-    rows, columns = next((at for at, base in maps.items() if base == x.base), next(iter(maps)))
-    others = maps[rows, columns][0]
-    x = b.laid(x, maps[rows, columns])
-    zeros = [amounts.get(columns, (0, 0)), amounts.get(rows, (0, 0))]
-    node = b.add(shape.Pad(_pads(zeros)), b.node(x))
-    new = {axis: (Atom(x.shape[axis] + sum(by)),) for axis, by in amounts.items()}
-    axes = tuple(new.get(i, axis) for i, axis in enumerate(x.axes))
-    return replace(x, node=node, base=(others, axes[rows], axes[columns]), axes=axes)
-
-
-def _as_map(b: Builder, x: Value, at: tuple[int, int]) -> tuple[tuple[Atom, ...], ...]:
-    """The layout of a map with these two axes of a value as its height and width."""
-    others = tuple(a for i, axis in enumerate(x.axes) if i not in at for a in axis if a is not b.batch)
-    return others, x.axes[at[0]], x.axes[at[1]]
-
-
-def _filled(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:
-    """With another number than 0 around."""
-    if value in (float("inf"), float("-inf")):
-        raise Unsupported(f"a padding by {value}")
-    for i, count in enumerate(pads):
-        if count:
-            axis = len(x.axes) - 1 - i // 2
-            shape = [count if j == axis else size for j, size in enumerate(x.shape)]
-            one = Constant(torch.full([1] * len(shape), value).expand(shape), computed="a number")
-            x = cat(b, [one, x] if i % 2 == 0 else [x, one], axis)
-    return x
-
-
-def _mirrored(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
-    """With positions of its own around."""
-    for i in range(0, len(pads), 2):
-        axis = len(x.axes) - 1 - i // 2
-        before, after, size = pads[i], pads[i + 1], x.shape[axis]
-        if (
-            max(before, after) > MOST_PARTS
-            or min(before, after) < 0
-            or mode not in ("reflect", "replicate", "circular")
-        ):
-            raise Unsupported(f"a padding by `{mode}` of {before} and {after}")
-        if mode == "circular":
-            parts = [b.sliced(x, axis, size - before, size)] if before else []
-            parts = [*parts, x, *([b.sliced(x, axis, 0, after)] if after else [])]
-        else:
-            turn = mode == "reflect"
-            first = [turn * (before - j) for j in range(before)]
-            last = [size - 1 - turn * (j + 1) for j in range(after)]
-            parts = [b.sliced(x, axis, j, j + 1) for j in first] + [x] + [b.sliced(x, axis, j, j + 1) for j in last]
-        x = cat(b, parts, axis) if len(parts) > 1 else x
-    return x
-
-
-@understands("unfold")
-def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -> Value:
-    """Windows of an axis as a last axis: their first positions, their second ones, and so on."""
-    at, rank = dim % len(x.axes), len(x.axes)
-    count = (x.shape[at] - gap * (size - 1) - 1) // step + 1
-    if size > MOST_PARTS:
-        raise Unsupported(f"windows of {size} positions")
-    longest = gap * (size - 1) + step * count
-    if longest > x.shape[at]:
-        x = pad(b, x, [0, 0] * (rank - 1 - at) + [0, longest - x.shape[at]])
-    parts = []
-    for i in range(size):
-        part = b.sliced(x, at, gap * i, gap * i + step * count)
-        if step > 1:
-            part = select(b, reshaped(b, part, [*part.shape[:at], count, step, *part.shape[at + 1 :]]), at + 1, 0)
-        parts.append(part)
-    return stack(b, parts, rank)
-
-
-@understands("im2col")
-def im2col(
-    b: Builder, x: Value, kernel: Sequence[int], gaps: Sequence[int], pads: Sequence[int], steps: Sequence[int]
-) -> Value:
-    """The windows of a map [B, C, H, W] as columns, [B, C * kernel, windows]."""
-    x = pad(b, x, [pads[1], pads[1], pads[0], pads[0]])
-    x = unfold(b, unfold(b, x, 2, kernel[0], steps[0], gaps[0]), 3, kernel[1], steps[1], gaps[1])
-    batch, channels, height, width = x.shape[:4]
-    x = permute(b, x, [0, 1, 4, 5, 2, 3])
-    return reshaped(b, x, [batch, channels * kernel[0] * kernel[1], height * width])
-
-
-def _pads(zeros: Sequence[tuple[int, int]]) -> int | tuple[int, ...]:
-    flat = tuple(one for pair in zeros for one in pair)
-    return flat[0] if len(set(flat)) == 1 else flat
 
 
 @understands("pixel_shuffle")

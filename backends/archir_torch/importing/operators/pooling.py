@@ -9,7 +9,9 @@ from typing import Any
 from archir.ir.op import Op
 from archir.ops import pool, resize, shape
 from archir_torch.importing.builder import Builder
+from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Axis, Unsupported, Value, fresh, plain
+from archir_torch.importing.operators.elementwise import maximum as larger
 from archir_torch.importing.operators.elementwise import power as _power
 from archir_torch.importing.operators.layers import _all, _zeros, one_or_each
 from archir_torch.importing.rules import understands
@@ -68,7 +70,9 @@ def largest(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value
 
 
 @understands("max")
-def maximum(b: Builder, x: Value, dim: Any = None, keepdim: bool = False) -> Any:
+def maximum(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    if isinstance(dim, Value | Constant) or not isinstance(x, Value):
+        return larger(b, x, dim)
     return [over(b, x, _dims(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver), None]
 
 
@@ -136,6 +140,18 @@ def _max_pool(spatial: int) -> Any:
         return _pooled(b, x, MAX[spatial](kernel, stride, zeros), spatial)
 
     return of
+
+
+@understands("widened")
+def widened(
+    b: Builder, x: Value, pads: Sequence[int], kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+    ceil: bool = False,
+) -> Value:  # fmt: skip
+    """A max pool with zeros (left, right, top, bottom) that count for nothing."""
+    if set(_all(dilation, 2)) != {1} or ceil or min(pads) < 0:
+        raise Unsupported("a pooling with gaps, or of sizes that are rounded up")
+    kernel, stride, _, _ = _windows(b, x, 2, kernel, stride, 0, False)
+    return _pooled(b, x, pool.MaxPool(kernel, stride, tuple(pads)), 2)
 
 
 def _avg_pool(spatial: int) -> Any:

@@ -8,6 +8,7 @@ from torch import Tensor, fx
 
 from archir_torch.importing.patterns.attention import attention
 from archir_torch.importing.patterns.einsums import products
+from archir_torch.importing.patterns.experts import unsorted
 from archir_torch.importing.patterns.matching import name_of, numbered
 from archir_torch.importing.patterns.written_out import simplified
 
@@ -25,6 +26,8 @@ def recognised(module: fx.GraphModule, constants: Mapping[str, Tensor]) -> fx.Gr
     for node in list(graph.nodes):
         if name_of(node) in ("softmax", "_softmax"):
             attention(graph, node)
+    graph.eliminate_dead_code()
+    unsorted(graph)
     graph.eliminate_dead_code()
     simplified(graph)
     graph.eliminate_dead_code()

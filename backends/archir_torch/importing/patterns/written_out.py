@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from archir_torch.importing.patterns.matching import aten, made, name_of, operands_of, passed, size_of
+from archir_torch.importing.patterns.matching import aten, made, name_of, number_of, operands_of, passed, size_of
 
 
 def simplified(graph: fx.Graph) -> None:
@@ -66,6 +66,21 @@ def _gelu(node: fx.Node) -> Found | None:
         for one, cubic in operands_of(inner, "add"):
             if one is x and _cubed(_scaled(cubic, 0.044715)) is x:
                 return aten.gelu.default, (x,), {"approximate": "tanh"}
+    return None
+
+
+def _exact_gelu(node: fx.Node) -> Found | None:
+    """x / 2 (1 + erf(x / sqrt(2))), in either order."""
+    for first, curve in operands_of(node, "mul"):
+        erf = next((one for one, by in operands_of(curve, "add") if _number(by, 1)), None)
+        x = _scaled(passed(erf.args[0]), 1 / sqrt(2)) if erf is not None and name_of(erf) == "erf" else None
+        if x is not None and _scaled(first, 0.5) is x:
+            return aten.gelu.default, (x,), {}
+    half = next((one for one, by in operands_of(node, "mul") if _number(by, 0.5)), None)
+    for x, curve in operands_of(half, "mul"):
+        erf = next((one for one, by in operands_of(curve, "add") if _number(by, 1)), None)
+        if erf is not None and name_of(erf) == "erf" and _scaled(passed(erf.args[0]), 1 / sqrt(2)) is x:
+            return aten.gelu.default, (x,), {}
     return None
 
 
@@ -157,8 +172,54 @@ def _rotary_by_halves(node: fx.Node) -> Found | None:
     return None
 
 
+def padded(ids: Tensor, padding: int) -> Tensor:
+    """The places of tokens among those that are no padding, counted from the number after it."""
+    shown = ids != padding
+    return shown.cumsum(1) * shown + padding
+
+
+def _padded(node: fx.Node) -> Found | None:
+    """The sum of a mask up to each position, times the mask, plus the number that padding has."""
+    for product, padding in operands_of(node, "add"):
+        for count, mask in operands_of(product, "mul") if isinstance(padding, int) else ():
+            count = next((one for one, none in operands_of(count, "add") if _number(none, 0)), count)
+            summed = name_of(count) == "cumsum" and passed(count.args[0]) is mask and count.args[1] in (1, -1)
+            ids = _unequal(mask, padding)
+            if summed and ids is not None and len(size_of(mask)) == 2:
+                return padded, (ids, padding), {}
+    return None
+
+
+def _unequal(mask: Any, number: int) -> Any:
+    """Integers of which a mask says where they are no such number."""
+    if name_of(mask) in ("ne", "not_equal"):
+        return mask.args[0] if mask.args[1] == number else None
+    if name_of(mask) == "where" and (number_of(mask.args[1]), number_of(mask.args[2])) == (0, 1):
+        equal = passed(mask.args[0])
+        return equal.args[0] if name_of(equal) == "eq" and equal.args[1] == number else None
+    return None
+
+
+def widened(x: Tensor, pads: Sequence[int], *window: Any) -> Tensor:
+    """The largest numbers of windows, with as many positions around that count for nothing."""
+    return torch.max_pool2d(torch.constant_pad_nd(x, list(pads), float("-inf")), *window)
+
+
+def _widened(node: fx.Node) -> Found | None:
+    """A max pool of what is padded with the lowest of all numbers."""
+    padded_, *window = node.args
+    padded_ = passed(padded_)
+    plain = name_of(padded_) in ("pad", "constant_pad_nd") and not padded_.kwargs and not node.kwargs
+    if plain and padded_.args[-1] == float("-inf") and len(padded_.args[1]) == 4:
+        zeros = window[2] if len(window) > 2 else 0
+        if zeros == 0 or (isinstance(zeros, list | tuple) and not any(zeros)):
+            return widened, (padded_.args[0], list(padded_.args[1]), *window), {}
+    return None
+
+
 RULES: dict[str, Sequence[Callable[[fx.Node], Found | None]]] = {
-    "mul": (_gelu, _rms_norm),
-    "add": (_rotary,),
+    "mul": (_gelu, _exact_gelu, _rms_norm),
+    "add": (_rotary, _padded),
     "cat": (_rotary_by_halves,),
+    "max_pool2d": (_widened,),
 }

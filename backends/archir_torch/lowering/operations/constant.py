@@ -19,7 +19,10 @@ def sinusoidal(x: Tensor, *, base: float) -> Tensor:
 
 
 @lowers(ops.Positions)
-def positions(x: Tensor) -> Tensor:
+def positions(x: Tensor, *, padding: int | None = None) -> Tensor:
+    if padding is not None:
+        shown = x != padding
+        return shown.cumsum(1) * shown + padding
     return torch.arange(x.shape[1], device=x.device).expand(x.shape[0], -1)
 
 

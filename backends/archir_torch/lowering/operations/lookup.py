@@ -24,3 +24,13 @@ def gather(x: Tensor, positions: Tensor) -> Tensor:
 @lowers(ops.OneHot)
 def one_hot(x: Tensor, one: Tensor, *, classes: int) -> Tensor:
     return (x.unsqueeze(-1) == torch.arange(classes, device=x.device)).to(one.dtype)
+
+
+@lowers(ops.Equal)
+def equal(x: Tensor, *, to: int) -> Tensor:
+    return x == to
+
+
+@lowers(ops.ToNumbers)
+def to_numbers(x: Tensor, one: Tensor) -> Tensor:
+    return x.to(one.dtype)

@@ -103,7 +103,8 @@ def _both(function: Operator) -> Operator:
 
 for _name, _both_of in dict[str, Operator]({
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Div": torch.div, "Equal": torch.eq, "Greater": torch.gt,
-    "Less": torch.lt, "And": torch.logical_and, "Or": torch.logical_or,
+    "Less": torch.lt, "GreaterOrEqual": torch.ge, "LessOrEqual": torch.le, "And": torch.logical_and,
+    "Or": torch.logical_or,
 }).items():  # fmt: skip
     OPERATORS[_name] = _both(_both_of)
 

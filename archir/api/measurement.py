@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archir import backends
-from archir.base.arrays import np
 from archir.base.errors import ArchError, fail, suggest
+from archir.base.names.arrays import np
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import gcd
 
-from archir.base.arrays import NDArray, np
+from archir.base.names.arrays import NDArray, np
 
 BITS = 53
 """Bits that a random float has."""

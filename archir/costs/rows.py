@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
-from archir.base.arrays import NDArray, np
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import afford, spend
 from archir.costs.sums import Term, Terms, depends, factors, greatest
 from archir.costs.tables import ROWS, Codes, Numbers

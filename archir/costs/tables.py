@@ -12,8 +12,8 @@ from functools import reduce
 from math import prod
 from typing import TypeAlias, TypeVar
 
-from archir.base.arrays import NDArray, np
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import afford, spend
 from archir.costs.sums import Product, Term, depends, factors, greatest
 from archir.ir.choices.cases import Choice, Value, leaves, support, varies

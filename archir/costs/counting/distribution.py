@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from archir.base.arrays import np
+from archir.base.names.arrays import np
 from archir.costs.counting.merged_steps import Strides
 from archir.costs.counting.totals import Counts, Part, Spread, TooManyTotalsError, empty_sum, lattice, merged, product
 from archir.costs.dynamic import State

@@ -13,8 +13,8 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from archir.base.arrays import NDArray, np
 from archir.base.draws import Distribution
+from archir.base.names.arrays import NDArray, np
 from archir.costs.counting.merged_steps import Stride, Strides
 from archir.costs.counting.slack import Lattice, Numbers
 from archir.costs.counting.totals import Counts, carry, exact, floats, limbs_for, widened

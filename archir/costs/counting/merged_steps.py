@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from archir.base.arrays import NDArray, np
+from archir.base.names.arrays import NDArray, np
 from archir.costs.dynamic import Chain, State
 
 MOST_PATHS = 2048

@@ -11,7 +11,7 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
-from archir.base.arrays import NDArray, np
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import spend
 from archir.costs.dynamic import Chain
 from archir.costs.extremes.elimination import allowed

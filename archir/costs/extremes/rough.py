@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeAlias
 
-from archir.base.arrays import NDArray, np
 from archir.base.errors import ArchError
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import TOO_MUCH, WorkError, portion
 from archir.costs.extremes import elimination, forward
 from archir.costs.extremes.elimination import Least

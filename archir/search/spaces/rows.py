@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from archir.base.arrays import NDArray, np
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.ir.choices.cases import Value, leaves, varies
 from archir.ir.graph import Constraint, Decision
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from archir.base.arrays import NDArray, np
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.base.names.above import Above, Shown
+from archir.base.names.arrays import NDArray, np
 from archir.base.visible import one_line
 from archir.costs.account import Account
 from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when

@@ -1,6 +1,6 @@
 """numpy, imported when something of it is first used: whoever checks, counts or draws pictures does without it.
 
-    from archir.base.arrays import NDArray, np
+    from archir.base.names.arrays import NDArray, np
 
 Aliases of types are texts there, such as `Codes: TypeAlias = "NDArray[np.int16]"`: they would be looked up at once.
 """

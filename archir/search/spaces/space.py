@@ -455,8 +455,7 @@ class Space(Shown):
     def _encoded(self, labels: Mapping[str, Any]) -> list[int]:
         choices = choices_of(self.order)
         codes = [-1] * len(self.order)
-        outcomes: dict[str, int] = {}
-        active: set[str] = set()
+        outcomes, active = dict[str, int](), set[str]()
         for position, decision in enumerate(self.order):
             path = decision.choice.path
             if at(decision.active, outcomes) is True:

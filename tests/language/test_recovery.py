@@ -8,11 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError
+from archir.base.errors import ArchError, Source
+from archir.language.elaboration.names.locals import walk
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse, partial
+from archir.language.syntax.reading import Kept, RefusedError, read
 from archir.language.syntax.recovery import MOST_PROBLEMS
 from tests.conftest import EXAMPLES
+from tests.editor.mutations import mutations
 
 TEXT = (EXAMPLES / "nas_bench_201" / "nas_bench_201.arch").read_text("utf-8")
 BROKEN = """
@@ -86,3 +89,42 @@ def test_the_first_mistake_is_among_those_that_are_told(seed: int, many: int) ->
     else:
         with pytest.raises(ArchError):
             parse(text)
+
+
+def places(tree: ast.File) -> list[tuple[str, int, int, int]]:
+    return [(type(one).__name__, one.span.start, one.span.end, one.depth) for one in walk(tree)]
+
+
+@pytest.mark.parametrize("many", [150, pytest.param(5_000, marks=pytest.mark.soak)])
+def test_item_by_item_is_as_all_at_once(many: int) -> None:
+    """The same trees at the same places, or the same problem."""
+
+    def said(text: str, by_items: bool) -> object:
+        source = Source("net.arch", text)
+        try:
+            return places(read(source, source, {} if by_items else None))
+        except RefusedError as error:
+            return str(error.problem), error.at
+
+    for text in mutations(6, many, 3_000):
+        assert said(text, True) == said(text, False), text
+
+
+@pytest.mark.parametrize("many", [40, pytest.param(5_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+def test_what_is_kept_of_one_text_is_right_for_the_next(many: int) -> None:
+    """As if each text were the first: the tree, the lines of its places, the problems and what is left out."""
+    chance, kept = random.Random(7), Kept()
+    original = BROKEN.replace("const WIDTH = = 3", "const WIDTH = 3") + TEXT
+    text, reused = original, 0
+    for _ in range(many):
+        if chance.random() < 0.2:
+            text = original
+        at = chance.randrange(len(text) + 1)
+        text = text[:at] + chance.choice(["", "\n", "(", "}", "x", "\n\n", "# "]) + text[at + chance.randrange(3) :]
+        reused += len(kept.of(text))
+        found, wanted = partial(text, kept=kept), partial(text)
+        assert places(found.file) == places(wanted.file)
+        assert [one.span.line for one in walk(found.file)] == [one.span.line for one in walk(wanted.file)]
+        assert list(map(str, found.problems)) == list(map(str, wanted.problems))
+        assert found.left_out == wanted.left_out
+    assert reused > many

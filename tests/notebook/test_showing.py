@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
@@ -18,7 +19,10 @@ import archir
 from archir.api.notebook import markup, pictures
 from archir.base.errors import Diagnostic, Diagnostics, Note, Source, Span
 from archir.base.names import above
+from archir.costs.latencies.fill import Network, Validation
+from archir.costs.latencies.models.model import LatencyModel
 from archir.costs.latencies.table import Entry, LatencyTable
+from archir.costs.latencies.timing import Timing
 from archir.ir.choices.cases import Choice
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
@@ -58,6 +62,28 @@ def table() -> LatencyTable:
     return LatencyTable(schema_version=1, device="cpu", batch=1, threads=1, **given)
 
 
+def claim() -> Any:
+    with TemporaryDirectory() as folder:
+        space().optimize(minimize="macs", certificate=Path(folder) / "proof.json")
+        return archir.verify_optimum(Path(folder) / "proof.json")
+
+
+def opened() -> Any:
+    with TemporaryDirectory() as folder:
+        network = "net one {\n    input x: f32[4]\n    output y = x |> linear(8) |> relu |> linear(2)\n}\n"
+        (Path(folder) / "one.arch").write_text(network)
+        return archir.open_network(Path(folder) / "one.arch", "widths")
+
+
+def model() -> LatencyModel:
+    given: Any = {"model": "costs", "device": "cpu", "networks": 30, "error": 1200.0, "rank_correlation": None}
+    return LatencyModel(schema_version=1, **given, tried={}, offset=0, entries={})
+
+
+def validated() -> Validation:
+    return Validation((Network(10.0, Timing(8.0, 0.0, 3)), Network(20.0, Timing(25.0, 0.0, 3))))
+
+
 def refused(text: str = WRONG) -> archir.ArchError:
     with pytest.raises(archir.ArchError) as found:
         archir.loads(text)
@@ -76,6 +102,13 @@ SAID: dict[str, Any] = {
     "<Answer: nothing is within the bounds>": lambda: space().optimize(minimize="macs", where="params <= 1"),
     "<Front of macs and params: 1 architecture>": lambda: archir.exact_front(space(), "macs", "params"),
     "<error A0201 at <text>:3:21: there is no `lineer`>": lambda: refused().diagnostics[0],
+    "<Claim about small: least macs = 11,560>": claim,
+    "<Membership: the largest, <Architecture of small: op=conv, kernel=five>>": lambda: archir.membership(
+        space(), archir.Space(space().specialize(space().architecture({"op": "conv", "kernel": "five"})))
+    ),
+    "<Opened: 1 choice, 1 left; <Space one: 4 architectures, 1 choice, x f32[4] -> y>>": opened,
+    "<LatencyModel of costs on cpu: 30 networks, error 1,200 ns>": model,
+    "<Validation on 2 networks: mean error 22.5%>": validated,
     "<LatencyTable of 1 operations: cpu, batch 1, 1 thread>": table,
     "<Trials: 2, with trial, scores.accuracy>": lambda: Trials({"trial": [0, 1], "scores.accuracy": [0.5, None]}),
     "<Scores of small: 1 terms>": lambda: Scores("small", (Term(("op",), {(0,): Fraction(1)}),)),

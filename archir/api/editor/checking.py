@@ -15,6 +15,7 @@ from archir.language.elaboration.elaborate import survey
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.names.unused_bodies import check_names
 from archir.language.syntax.parse import partial
+from archir.language.syntax.reading import Kept
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Place:
     net: str | None = None
     limits: Limits = field(default_factory=Limits)
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    kept: Kept = field(default_factory=Kept)
+    """What was read of the text before this one."""
 
     def check(self, text: str) -> tuple[Diagnostic, ...]:
         """Everything that is wrong with a text, as `archir check` says it."""
@@ -41,7 +44,7 @@ class Place:
         """What is wrong with its words, their order, and names; where words are wrong, with the names of the rest."""
         try:
             with bounded(self.limits.work), anew():
-                found = partial(text, self.name)
+                found = partial(text, self.name, kept=self.kept)
                 if not found.problems:
                     return tuple(survey(text, self.name, folder=self.folder, root=self.root)[1])
                 loader = Loader(self.root if self.root is not None else self.folder)

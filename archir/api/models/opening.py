@@ -35,7 +35,9 @@ class Opened(Shown):
     left: tuple[Row, ...]
 
     def __repr__(self) -> str:
-        return f"<Opened: {len(self.opened):,} choices, {len(self.left):,} left; {self.space!r}>"
+        from archir.search.spaces.counting import many
+
+        return f"<Opened: {many(len(self.opened), 'choice')}, {len(self.left):,} left; {self.space!r}>"
 
     def save(self, path: str | Path) -> Path:
         """Write the program, and beside it `NAME.full.json`, the architecture that is the network; this file's path.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from archir.base import work
 from archir.base.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
@@ -145,7 +146,26 @@ class Frame:
 
 
 def _few(notes: list[Note]) -> tuple[Note, ...]:
-    return tuple(notes) if len(notes) <= 6 else (*notes[:3], Note(f"... {len(notes) - 5} more calls"), *notes[-2:])
+    """Calls, as many as are read: those of one place once, for what recurs comes from the call that is there once."""
+    if len(notes) <= 6:
+        return tuple(notes)
+    times = Counter(note.text for note in notes)
+    once = list({note.text: note for note in notes}.values())
+    few = [replace(one, text=f"{one.text} ({times[one.text]} times)") if times[one.text] > 1 else one for one in once]
+    return tuple(few) if len(few) <= 6 else (*few[:3], Note(f"... {len(few) - 5} more calls"), *few[-2:])
+
+
+def _elsewhere(notes: Sequence[Note], shown: Sequence[Span | None]) -> tuple[Note, ...]:
+    """Notes on lines that are not shown already, one of each."""
+    lines = {(one.source.name, one.line) for one in shown if one is not None}
+    left = {(one.span.source.name, one.span.line): one for one in notes if one.span is not None}
+    return tuple(one for line, one in left.items() if line not in lines)
+
+
+def _chosen(error: CaseError, shown: Sequence[Span | None]) -> tuple[Note, ...]:
+    """Where numbers are chosen for which a rule refuses what comes of them."""
+    plain = [c for c in error.assignment if c.take is None and not any(isinstance(a, str) for a in c.alternatives)]
+    return _elsewhere([Note(f"`{choice}` is chosen here", choice.span) for choice in plain], shown)[:2]
 
 
 def _place(error: CaseError, span: Span) -> Span | None:
@@ -194,15 +214,19 @@ class Context:
         self.problems.add(Diagnostic(code, message, place, hint, (*notes, *chain)))
         return POISON
 
-    def refuse(self, error: RuleError, span: Span, prefix: str = "") -> Value:
-        """Report a rule's refusal at a place, with the choices that lead to it."""
+    def refuse(self, error: RuleError, span: Span, prefix: str = "", made: Sequence[Note] = ()) -> Value:
+        """Report a rule's refusal at a place, with the choices that lead to it, and where is `made` what it refuses."""
         if isinstance(error, WorkError):
             self.stop(error.code, error.message, span, error.hint)
         notes: tuple[Note, ...] = ()
         if isinstance(error, CaseError) and error.assignment:
             notes = (error.note(_place(error, span)),)
         if not self.problems.known(error.code, self.frame.place(span)):
-            notes += origins(self.frame, span, error.message, notes)
+            written = origins(self.frame, span, error.message, notes, bool(made))
+            shown = (span, self.frame.place(span), *(note.span for note in (*notes, *written)))
+            notes += (*written, *_elsewhere(made, shown))
+            if not notes[1:] and isinstance(error, CaseError):
+                notes += _chosen(error, shown)
         return self.error(error.code, f"{prefix}{error.message}", span, error.hint, *notes)
 
     def stop(self, code: str, message: str, span: Span, hint: str | None = None) -> None:

@@ -17,6 +17,7 @@ from archir.ir.typing import Typing, infer_op, joined_type, lifted
 from archir.ir.verify import told, weight_shapes
 from archir.language.elaboration.context import A_NODE, Context, Scope
 from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tensor, kind, not_applied
+from archir.language.elaboration.names.makers import makers
 
 
 def is_tensor(value: Value) -> bool:
@@ -53,7 +54,8 @@ class Network(Context):
         try:
             type_, excused = self._infer(op, tuple([self.types[operand] for operand in operands]))
         except RuleError as error:
-            found = self.refuse(error, span, f"{op.name}: ")
+            made = makers(self.graph, self.types, operands, error) if "shapes differ" in error.message else ()
+            found = self.refuse(error, span, f"{op.name}: ", made)
             return self._guessed(op, operands, span, scope) if self.limits.guess else found
         if not _looked_up(self, op, operands, span):
             return POISON

@@ -43,7 +43,7 @@ class Layout(PostLex):
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
         """The tokens without the newlines that separate nothing."""
         brackets: list[str] = []
-        before, kept = "LBRACE", self.kept
+        before, kept, number = "LBRACE", self.kept, 0
         for number, token in enumerate(stream, 1):
             if number % _MANY == 0:
                 spend(_MANY * A_TOKEN)
@@ -61,3 +61,4 @@ class Layout(PostLex):
             if kept is not None:
                 kept.append(token)
             yield token
+        spend(number % _MANY * A_TOKEN)

@@ -11,7 +11,7 @@ from lark import Token
 from archir.base.errors import ArchError, Source, Span, fail
 from archir.base.work import WorkError, current
 from archir.language.syntax import ast
-from archir.language.syntax.reading import RefusedError, layout, read
+from archir.language.syntax.reading import Kept, RefusedError, layout, read
 from archir.language.syntax.recovery import Recovered, recovered
 
 MOST_BYTES = 2**20
@@ -25,16 +25,16 @@ def parse(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> ast
     return found.file
 
 
-def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES) -> Recovered:
+def partial(text: str, name: str = "<input>", most_bytes: int = MOST_BYTES, kept: Kept | None = None) -> Recovered:
     """What can be read of a text, and what is wrong with the rest. Raises ArchError for texts that are too large.
 
-    Within a budget of work, a text is read once.
+    Within a budget of work, a text is read once. What is `kept` of another text is not read again.
     """
     known = current().known
     if ("parse", name, text) not in known:
         source = Source(name, text)
         with _reading(source, most_bytes):
-            known["parse", name, text] = recovered(source)
+            known["parse", name, text] = recovered(source, kept.of(text) if kept is not None else None)
     found: Recovered = known["parse", name, text]
     return found
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from archir.base.errors import Diagnostic, Source, Span
 from archir.base.work import WorkError, portion
 from archir.language.syntax import ast
-from archir.language.syntax.reading import RefusedError, reach, read
+from archir.language.syntax.reading import Known, RefusedError, parted, reach, read
 
 MOST_PROBLEMS = 20
 """Mistakes that are told; what comes after so many is rarely read."""
@@ -23,7 +23,6 @@ MOST_READ = 2**20
 """Characters that are read again on the way."""
 _SHARE = 0.25
 """Of the work that is left, what finding further mistakes may take."""
-_ITEM = re.compile(r"^(?:own[ \t]+)?(?:block|cell|net|const|import)\b", re.MULTILINE)
 _VISIBLE = re.compile(r"[^\r\n]")
 
 
@@ -36,16 +35,20 @@ class Recovered:
     left_out: tuple[tuple[int, int], ...] = ()
 
 
-def recovered(source: Source) -> Recovered:
-    """A text with as many of its mistakes as can be told apart. Raises WorkError if reading it once is too much."""
+def recovered(source: Source, known: Known | None = None) -> Recovered:
+    """A text with as many of its mistakes as can be told apart. Raises WorkError if reading it once is too much.
+
+    Items that are `known` are not read, and all that are read become known.
+    """
+    known = {} if known is None else known
     try:
-        return Recovered(read(source))
+        return Recovered(read(source, source, known))
     except RefusedError as error:
         first = error
-    return _beyond(source, first)
+    return _beyond(source, first, known)
 
 
-def _beyond(source: Source, error: RefusedError) -> Recovered:
+def _beyond(source: Source, error: RefusedError, known: Known) -> Recovered:
     text, problems = source.text, [error.problem]
     left_out: list[tuple[int, int]] = []
     left = MOST_READ
@@ -59,7 +62,7 @@ def _beyond(source: Source, error: RefusedError) -> Recovered:
                 text = _blanked(text, *stretch)
                 left -= tried + len(text)
                 try:
-                    file = read(Source(source.name, text), source)
+                    file = read(Source(source.name, text), source, known)
                 except RefusedError as further:
                     error = further
                     if len(problems) == MOST_PROBLEMS:
@@ -109,14 +112,7 @@ def _stretch(text: str, error: RefusedError) -> tuple[tuple[int, int] | None, in
 
 def chunk(text: str, place: int) -> tuple[int, int]:
     """The item of a file that a place is in, as far as it can be told by the first words of lines."""
-    begin, end = 0, len(text)
-    for found in _ITEM.finditer(text):
-        if found.start() <= place:
-            begin = found.start()
-        else:
-            end = found.start()
-            break
-    return begin, end
+    return next((part for part in reversed(parted(text)) if part[0] <= place), (0, len(text)))
 
 
 def _around(text: str, place: int, begin: int, end: int) -> Iterator[tuple[tuple[int, int], bool]]:

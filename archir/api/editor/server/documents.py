@@ -12,12 +12,13 @@ from archir.api.editor import nets
 from archir.api.editor.checking import Place
 from archir.api.editor.view import View
 from archir.base.errors import Diagnostic
+from archir.language.syntax.reading import Kept
 
 
 class Document:
     """A text that is open in an editor, with what was found out about it."""
 
-    def __init__(self, document: TextDocument) -> None:
+    def __init__(self, document: TextDocument, kept: Kept) -> None:
         self.uri = document.uri
         self.version = document.version
         path = to_fs_path(document.uri)
@@ -30,7 +31,7 @@ class Document:
             self.starts.append(self.starts[-1] + len(line))
         folder = self.path.resolve().parent if self.path is not None else None
         self.view = View(self.text, str(self.path) if self.path is not None else document.uri, folder)
-        self.place = Place(self.view.path, folder)
+        self.place = Place(self.view.path, folder, kept=kept)
         self.problems: tuple[Diagnostic, ...] | None = None
         """Everything that is wrong, once that is known."""
         self._nets: list[nets.Net] | None = None

@@ -20,6 +20,7 @@ from archir.api.editor.server.documents import Document
 from archir.base.errors import ArchError, Diagnostic, Span
 from archir.base.work import anew, bounded
 from archir.language.syntax.format import canonical
+from archir.language.syntax.reading import Kept
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class ArchServer(LanguageServer):
     def __init__(self) -> None:
         super().__init__("archir", __version__)
         self.documents: dict[str, Document] = {}
+        self.kept: dict[str, Kept] = {}
+        """What was read of each text, for what it is after the next keystroke."""
         self.waiting: dict[str, asyncio.Task[None]] = {}
         self.aside = Aside()
         self.about: str | None = None
@@ -88,9 +91,10 @@ class ArchServer(LanguageServer):
         current = self.workspace.get_text_document(uri)
         known = self.documents.get(uri)
         if known is None or known.version != current.version or known.text != current.source:
-            known = self.documents[uri] = Document(current)
+            known = self.documents[uri] = Document(current, self.kept.setdefault(uri, Kept()))
             while len(self.documents) > _KEPT:
-                del self.documents[next(iter(self.documents))]
+                oldest = next(iter(self.documents))
+                del self.documents[oldest], self.kept[oldest]
         return known
 
     def texts(self) -> dict[Path, str]:
@@ -211,6 +215,7 @@ def _diagnosing(server: ArchServer) -> None:
         uri = params.text_document.uri
         server.rest()
         server.documents.pop(uri, None)
+        server.kept.pop(uri, None)
         if (waiting := server.waiting.pop(uri, None)) is not None:
             waiting.cancel()
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri=uri, diagnostics=[]))

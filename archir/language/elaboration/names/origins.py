@@ -32,9 +32,9 @@ _LEAST = 3
 """Smaller numbers are everywhere, and say nothing."""
 
 
-def origins(frame: Frame, span: Span, message: str, told: Sequence[Note] = ()) -> tuple[Note, ...]:
-    """Notes on where numbers of a message are written, elsewhere than in lines that are shown already; else where
-    tensors are made that do not go together."""
+def origins(frame: Frame, span: Span, message: str, told: Sequence[Note] = (), known: bool = False) -> tuple[Note, ...]:
+    """Notes on where numbers of a message are written, elsewhere than in lines that are shown already; else, unless it
+    is known, where tensors are made that do not go together."""
     shapes = [set(_NUMBER.findall(shape)) for shape in _SHAPE.findall(message)]
     differ = "shapes differ" in message and len(shapes) == 2
     plain = _SHAPE.sub("", message) if "expected" in message else message
@@ -51,7 +51,7 @@ def origins(frame: Frame, span: Span, message: str, told: Sequence[Note] = ()) -
     if any(_line(one) in shown for one in places):
         return ()
     notes = [Note(f"`{one.text}` is written here", one) for one in places[:_MOST]]
-    return tuple(notes) if notes or not differ else tuple(way.made(frame, trees, shown))[:_MOST]
+    return tuple(notes) if notes or known or not differ else tuple(way.made(frame, trees, shown))[:_MOST]
 
 
 def _apart(value: int, number: int) -> float:

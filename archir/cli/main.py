@@ -26,6 +26,7 @@ _COMMANDS = {
     "lsp": ("authoring.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
     "studio": ("authoring.studio", "A page to write a space on: problems, picture, counts, costs."),
     "mcp": ("authoring.mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
+    "grammar": ("authoring.grammar", "Write the grammar for programs that hold a language model to it."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),

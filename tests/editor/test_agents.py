@@ -23,7 +23,7 @@ from archir.api.agents.tools import CHANGING, TOOLS
 from archir.base.errors import ArchError
 from archir.base.files import read_bytes, within, write_atomic
 from archir.ir.op import OPS
-from tests.conftest import EXAMPLES
+from tests.conftest import EXAMPLES, ROOT
 
 SPACE = """\
 net small(classes = 10) {
@@ -107,6 +107,14 @@ def test_a_program_is_written_with_the_tools(room: Path) -> None:
     assert answered(room, "show", path="space.arch", form="svg", seed=0)["text"].startswith("<svg")
     assert "flowchart" in answered(room, "show", path="space.arch", form="mermaid")["text"]
     assert answered(room, "format", text=SPACE.replace("    ", " "))["text"] == SPACE
+
+
+def test_the_exchange_of_the_page_is_one(room: Path) -> None:
+    page = (ROOT / "docs" / "agents.md").read_text()
+    asked_for, said = re.search(r"^check (\{[^\n]*\})\n(.*?)```", page, re.MULTILINE | re.DOTALL).groups()  # type: ignore[union-attr]
+    (problem,) = answered(room, "check", **json.loads(asked_for))["problems"]
+    for key in ("code", "message", "line", "column", "source", "hint"):
+        assert f"{json.dumps(key)}: {json.dumps(problem[key])}" in said
 
 
 def test_files_are_mended_only_if_asked(room: Path) -> None:

@@ -12,7 +12,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --root-u
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test ready lint types layers fmt docs editors bench bench-gpu test-gpu soak build lock clean
+.PHONY: help venv demo test ready lint types layers fmt docs editors bench bench-gpu test-gpu soak playground build lock clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 14
@@ -78,6 +78,10 @@ test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, tw
 soak: $(STAMP) ## Long fuzzing and parity runs.
 	$(BIN)/python -m pytest -n 2 -m soak tests
 	$(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --hypothesis-profile long tests
+
+playground: $(STAMP) ## The studio as static files, with Python inside of the browser, in build/playground; needs node and npm.
+	npm ci --prefix editors/studio --no-audit --no-fund --silent
+	$(BIN)/python tools/playground.py build/playground
 
 build: $(STAMP) ## Wheel and sdist, and the bill of materials beside them.
 	$(BIN)/python -m build --no-isolation

@@ -106,6 +106,7 @@ def _in_places(name: str) -> list[dict[str, Any]]:
             "keyword.operator",
             "variable.other",
         ),
+        _parts(rf"(==|!=|<=|>=|\.\.|\*\*|//|[-+*/%<>]){SPACE}(not{END})", "keyword.operator", "variable.other"),
         _parts(rf"((?:if|and|or|in|of|where){END}){SPACE}({_any(BETWEEN)})", "keyword.control", "variable.other"),
         _parts(rf"(choose){END}{SPACE}({name})", "keyword.control", "entity.name.label"),
         _parts(rf"(\|>){SPACE}((?!{values}){name})", "keyword.operator", "entity.name.function"),

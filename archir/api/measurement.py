@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from archir import backends
 from archir.base.errors import ArchError, fail, suggest
+from archir.base.names.arrays import np
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from math import gcd
 
-import numpy as np
-from numpy.typing import NDArray
+from archir.base.names.arrays import NDArray, np
 
 BITS = 53
 """Bits that a random float has."""

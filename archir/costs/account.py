@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
-import numpy as np
-
 from archir.base.errors import ArchError, fail, suggest
 from archir.base.names.above import Shown
+from archir.base.names.arrays import np
 from archir.base.visible import one_line
 from archir.base.work import TOO_MUCH, portion
 from archir.costs.counting.distribution import Distribution

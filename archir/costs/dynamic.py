@@ -14,9 +14,8 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-
 from archir.base.errors import ArchError, fail
+from archir.base.names.arrays import np
 from archir.costs.tables import Groups, Numbers
 from archir.ir.choices.cases import Value, at, support, varies
 from archir.ir.graph import Decision

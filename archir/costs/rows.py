@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import afford, spend
 from archir.costs.sums import Term, Terms, depends, factors, greatest
 from archir.costs.tables import ROWS, Codes, Numbers
@@ -20,7 +19,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 from archir.passes.spaces.specialize import specialize
 
-Flags = NDArray[np.bool_]
+Flags: TypeAlias = "NDArray[np.bool_]"
 CELLS_A_UNIT = 256
 """Rows times nodes that are costed for a unit of work."""
 WORK_A_NODE = 40

@@ -7,22 +7,20 @@ value depends on it. Factors are merged where one knows all choices of the other
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias, TypeVar
 
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import afford, spend
 from archir.costs.sums import Product, Term, depends, factors, greatest
 from archir.ir.choices.cases import Choice, Value, leaves, support, varies
 
-Codes = NDArray[np.int16]
-Numbers = NDArray[np.int64]
-T = TypeVar("T", bound=np.generic)
+Codes: TypeAlias = "NDArray[np.int16]"
+Numbers: TypeAlias = "NDArray[np.int64]"
+T = TypeVar("T", bound="np.generic")
 
 MOST_CELLS = 65_536
 """Cells up to which factors of different choices are merged."""
@@ -61,7 +59,7 @@ class Table:
     names: tuple[str, ...]
     constant: Numbers
     factors: tuple[Factor, ...]
-    join: np.ufunc = np.add
+    join: np.ufunc = field(default_factory=lambda: np.add)
 
     def at(self, codes: Codes) -> Numbers:
         """The costs of each row of outcomes, a column each; exact."""

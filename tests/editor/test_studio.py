@@ -48,7 +48,7 @@ def test_a_text_is_checked_as_the_command_checks_it(desk: Desk, tmp_path: Path) 
     assert mended == SMALL
     assert desk.ask("check", {"text": mended}) == {
         "problems": [],
-        "nets": [{"name": "small", "size": "6", "choices": 2}],
+        "nets": [{"name": "small", "size": "6", "choices": 2, "bounded": False}],
     }
 
 
@@ -87,6 +87,8 @@ def test_own_bounds_count_as_well(desk: Desk) -> None:
     params = sorted(int(one) for one in space.cost(list(space.enumerate()), ["params"])["params"])
     fine = [one for one in params if one <= 500]
     assert 0 < len(fine) < 6
+    assert desk.ask("check", {"text": bounded})["nets"][0]["bounded"]
+    assert desk.ask("within", {"text": bounded})["most"] == str(len(fine))
     assert desk.ask("within", {"text": bounded, "bounds": {"params": [fine[1], 10**6]}})["most"] == str(len(fine) - 1)
     assert desk.ask("within", {"text": bounded, "bounds": {"params": [10**6, 10**7]}})["most"] == "0"
 

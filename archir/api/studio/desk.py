@@ -105,7 +105,10 @@ class Desk:
         found = []
         for space in self._spaces(asked.text()):
             with anew():
-                found.append({"name": space.name, "size": str(space.satisfying), "choices": len(space.choices)})
+                found.append({
+                    "name": space.name, "size": str(space.satisfying), "choices": len(space.choices),
+                    "bounded": space.bounded,
+                })  # fmt: skip
         return {"problems": [], "nets": found}
 
     def _format(self, asked: Asked) -> Answer:

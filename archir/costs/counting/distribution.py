@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-import numpy as np
-
+from archir.base.names.arrays import np
 from archir.costs.counting.merged_steps import Strides
-from archir.costs.counting.totals import ONE, Counts, Part, Spread, TooManyTotalsError, lattice, merged, product
+from archir.costs.counting.totals import Counts, Part, Spread, TooManyTotalsError, empty_sum, lattice, merged, product
 from archir.costs.dynamic import State
 from archir.costs.extremes import witnesses as bounds
 
@@ -55,8 +54,8 @@ class Distribution:
         ahead = [bounds.ahead(self.levels, 0, sign) for sign in (1, -1)]
         behind = [bounds.behind(self.levels, 0, sign) for sign in (1, -1)]
         first, last = 0, len(self.levels)
-        before: Side = {(): ONE}
-        after: Side = {(): ONE}
+        before: Side = {(): empty_sum()}
+        after: Side = {(): empty_sum()}
         while first < last:
             onward = self._fitting(self._onward(before, first), ahead[0][first + 1], ahead[1][first + 1])
             back = self._fitting(self._back(after, last - 1), behind[0][last - 1], behind[1][last - 1])

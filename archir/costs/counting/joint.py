@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple, TypeAlias
 
 from archir.base.draws import Distribution
+from archir.base.names.arrays import NDArray, np
 from archir.costs.counting.merged_steps import Stride, Strides
 from archir.costs.counting.slack import Lattice, Numbers
 from archir.costs.counting.totals import Counts, carry, exact, floats, limbs_for, widened
@@ -32,7 +30,7 @@ DRAWN = 20_000
 RARE = 44
 """One in 2 to so many draws is for what is lighter than that."""
 
-Weights = tuple[NDArray[np.float64], NDArray[np.int64]]
+Weights: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.int64]]"
 """Mantissas and exponents of 2."""
 
 

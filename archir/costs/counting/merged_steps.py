@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.names.arrays import NDArray, np
 from archir.costs.dynamic import Chain, State
 
 MOST_PATHS = 2048

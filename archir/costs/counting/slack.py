@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from archir.base.names.arrays import NDArray, np
 
-Numbers = NDArray[np.int64]
+Numbers: TypeAlias = "NDArray[np.int64]"
 
 MOST_CELLS = 2**24
 """Numbers that are looked up; among more, they are searched for."""

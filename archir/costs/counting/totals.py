@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+from archir.base.names.arrays import NDArray, np
 
-Keys = NDArray[np.int64]
-Counts = NDArray[np.int64]
+Keys: TypeAlias = "NDArray[np.int64]"
+Counts: TypeAlias = "NDArray[np.int64]"
 
 BITS, SINGLE = 36, 62
 MOST_DENSE = 40_000_000
@@ -58,8 +57,9 @@ class Spread:
         return Spread(self.keys[first:last], self.counts[first:last])
 
 
-ONE = Spread(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
-"""The total 0, once."""
+def empty_sum() -> Spread:
+    """The total 0, once."""
+    return Spread(np.zeros(1, np.int64), np.ones((1, 1), np.int64))
 
 
 class Part(NamedTuple):

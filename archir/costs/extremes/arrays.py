@@ -11,9 +11,7 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import spend
 from archir.costs.dynamic import Chain
 from archir.costs.extremes.elimination import allowed

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import spend
 from archir.costs.extremes.elimination import Least, allowed
 from archir.costs.rows import Followed

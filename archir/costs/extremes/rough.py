@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TypeAlias
 
 from archir.base.errors import ArchError
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import TOO_MUCH, WorkError, portion
 from archir.costs.extremes import elimination, forward
 from archir.costs.extremes.elimination import Least
@@ -29,7 +28,7 @@ A_ROUND = 1 / 8
 A_DRAW = 1 / 2
 """Of the work that is left, what finding out how to draw may take."""
 
-Draw = Callable[[int, np.random.Generator], Codes]
+Draw: TypeAlias = "Callable[[int, np.random.Generator], Codes]"
 
 
 class Ends:

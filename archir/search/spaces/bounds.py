@@ -8,10 +8,8 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from archir.base.errors import ArchError, fail
+from archir.base.names.arrays import NDArray, np
 from archir.costs.account import PEAKS, Account
 from archir.costs.named.rules import rule_of
 from archir.costs.symbolic import Rule

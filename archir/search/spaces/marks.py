@@ -18,10 +18,8 @@ from hashlib import sha256
 from operator import add
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from archir.base.errors import ArchError
+from archir.base.names.arrays import NDArray, np
 from archir.base.work import afford
 from archir.costs.sums import Terms
 from archir.costs.symbolic import Symbolic

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Literal, TypeAlias
 
 from archir.base.errors import fail
+from archir.base.names.arrays import NDArray, np
 from archir.ir.choices.cases import Value, leaves, varies
 from archir.ir.graph import Constraint, Decision
 
-Codes = NDArray[np.int16]
+Codes: TypeAlias = "NDArray[np.int16]"
 Policy = Literal["architectures", "choices"]
 
 MOST_REFUSED = 1_000_000

@@ -9,12 +9,10 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
 from archir.base.names.above import Above, Shown
+from archir.base.names.arrays import NDArray, np
 from archir.base.visible import one_line
 from archir.costs.account import Account
 from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
@@ -452,10 +450,12 @@ class Space(Shown):
 
     def encode(self, labels: Mapping[str, Any]) -> Codes:
         """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
+        return np.array(self._encoded(labels), np.int16)
+
+    def _encoded(self, labels: Mapping[str, Any]) -> list[int]:
         choices = choices_of(self.order)
-        codes = np.full(len(self.order), -1, dtype=np.int16)
-        outcomes: dict[str, int] = {}
-        active: set[str] = set()
+        codes = [-1] * len(self.order)
+        outcomes, active = dict[str, int](), set[str]()
         for position, decision in enumerate(self.order):
             path = decision.choice.path
             if at(decision.active, outcomes) is True:
@@ -474,7 +474,7 @@ class Space(Shown):
 
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
-        architecture = self.decode(self.encode(labels))
+        architecture = self.decode(self._encoded(labels))
         self._require(architecture.outcomes)
         if self._bounds and not self.within(architecture):
             text = ", ".join(f"`{bound.text}`" for bound in self._bounds)

@@ -17,7 +17,7 @@ from archir.ir.types import TensorType
 from archir.language.writing.imported import Array, Source
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
-from archir.ops.shape import Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
+from archir.ops.shape import ChannelShuffle, Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, plain, sizes
 
@@ -178,6 +178,8 @@ class Builder:
             return self.add(ToMap(None if height == width else height), node)
         if len(old) == len(new) and (order := _order(old, new)) is not None:
             return self._transposed(node, order)
+        if len(old) == len(new) == 3 and old[1:] == new[1:] and (dealt := _runs([*old[0]], [*new[0]]))[2:] == []:
+            return self.add(ChannelShuffle(_size(dealt[0])), node)
         runs = _runs(_flat(old), _flat(new))
         node = self._reshaped(node, tuple(_size(run) for run in runs))
         order = tuple(sorted(range(len(runs)), key=lambda i: _flat(new).index(runs[i][0])))

@@ -22,7 +22,7 @@ const look = EditorView.theme({
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "var(--mono)", lineHeight: "1.6" },
   ".cm-content": { padding: "10px 0", caretColor: "var(--ink)" },
-  ".cm-gutters": { backgroundColor: "transparent", color: "var(--soft)", border: "none" },
+  ".cm-gutters": { backgroundColor: "var(--paper)", color: "var(--soft)", border: "none" },
   ".cm-lineNumbers .cm-gutterElement": { padding: "0 6px 0 14px", minWidth: "28px" },
   ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--line)" },
   ".cm-cursor": { borderLeftColor: "var(--ink)", borderLeftWidth: "2px" },

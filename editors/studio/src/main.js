@@ -52,11 +52,12 @@ function changed() {
 }
 
 async function check() {
-  const text = editor.text;
+  const text = editor.text, begun = performance.now();
   state("busy", "Checking …");
   try {
     const said = await engine.ask("check", { text });
     if (!said || text !== editor.text) return;
+    byId("state").dataset.took = Math.round(performance.now() - begun);
     editor.show(said.problems);
     listed(said.problems);
     if (said.problems.length) {
@@ -115,7 +116,7 @@ function chosen() {
 }
 
 async function drawn() {
-  const heat = document.querySelector("input[name=heat]:checked").value || null;
+  const heat = PLAYGROUND ? null : document.querySelector("input[name=heat]:checked").value || null;
   const said = await engine.ask("picture", { ...asked(), depth: 1, heat, architecture: shown && shown.choices });
   if (said && said.page) picture.show(said.page);
   if (said && said.problems) {
@@ -128,6 +129,11 @@ async function drawn() {
 }
 
 async function costed() {
+  if (PLAYGROUND) {
+    byId("nocosts").hidden = false;
+    byId("nocosts").replaceChildren("Bars of costs and sliders for bounds are in ", make("code", {}, "archir studio"), ": they need more than this page brings.");
+    return;
+  }
   const said = await engine.ask("costs", asked());
   if (!said) return;
   byId("bounds").hidden = !!said.problems;
@@ -153,7 +159,9 @@ async function counted() {
   const bounds = costs.bounds, some = Object.keys(bounds).length > 0;
   byId("reset").hidden = !some;
   const place = byId("within");
-  if (!some) {
+  const bounded = sound.nets.find((one) => one.name === sound.net).bounded;
+  const words = some ? "within these bounds" : "keep the program's bounds on costs";
+  if (!some && !bounded) {
     place.replaceChildren("Move a slider to count within bounds.");
     return;
   }
@@ -163,8 +171,8 @@ async function counted() {
     const said = await engine.ask("within", { ...asked(), bounds });
     if (!said) return;
     if (said.problems) place.replaceChildren(`Not counted: ${said.problems[0].message}.`);
-    else if (said.least === said.most) place.replaceChildren(make("b", { id: "count", title: grouped(said.most) }, large(said.most)), ` within these bounds${said.most === said.of ? ": all" : `: ${percent(said.most, said.of)}`}`);
-    else place.replaceChildren(make("b", { id: "count" }, `${large(said.least)} to ${large(said.most)}`), " within these bounds");
+    else if (said.least === said.most) place.replaceChildren(make("b", { id: "count", title: grouped(said.most) }, large(said.most)), ` ${words}${said.most === said.of ? ": all" : `: ${percent(said.most, said.of)}`}`);
+    else place.replaceChildren(make("b", { id: "count" }, `${large(said.least)} to ${large(said.most)}`), ` ${words}`);
   } finally {
     counting = false;
     place.classList.remove("busy");
@@ -273,6 +281,7 @@ async function begin() {
   try {
     state("busy", PLAYGROUND ? "Starting Python …" : "Starting …");
     const said = await engine.begin();
+    if (PLAYGROUND) byId("state").dataset.began = Math.round(said.begun);
     const first = Object.keys(EXAMPLES)[0];
     file = said.text === null ? { name: `${first}.arch`, text: null, mark: null } : said;
     if (said.text === null) byId("examples").value = first;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, fields
 
 from archir.ir.op import OPS
@@ -83,7 +83,18 @@ class Expressions:
         inside = ", ".join([*(bracketed(one, 0) for one in operands), *given])
         return f"{step.callee}({inside})", 3
 
-    def _arguments(self, step: Step) -> list[str]:
+    def length(self, step: Step) -> int:
+        """About how many characters a call in a chain has; what has no name yet counts as a few."""
+        given = ", ".join(self._arguments(step, self._rough))
+        return len(f" |> {step.callee}") + (len(given) + 2 if given else 0)
+
+    def _rough(self, value: Expr) -> str:
+        try:
+            return self.expression(value)
+        except LookupError:
+            return "x.width"
+
+    def _arguments(self, step: Step, written: Callable[[Expr], str] | None = None) -> list[str]:
         """What a call is given: what it needs in order, then by name what is not as usual."""
         defaults = self.defaults.get(step.callee)
         if defaults is None:
@@ -93,7 +104,7 @@ class Expressions:
         for name in names:
             value, default = step.arguments[name], defaults.get(name, MISSING)
             if not same(value, default):
-                text = self.expression(value)
+                text = (written or self.expression)(value)
                 given.append(text if default is MISSING else f"{name}={text}")
         return given
 

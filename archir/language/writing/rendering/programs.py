@@ -22,6 +22,7 @@ from archir.language.writing.outline import (
 )
 from archir.language.writing.rendering.statements import Statement, trees
 from archir.language.writing.rendering.usual import Defaults
+from archir.language.writing.rendering.wrapping import wrapped
 from archir.language.writing.rendering.writer import Writer
 
 
@@ -50,7 +51,7 @@ def block(name: str, body: Body, defaults: Mapping[str, Any], all_defaults: Defa
     given = [*inputs, *(n if d is MISSING else f"{n} = {literal(d)}" for n, d in defaults.items())]
     items, local = bound(body, (*writer.taken, *defaults))
     writer.taken |= local.keys()
-    statements = trees(items, body.outputs)
+    statements = wrapped(trees(items, body.outputs), writer.length)
     writer.lines.append(f"block {name}({', '.join(given)}) {{")
     for variable, value in local.items():
         writer.line(f"{variable} = {writer.expression(value)}")
@@ -76,7 +77,8 @@ def net(
         writer.names[number] = label
         writer.line(f"input {label}: {type_}")
     results = list(outputs.values())
-    statements = trees(items, results)
+    longest = max(map(len, outputs), default=0)
+    statements = wrapped(trees(items, results), writer.length, last=len("output  = x") + longest)
     last: dict[int, Statement] = {}
     while (
         statements

@@ -1,0 +1,51 @@
+// Compiles what the playground imports with the Python that will run it: node pack.mjs IN.zip OUT.zip
+// What is imported is compiled, networkx without its docstrings; everything else stays as it is.
+
+import { readFileSync, writeFileSync } from "node:fs";
+import { loadPyodide } from "pyodide";
+
+const [source, target] = process.argv.slice(2);
+const pyodide = await loadPyodide();
+pyodide.unpackArchive(new Uint8Array(readFileSync(source)), "zip", { extractDir: "/archir" });
+const figures = pyodide.runPython(`
+import json, os, py_compile, sys, time, zipfile
+sys.path.insert(0, "/archir")
+sys.dont_write_bytecode = True
+program = open("/archir/example.arch").read()
+os.remove("/archir/example.arch")
+from archir.api.studio.desk import Desk
+desk = Desk()
+kinds = {"check": {}, "picture": {"depth": 1}, "format": {}, "hover": {"at": 30}, "complete": {"at": 30}, "sample": {"seed": 1, "count": 2}}
+for kind, fields in kinds.items():
+    found = desk.ask(kind, {"text": program, **fields})
+    assert not found.get("problems"), (kind, found)
+drawn = desk.ask("sample", {"text": program, "seed": 1, "count": 2})["architectures"]
+desk.ask("diff", {"text": program, "one": drawn[0]["choices"], "other": drawn[1]["choices"]})
+desk.ask("check", {"text": program.replace("relu", "rellu")})
+desk.ask("check", {"text": program + "net {"})
+used = {module.__file__ for module in list(sys.modules.values()) if getattr(module, "__file__", None)}
+def left_out(path):  # searches, measurements and files of other kinds, which need what is not here
+    parts = path.split("/")[3:]
+    return parts[0] == "backends" or parts[:2] in (["costs", "latencies"], ["costs", "optimal"]) or (parts[0] == "search" and parts[1] not in ("spaces", "lint"))
+
+name_of = lambda path: path.split("/")[2]
+took = []
+for i in range(3):
+    changed = program + f"# {i}\\n"
+    begun = time.monotonic()
+    assert desk.ask("check", {"text": changed})["nets"]
+    took.append(time.monotonic() - begun)
+with zipfile.ZipFile("/out.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+    for folder, _, names in sorted(os.walk("/archir")):
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if name.endswith(".py") and path not in used and left_out(path):
+                continue
+            if path in used and name.endswith(".py"):
+                py_compile.compile(path, path + "c", dfile=path[8:], doraise=True, optimize=2 if name_of(path) == "networkx" else 0, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+                path += "c"
+            packed.write(path, path[8:])
+json.dumps({"python": sys.version.split()[0], "compiled": len(used), "check_seconds": sorted(took)[1]})
+`);
+writeFileSync(target, pyodide.FS.readFile("/out.zip"));
+console.log(figures);

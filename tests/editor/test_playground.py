@@ -1,0 +1,114 @@
+"""The playground: what it needs of Python, and the page itself in a browser, with Python inside of it."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chromium import PROGRAM, Chromium
+from tests.conftest import EXAMPLES, ROOT
+from tests.editor.test_studio_browser import Page
+
+NODE_MODULES = ROOT / "editors" / "studio" / "node_modules"
+ALONE = """
+import json, sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"numpy", "torch", "onnx", "pydantic", "rich", "click", "starlette", "scipy"}:
+            raise ModuleNotFoundError(f"{name} was imported", name=name)
+
+sys.meta_path.insert(0, Missing())
+from archir.api.studio.desk import Desk
+desk, text = Desk(), open(sys.argv[1]).read()
+drawn = desk.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
+one, other = (each["choices"] for each in drawn)
+print(json.dumps({
+    "check": desk.ask("check", {"text": text}),
+    "wrong": desk.ask("check", {"text": text.replace("batch_norm", "batch_nrm")})["problems"][0]["hint"],
+    "format": desk.ask("format", {"text": text})["text"] == text,
+    "picture": "searched" in desk.ask("picture", {"text": text, "depth": 1, "architecture": one})["page"],
+    "diff": bool(desk.ask("diff", {"text": text, "one": one, "other": other})["differences"]),
+    "complete": bool(desk.ask("complete", {"text": text, "at": 300})["items"]),
+    "hover": "relu" in desk.ask("hover", {"text": text, "at": text.index("|> relu") + 4})["text"],
+}))
+"""
+
+
+def test_programs_are_checked_counted_and_pictured_without_numpy() -> None:
+    space = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
+    # a process of its own: here numpy is imported long since
+    command = [sys.executable, "-c", ALONE, str(space)]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout) == {
+        "check": {"problems": [], "nets": [{"name": "nas_bench_201", "size": "15625", "choices": 6, "bounded": False}]},
+        "wrong": "did you mean `batch_norm`?",
+        "format": True,
+        "picture": True,
+        "diff": True,
+        "complete": True,
+        "hover": True,
+    }
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("playground") / "built"
+    command = [sys.executable, "tools/playground.py", str(folder)]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=250)
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["bytes"] == sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+    assert json.loads(made.stdout)["bytes"] <= 15_000_000
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/index.html"
+        server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium on PATH")
+@pytest.mark.skipif(
+    shutil.which("node") is None or not (NODE_MODULES / "pyodide").exists(),
+    reason="Pyodide is not installed: `npm ci` in editors/studio",
+)
+def test_the_playground_in_a_browser(address: str, tmp_path: Path) -> None:
+    chromium = Chromium(tmp_path / "profile")
+    try:
+        page = Page(chromium, address, costs=False)
+        assert page.said("size") == "15,625"
+        page.edit("batch_norm", "batch_nrm")
+        page.until("!document.getElementById('problems').hidden")
+        assert "there is no batch_nrm" in page.said("list")
+        chromium.picture(tmp_path / "mistake.png", 1440, 900)
+        page.run("document.querySelector('#list .quiet').click()")
+        page.until("document.getElementById('state').dataset.kind === 'sound'")
+        page.edit("skip_connect: identity", "skip_connect: identity\nother: gelu")
+        page.until("document.getElementById('size').textContent === '46,656'")
+        page.run("document.getElementById('draw').click()")
+        page.until("document.querySelectorAll('#differences tbody tr').length > 0")
+        page.run("document.getElementById('format').click()")
+        for name, dark in (("light", False), ("dark", True)):
+            scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+            chromium.send("Emulation.setEmulatedMedia", features=scheme)
+            chromium.picture(tmp_path / f"{name}.png", 1440, 900)
+        assert page.chromium.said == []
+        print(page.run("JSON.stringify({...document.getElementById('state').dataset})"))
+    finally:
+        chromium.close()

@@ -39,7 +39,7 @@ def refused(text: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("count", [150, pytest.param(50_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
+@pytest.mark.parametrize("count", [60, pytest.param(50_000, marks=[pytest.mark.soak, pytest.mark.timeout(7200)])])
 @pytest.mark.parametrize("name", NOTATIONS)
 def test_what_is_drawn_can_be_read(name: str, count: int) -> None:
     grammar = read(name)
@@ -60,13 +60,15 @@ def test_draws_reach_every_rule() -> None:
         return drawn(part, rng, depth)
 
     grammar._drawn = noted  # type: ignore[method-assign]
+    wanted = {name for name in grammar.rules if not name.startswith("name-")} - {grammar.first}
     try:
         for seed in range(400):
-            grammar.drawn(random.Random(seed), 34)
+            grammar.drawn(random.Random(seed), 26)
+            if wanted <= met:
+                break
     finally:
         del grammar._drawn  # type: ignore[method-assign]
-    missing = {name for name in grammar.rules if name not in met and not name.startswith("name-")}
-    assert not missing
+    assert wanted <= met
 
 
 def test_both_notations_are_the_same_grammar() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 from archir.base.errors import RuleError
 from archir.ir.graph import Graph, Node
 from archir.ir.op import Op
+from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
 from archir.ops import activation, arithmetic, norm, pool, shape
 from archir.ops import random as randoms
@@ -299,7 +300,7 @@ def merged(seeds: range, size: int) -> int:
     found = 0
     for seed in seeds:
         graph = some_network(random.Random(seed), size)
-        text, value = str(graph), computed(graph)
+        text, value = print_graph(graph), computed(graph)
         name = canonical_hash(graph)
         if name in known:
             torch.testing.assert_close(value, known[name][1], rtol=1e-9, atol=1e-9, msg=f"{text}\n{known[name][0]}")

@@ -1,4 +1,4 @@
-"""Behind concatenations, flattened maps, shuffles and other shapes, a narrower network has the columns of the channels that it keeps."""
+"""Behind joins, shuffles and other shapes, a narrower network has the columns of the channels that it keeps."""
 
 from __future__ import annotations
 

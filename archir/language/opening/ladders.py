@@ -47,7 +47,7 @@ def asked(text: str) -> Asked:
 
 
 def _smaller(values: Ladder, form: str) -> None:
-    """Raise ArchError (A3211) if parts are no smaller than what was trained; `form` is what they were written behind."""
+    """Raise ArchError (A3211) if parts are nothing smaller; `form` is what they were written behind."""
     if set(values) == {1}:
         text = f"`{form}1` is what was trained, and nothing smaller"
         raise fail("A3211", text, None, f"say which parts of it there are: `{form}0.5,1`")

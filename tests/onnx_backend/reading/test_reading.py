@@ -77,8 +77,8 @@ def test_what_archir_exports_comes_back(tmp_path: Path) -> None:
 
 BACK = """net back(width = 20) {
     input ids: i64[6]
-    input image: f32[3, 12, 12]
-    x = image |> conv(width, kernel=3) |> batch_norm(momentum=0.01, eps=0.001)
+    input image_: f32[3, 12, 12]
+    x = image_ |> conv(width, kernel=3) |> batch_norm(momentum=0.01, eps=0.001)
     x = x |> avg_pool(kernel=3, stride=2, count_padding=true)
     y = x * parameter([1, 1, 1]) |> scale(0.9805806) |> avg_pool(kernel=2, stride=2, padding="valid") |> to_tokens
     z = (ids |> embedding(11, 8, weights="table")) + (ids |> positions |> embedding(6, 8))

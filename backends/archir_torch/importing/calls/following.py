@@ -17,8 +17,10 @@ from archir.backends.calls import Calls
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, fail
 from archir.ir.graph import Graph
+from archir.ir.names import is_name
 from archir.ir.typing import infer
 from archir.language.writing.imported import Imported
+from archir.language.writing.spelling import RESERVED
 from archir_torch.importing import capture, proof
 from archir_torch.importing.calls.fusing import fused
 from archir_torch.importing.calls.module import Followed
@@ -67,6 +69,8 @@ def followed(calls: Calls, reference: Callable[[Arrays], Arrays], fixed: bool, s
 
 
 def _label(name: str) -> str:
+    if is_name(name) and name not in RESERVED:
+        return name
     made = re.sub(r"\W", "_", name).strip("_") or "input_0"
     return f"input_{made}" if made[0].isdigit() or made in ("input", "net", "in", "output", "block") else made
 

@@ -33,6 +33,7 @@ from archir.language.writing.outline import (
     values,
 )
 from archir.language.writing.parameters import Parameters
+from archir.language.writing.recurrences import recurrent
 from archir.language.writing.regions import CONTAINERS, Region
 from archir.language.writing.repeats import UnlikeError, looped, merge
 from archir.language.writing.spelling import arguments, snake
@@ -82,7 +83,9 @@ class Program:
         for item in region.items:
             items += self._made[id(item)] if isinstance(item, Region) else [self._step(item)]
         if not self.plain:
-            items = list(idiomatic(items, region.outputs, self.types))
+            items = list(
+                idiomatic(recurrent(items, region.outputs, self.graph, self.types), region.outputs, self.types)
+            )
         made = looped(items, region.outputs, lambda name: name in self.definitions)
         types = tuple(self.types[number] for number in region.inputs)
         return Body(tuple(region.inputs), made, tuple(region.outputs), types)

@@ -9,6 +9,7 @@ from typing import Any
 from archir.ir.op import OPS
 from archir.ir.typing import Types
 from archir.language.writing.outline import Item, Loop, Option, Step, read_by
+from archir.language.writing.recurrences import RECURRENT
 
 Bound = Mapping[str, Step]
 Arguments = dict[str, Any]
@@ -100,12 +101,14 @@ IDIOMS = (
     ),
     Idiom("feed_forward", "std.transformer", (("linear", ("x",)), ("gelu", (0,)), ("linear", (1,))), _feed_forward),
 )
-LIBRARY = {idiom.name: idiom for idiom in IDIOMS}
+LIBRARY = {idiom.name: idiom.library for idiom in IDIOMS} | dict.fromkeys(RECURRENT, "std.recurrent")
+"""Where the library has the blocks that are recognised."""
 DEFAULTS: dict[str, Arguments] = {
     "conv_bn": {"channels": MISSING, "kernel": MISSING, "stride": 1, "groups": 1},
     "se": {"reduction": 16, "bias": True, "hidden": None},
     "multi_head_attention": {"heads": MISSING, "bias": True, "channels": None},
     "feed_forward": {"ratio": 4},
+    **RECURRENT,
 }
 """What the library's blocks take, and where nothing is given."""
 

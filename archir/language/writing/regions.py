@@ -170,7 +170,7 @@ def _cut(region: Region, graph: Graph, shared: Mapping[NodeId, str]) -> None:
         if needed > place:
             continue
         part = nodes[begin : place + 1]
-        if len(part) >= FEWEST and not _shares(set(part), shared):
+        if len(part) >= FEWEST and not shared.keys() & {*part}:  # steps of a recurrent layer are none
             items.append(Region(f"{region.scope}.part[{begin}]".lstrip("."), "Part", list(part)))
         else:
             items += part

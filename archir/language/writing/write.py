@@ -89,7 +89,7 @@ def program(graph: Graph, classes: Mapping[str, str], plain: bool = False) -> st
         calls = calls_of(name, bodies)
         parameters[name] = defaults[name] = defaults_of(name, definition.parameters, calls)
     taken = {*found.definitions, *idioms.LIBRARY}
-    imports = sorted({idioms.LIBRARY[name].library for items in bodies for name in idioms.uses(items)})
+    imports = sorted({idioms.LIBRARY[name] for items in bodies for name in idioms.uses(items)})
     texts = ["\n".join(f"import {library}" for library in imports)] if imports else []
     for name, definition in found.definitions.items():
         texts.append(block(name, definition.body, parameters[name], defaults, taken))

@@ -12,6 +12,7 @@ aten = torch.ops.aten
 
 PASSING = {
     "dropout",
+    "dropout_",
     "clone",
     "contiguous",
     "to",

@@ -214,12 +214,33 @@ def _pool(f: _Fusing, call: Call) -> Found | None:
         return None
     area = weight[0, 0].size
     dilated = set(call.attributes.get("dilations", [1])) != {1}
-    if area < 2 or dilated or not bool((weight == np.float32(1 / area)).all()):
+    skips = max(call.attributes.get("strides", [1])) > 1  # one pixel of several is a mean, too
+    if (area < 2 and not skips) or dilated or not bool((weight == np.float32(1 / area)).all()):
         return None
     kept = {name: value for name, value in call.attributes.items() if name in ("strides", "pads", "auto_pad")}
     padded = any(kept.get("pads", [])) or kept.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID")
     kept |= {"kernel_shape": [*weight.shape[2:]], "count_include_pad": int(padded)}
     return "AveragePool", call.reads[:1], kept
+
+
+def _counted(f: _Fusing, call: Call) -> Found | None:
+    """The sum of each window by a convolution, divided by how many pixels of it are none of the padding."""
+    if call.operator != "Mul":
+        return None
+    for one, other in (call.reads, call.reads[::-1]):
+        inner, shares = f.made(one, "Conv"), f.arrays.get(other)
+        weight = f.arrays.get(inner.reads[1]) if inner is not None and len(inner.reads) == 2 else None
+        if inner is None or weight is None or shares is None or weight.ndim != 4 or f.uses[one] != 1:
+            continue
+        depthwise = weight.shape[:2] == (inner.attributes.get("group", 1), 1) and bool((weight == 1).all())
+        if not depthwise or shares.size < 2 or not bool((shares > 0).all()):
+            continue
+        counts = 1 / shares.astype(np.float64)
+        if np.allclose(counts, counts.round(), rtol=1e-5) and round(counts.max()) == weight[0, 0].size:
+            kept = {name: value for name, value in inner.attributes.items() if name in ("strides", "pads", "auto_pad")}
+            kept |= {"kernel_shape": [*weight.shape[2:]], "count_include_pad": 0}
+            return "AveragePool", inner.reads[:1], kept
+    return None
 
 
 def _experts(f: _Fusing, call: Call) -> Found | None:
@@ -263,5 +284,5 @@ def _combined(f: _Fusing, call: Call) -> Found | None:
 
 
 RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (
-    _product, _norm, _affine, _pool, _unscaled, _experts, _combined,
+    _product, _norm, _affine, _pool, _counted, _unscaled, _experts, _combined,
 )  # fmt: skip

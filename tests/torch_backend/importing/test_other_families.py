@@ -9,7 +9,7 @@ import torch
 
 import archir
 from archir.backends.imports import program_of
-from benchmarks.imports import GPT, IMAGES, SMALL, again, hugging, of_timm, picture, used
+from benchmarks.imports import GPT, IMAGES, SMALL, again, hugging, importable, of_timm, picture, used
 from tests.torch_backend.importing.test_known_models import MISSING
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}")
@@ -32,8 +32,10 @@ TEXTS: dict[str, dict[str, Any]] = {
     "MambaForCausalLM": {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
     "MixtralForCausalLM": SMALL | FEW_KEYS | {"num_local_experts": 4},
     "ModernBertModel": SMALL,
+    "ModernBertDecoderModel": SMALL,
     "MPNetModel": SMALL,
     "MptForCausalLM": {"vocab_size": 100, "d_model": 32, "n_layers": 2, "n_heads": 4, "max_seq_len": 64},
+    "OlmoeModel": SMALL | {"num_experts": 4, "num_experts_per_tok": 2},
     "OlmoForCausalLM": SMALL,
     "OPTForCausalLM": {
         "vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "ffn_dim": 64, "num_attention_heads": 4,
@@ -49,6 +51,7 @@ TEXTS: dict[str, dict[str, Any]] = {
 PICTURES: dict[str, tuple[int, dict[str, Any]]] = {
     "BeitForImageClassification": (32, IMAGES),
     "ConvNextV2ForImageClassification": (64, LAYERS),
+    "DINOv3ConvNextModel": (64, LAYERS),
     "CvtForImageClassification": (64, {}),
     "HieraModel": (64, {"image_size": [64, 64], "embed_dim": 16, "depths": [1] * 4, "num_heads": [1, 2, 4, 8]}),
     "MobileViTModel": (64, {"image_size": 64}),
@@ -80,4 +83,35 @@ def test_other_families_are_imported(name: str) -> None:
     used(module)
     program = program_of(archir.from_torch(module.eval(), example))  # which compares them
     assert program.lines < 120
+    assert again(program) == "yes"
+
+
+BARE: dict[str, Any] = {"weights": None, "weights_backbone": None}
+BODIES = {
+    "fasterrcnn_resnet50_fpn": 64, "fasterrcnn_resnet50_fpn_v2": 64, "fasterrcnn_mobilenet_v3_large_fpn": 64,
+    "retinanet_resnet50_fpn": 64, "retinanet_resnet50_fpn_v2": 128, "fcos_resnet50_fpn": 64, "ssd300_vgg16": 300,
+    "ssdlite320_mobilenet_v3_large": 320,
+}  # fmt: skip
+SEGMENTATION = ("fcn_resnet50", "deeplabv3_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large")
+VIDEO = {"r3d_18": (32, 8), "mc3_18": (32, 8), "r2plus1d_18": (32, 8), "s3d": (224, 16)}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [*BODIES, *SEGMENTATION, *VIDEO])
+def test_torchvision_s_other_models_are_imported(name: str) -> None:
+    """Bodies of detectors, of which boxes are found outside; maps of classes; films."""
+    importable()
+    from torchvision.models import detection, segmentation, video
+
+    torch.manual_seed(0)
+    if name in BODIES:
+        module, example = getattr(detection, name)(**BARE).backbone, picture(BODIES[name])
+    elif name in VIDEO:
+        size, frames = VIDEO[name]
+        module, example = getattr(video, name)(), torch.zeros(1, 3, frames, size, size)
+    else:
+        module, example = getattr(segmentation, name)(**BARE), picture(64)
+    used(module)
+    program = program_of(archir.from_torch(module.eval(), example))
+    assert program.lines < 70
     assert again(program) == "yes"

@@ -28,6 +28,7 @@ _COMMANDS = {
     "mcp": ("authoring.mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
     "grammar": ("authoring.grammar", "Write the grammar for programs that hold a language model to it."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
+    "eval": ("analysis.evaluation", "Print what an expression comes to in a net, whichever choices are made."),
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
     "diff": ("analysis.diff", "Compare two architectures, or two spaces."),

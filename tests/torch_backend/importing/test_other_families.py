@@ -63,7 +63,7 @@ TIMM = {
 }  # fmt: skip
 SORTED = ("MixtralForCausalLM", "MPNetModel", "Qwen2MoeForCausalLM")
 """Their own ONNX files do not come back as the same network: experts are many operators there."""
-FEW = ("BloomForCausalLM", "CLIPTextModel", "Gemma2ForCausalLM", "MixtralForCausalLM", "T5EncoderModel")
+FEW = ("BloomForCausalLM", "T5EncoderModel")
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,19 @@ class GaussianProcess:
 
     @staticmethod
     def _likelihood(distances: Floats, numbers: Floats, length: float, noise: float) -> float:
-        """Its logarithm, but for a constant, with the variance that makes it greatest."""
-        kernel = _kernel(distances, length, noise)
-        variance = max(_LEAST, float(numbers @ np.linalg.solve(kernel, numbers)) / len(numbers))
-        return -0.5 * (len(numbers) * float(np.log(variance)) + float(np.linalg.slogdet(kernel)[1]))
+        """Its logarithm, but for a constant, with the variance that makes it greatest.
+
+        One Cholesky factor L of the kernel with the numbers beside and below it has both that is asked for: its
+        diagonal the determinant, and its last row L^-1 y, whose square is y' K^-1 y.
+        """
+        many = len(numbers)
+        whole = np.empty((many + 1, many + 1))
+        whole[:many, :many] = _kernel(distances, length, noise)
+        whole[many, :many] = numbers
+        whole[many, many] = 2 * float(numbers @ numbers) / noise + 1  # no eigenvalue of the kernel is below the noise
+        lower = np.linalg.cholesky(whole)
+        variance = max(_LEAST, float(lower[many, :many] @ lower[many, :many]) / many)
+        return -0.5 * (many * float(np.log(variance)) + 2 * float(np.log(np.diagonal(lower)[:many]).sum()))
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
         """Means and standard deviations [m] of vectors [m, k]."""

@@ -290,7 +290,9 @@ def test_a_likelihood_is_what_its_formula_says() -> None:
         kernel = np.exp(-distances / length) + noise * np.eye(40)
         variance = numbers @ np.linalg.inv(kernel) @ numbers / 40
         wanted = -20 * np.log(variance) - 0.5 * np.linalg.slogdet(kernel)[1]
-        assert GaussianProcess._likelihood(distances, numbers, length, noise) == pytest.approx(wanted, rel=1e-6)
+        assert GaussianProcess._likelihood(np.exp(-distances / length), numbers, noise) == pytest.approx(
+            wanted, rel=1e-6
+        )
 
 
 def test_what_is_drawn_twice_counts_twice() -> None:

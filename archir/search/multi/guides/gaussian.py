@@ -44,8 +44,8 @@ class GaussianProcess:
         whole = np.empty((many + 1, many + 1))
         whole[:many, :many] = alike
         whole[many, :many] = numbers
-        whole.flat[:: many + 2] += noise
         whole[many, many] = 2 * float(numbers @ numbers) / noise + 1  # no eigenvalue of the kernel is below the noise
+        whole.flat[:: many + 2] += noise
         lower = np.linalg.cholesky(whole)
         variance = max(_LEAST, float(lower[many, :many] @ lower[many, :many]) / many)
         return -0.5 * (many * float(np.log(variance)) + 2 * float(np.log(np.diagonal(lower)[:many]).sum()))

@@ -6,9 +6,9 @@ A row is a network with random weights, imported: its parameters, the seconds th
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
 architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
 torch by onnxruntime); and by how much outputs change when channels are ordered by importance: in float32, as a part of
-the largest output and of how much outputs differ between samples, and in float64, of the latter. Beside these stands how far
-outputs in float32 are from those in float64 as the network is, which is what float32 is good for. With --rows, rows are
-kept in a file as they come, and those that are there already are not made again.
+the largest output and of how much outputs differ between samples, and in float64, of the latter. Beside these, how
+far outputs in float32 are from those in float64 as the network is: what float32 is good for. With --rows, rows are kept
+in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from archir import __version__
 from archir.base.errors import NOWHERE, ArchError, Diagnostic, Source, Span
 from archir.base.explain import page, title
 from archir.base.visible import visible
-from archir.cli.output import complain, emit
+from archir.cli.output import complain, emit, say
 from archir.language.elaboration.files import read
 
 Format = Literal["text", "json", "sarif", "github"]
@@ -54,7 +54,7 @@ def report(found: Sequence[Diagnostic], form: Format, homes: Iterable[Path] = ()
         emit(sarif(found, Places(homes)))
     elif form == "github":
         for line in github(found, Places(homes)):
-            click.echo(line)
+            say(line)
     elif found:
         complain(ArchError(*found))
 

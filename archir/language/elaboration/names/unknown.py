@@ -45,9 +45,9 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
         return NAMES[name]
     if name in BITS:
         return f'element types are texts: write `"{name}"`'
-    alike = _alike(name, known)
-    if alike is not None:
-        return f"did you mean `{alike}`?"
+    near = alike(name, known)
+    if near is not None:
+        return f"did you mean `{near}`?"
     found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module) or _near(name, known)
     return found or door()
 
@@ -59,11 +59,11 @@ def about_attribute_of_tensor(name: str, known: Iterable[str], module: Module) -
     if name in NAMES and name not in OPS:
         return NAMES[name]
     called = name if module.lookup(name) is not None or (name in OPS and not OPS[name].internal) else None
-    called = called or _alike(name, [op for op in OPS if not OPS[op].internal])
+    called = called or alike(name, [op for op in OPS if not OPS[op].internal])
     return f"operations and blocks stand behind a pipe: `x |> {called}`" if called else suggest(name, known)
 
 
-def _alike(name: str, known: Iterable[str]) -> str | None:
+def alike(name: str, known: Iterable[str]) -> str | None:
     """The known name that differs in capitals, underscores and a number of dimensions at most."""
     for plain in (_plain, _without_dimensions):
         wanted = plain(name)

@@ -77,7 +77,7 @@ def test_lowerings_are_found() -> None:
 
 def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
     text = run("std.gates.se")
-    assert "of `std.gates`: `import std.gates`" in text
+    assert "It is in `std.gates`: `import std.gates` makes it known." in text
     assert "It is made of `global_avg_pool`," in text
     assert run("se") == text
     assert "block local_self_attention(" in run("std.attention")
@@ -116,6 +116,7 @@ def test_near_names_are_suggested(wrong: str, hint: str) -> None:
 
 def test_words_that_are_commands_as_well_are_words() -> None:
     assert "import" in _COMMANDS
+    assert "`where` is a word as well: which combinations" in run("where")
     assert run("import").startswith("`import`: makes blocks and constants known")
 
 

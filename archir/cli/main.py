@@ -50,6 +50,7 @@ _COMMANDS = {
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
     "explain": ("authoring.explain", "Explain a code, an operation, a library or a block of one."),
     "doctor": ("authoring.doctor", "Report versions, devices and installation traps."),
+    "man": ("authoring.man", "Write manual pages, for `man archir-check` and the others."),
     "completion": ("authoring.completion", "Print the script that completes commands in a shell."),
 }
 """Each command's module, and its help in the list of commands."""

@@ -56,7 +56,7 @@ def run(*arguments: object) -> Result:
         ("x |> step(5)", "f32[5, 8, 8]\n"),
         ("x |> conv(5, stride=2) |> conv(width)", None),
         ("[width, K]", None),
-        ("step", "step\n"),
+        ("step", "block step(x, width)\n"),
     ],
 )
 def test_values(expression: str, shown: str | None, file: Path) -> None:
@@ -74,6 +74,32 @@ def test_parameters_and_architectures(file: Path, tmp_path: Path) -> None:
         assert run("width", file, "--seed", seed).stdout == f"{chosen['width']}\n"
     (tmp_path / "a.json").write_text(chosen.to_json())
     assert run("y", file, "--arch", tmp_path / "a.json").stdout == f"f32[{chosen['width']}, 8, 8]\n"
+
+
+def test_some_choices_may_be_made(file: Path) -> None:
+    assert run("width", file, "--choose", "width=6").stdout == "6\n"
+    assert run("width", file, "--choose", "op=half").stdout.count("in 1 of 3 architectures\n") == 3
+    both = json.loads(run("width", file, "--choose", "op=half", "--choose", "width=8", "--json").stdout)
+    assert (both["of"], [one["value"] for one in both["values"]]) == (1, ["8"])
+    assert "`n` has no choice `widht`\n  hint: did you mean `width`?" in run("s", file, "--choose", "widht=6").stderr
+    assert "`width` is 7, but must be one of 4, 6, 8" in run("s", file, "--choose", "width=7").stderr
+    wrong = run("s", file, "--choose", "width=4", "--choose", "width=6")
+    assert "A1004" in wrong.stderr
+    assert "no architecture makes these choices together" in wrong.stderr
+    for arguments, said in (
+        (["--choose", "width"], "PATH=LABEL"),
+        (["--choose", "width=4", "--seed", "0"], "exclude each other"),
+    ):
+        assert said in run("s", file, *arguments).stderr
+    assert f"the expression comes first: archir eval 'width' {file}" in run(file, "width").stderr
+
+
+def test_names_of_elsewhere_and_costs_are_explained(file: Path) -> None:
+    assert "hint: a cost is known of a whole network: `archir cost` prints it" in run("macs", file).stderr
+    file.write_text(TEXT.replace("return x", "inner = x\n    return inner"))
+    assert (
+        "hint: `inner` is known in `block step` alone: what others need of it, it returns" in run("inner", file).stderr
+    )
 
 
 def test_a_file_without_nets(tmp_path: Path) -> None:

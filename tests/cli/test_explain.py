@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import archir
@@ -77,7 +78,7 @@ def test_lowerings_are_found() -> None:
 
 def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
     text = run("std.gates.se")
-    assert "of `std.gates`: `import std.gates`" in text
+    assert "It is in `std.gates`: `import std.gates` makes it known." in text
     assert "It is made of `global_avg_pool`," in text
     assert run("se") == text
     assert "block local_self_attention(" in run("std.attention")
@@ -116,7 +117,15 @@ def test_near_names_are_suggested(wrong: str, hint: str) -> None:
 
 def test_words_that_are_commands_as_well_are_words() -> None:
     assert "import" in _COMMANDS
+    assert "`where` is a word as well: which combinations" in run("where")
     assert run("import").startswith("`import`: makes blocks and constants known")
+
+
+def test_names_are_completed() -> None:
+    complete = ShellComplete(main, {}, "archir", "_ARCHIR_COMPLETE")
+    found = [one.value for one in complete.get_completions(["explain", "relu"], "sep_conv_")]
+    assert found == ["sep_conv_3x3", "sep_conv_5x5", "sep_conv_7x7"]
+    assert [one.value for one in complete.get_completions(["explain"], "std.ce")] == ["std.cells"]
 
 
 def test_what_nothing_fits_has_no_example() -> None:

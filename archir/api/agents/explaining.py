@@ -100,7 +100,8 @@ def _operation(op: type[Op]) -> str:
     attributes = ["Attributes:\n\n" + "\n".join(given)] if given else []
     places = " and ".join(f"`{place}`" for place in written(op))
     lowered = [f"It is lowered in {places}."] if places else []
-    return "\n\n".join([operation(op), *attributes, *_example(examples.of_operation(op)), *lowered])
+    word = [f"`{op.name}` is a word as well: {KEYWORDS[op.name]}."] if op.name in KEYWORDS else []
+    return "\n\n".join([operation(op), *attributes, *_example(examples.of_operation(op)), *lowered, *word])
 
 
 def _block(block: Block, library: str) -> str:
@@ -108,7 +109,9 @@ def _block(block: Block, library: str) -> str:
     ops = dict.fromkeys(example.graph[number].op for number in example.graph) if example is not None else ()
     names = dict.fromkeys(f"`{op.name}`" for op in ops if not op.internal)
     made = [f"It is made of {', '.join(names)}."] if names else []
-    return "\n\n".join([_called(block), f"of `{library}`: `import {library}`", *_example(example), *made])
+    return "\n\n".join(
+        [_called(block), f"It is in `{library}`: `import {library}` makes it known.", *_example(example), *made]
+    )
 
 
 def _example(found: Example | None) -> list[str]:

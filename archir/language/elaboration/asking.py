@@ -16,7 +16,7 @@ from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.language.elaboration.context import Context, Limits
 from archir.language.elaboration.elaborate import moved, net_graph
-from archir.language.elaboration.expressions.values import Tensor, flat, kind, show
+from archir.language.elaboration.expressions.values import Block, Tensor, flat, kind, show
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.network import Network
 from archir.language.elaboration.recursion import deeply
@@ -109,6 +109,9 @@ def _described(context: Context, value: Value) -> list[tuple[str, str, Value]]:
     for leaf, condition in parted(flat(value)):
         if isinstance(leaf, Tensor):
             said = [((text, "tensor"), when) for text, when in parted(_typed(context.types[leaf.node]))]
+        elif isinstance(leaf, Block):
+            params = ", ".join(param.span.text for param in leaf.definition.params)
+            said = [((f"{leaf.definition.word} {leaf.name}({params})", leaf.definition.word), True)]
         else:
             said = [((show(leaf), kind(leaf).removeprefix("a ").removeprefix("an ")), True)]
         for words, when in said:

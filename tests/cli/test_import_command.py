@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 from safetensors.numpy import load_file
+from torch import nn
 
 import archir
 from archir.backends.imports import read_map, to_source
@@ -136,13 +138,13 @@ def test_a_module_that_is_not_there_is_no_plugin(home: Path) -> None:
 
 def test_what_torch_says_has_no_codes_of_terminals(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
-        raise RuntimeError("Weights only load failed. \x1b[1mdo this\x1b[0m\nand that")
+        raise RuntimeError("Something is wrong. \x1b[1mdo this\x1b[0m\nand that")
 
     monkeypatch.setattr(torch, "load", refused)
     Path("model.pt").write_bytes(b"")
     with pytest.raises(ArchError) as error:
         called("imported_by_tests:model", {}, Path("model.pt"))
-    assert str(error.value).endswith("in model.pt: Weights only load failed. do this")
+    assert str(error.value).endswith("in model.pt: Something is wrong. do this")
 
 
 def test_nothing_is_unpickled_but_tensors(home: Path) -> None:
@@ -204,3 +206,28 @@ def test_an_onnx_file_becomes_a_program(tmp_path: Path) -> None:
     neither = CliRunner().invoke(main, ["import", "-o", str(output)])
     assert neither.exit_code == 2
     assert "MODEL.onnx" in neither.output
+
+
+MISTAKES = {
+    "an argument is missing": (["--torch", "mine:model", "--input", "3x8x8"], "it takes `width`; each is given as -p"),
+    "other sizes": (["--torch", "mine:model", "-p", "width=4", "--input", "1x3x8x8"], "without an axis of samples"),
+    "weights alone": (["weights.pt"], "name what makes the module"),
+    "weights as a module": (["--torch", "weights.pt", "--input", "3x8x8"], "weights are no network"),
+    "a module that was pickled": (
+        ["--torch", "mine:model", "-p", "width=4", "--input", "3x8x8", "--weights", "whole.pt"], "save weights alone",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_told_with_what_to_do(mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "from torch import nn\n\ndef model(width):\n    return nn.Sequential(nn.Conv2d(3, width, 3))\n"
+    (tmp_path / "mine.py").write_text(text, "utf-8")
+    torch.save(nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "weights.pt")
+    torch.save(nn.Conv2d(3, 4, 3), tmp_path / "whole.pt")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    arguments, said = MISTAKES[mistake]
+    result = CliRunner().invoke(main, ["import", *arguments, "-o", "net.arch"])
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    assert said in result.output

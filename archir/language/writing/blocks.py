@@ -11,7 +11,8 @@ from typing import Any
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import OPS
 from archir.ir.typing import Types
-from archir.language.writing.idioms import LIBRARY, idiomatic
+from archir.language.writing.idioms.operations import LIBRARY, idiomatic
+from archir.language.writing.idioms.recurrences import recurrent
 from archir.language.writing.optional import joined
 from archir.language.writing.outline import (
     FRESH,
@@ -33,7 +34,6 @@ from archir.language.writing.outline import (
     values,
 )
 from archir.language.writing.parameters import Parameters
-from archir.language.writing.recurrences import recurrent
 from archir.language.writing.regions import CONTAINERS, Region
 from archir.language.writing.repeats import UnlikeError, looped, merge
 from archir.language.writing.spelling import arguments, snake

@@ -15,8 +15,8 @@ from archir.ir.typing import Types, infer
 from archir.language.elaboration.elaborate import elaborate
 from archir.language.source import to_source
 from archir.language.syntax.format import canonical
-from archir.language.writing import idioms
 from archir.language.writing.blocks import Program
+from archir.language.writing.idioms import operations as idioms
 from archir.language.writing.imported import Imported
 from archir.language.writing.pairing import pair
 from archir.language.writing.regions import tree

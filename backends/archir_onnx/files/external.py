@@ -17,6 +17,7 @@ from archir.base.files import read_bytes
 
 MOST_BYTES = 1 << 31
 """What protobuf can hold."""
+BESIDE = "models whose data is in files beside them are moved together with these"
 _KEYS = {"location", "offset", "length", "checksum"}
 
 
@@ -27,7 +28,7 @@ def read(path: Path) -> onnx.ModelProto:
     except OSError as error:
         raise fail("A0916", f"cannot read the model {path}: {error.strerror}") from None
     except Exception as error:  # protobuf's, which has no types to name it by
-        raise fail("A0916", f"{path} is no ONNX model: {error}") from None
+        raise fail("A0916", f"{path} is no ONNX model: {error}", None, _meant(path)) from None
     if not model.HasField("graph"):
         raise fail("A0916", f"{path} is no ONNX model: it has no graph")
     if not _legible(model):
@@ -36,6 +37,15 @@ def read(path: Path) -> onnx.ModelProto:
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check(tensor, path)
     return model
+
+
+def _meant(path: Path) -> str | None:
+    """What a file that is no model may be."""
+    if path.suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors"):
+        return "for a file of weights, name what makes the module, --torch package.module:callable, and it by --weights"
+    if path.suffix == ".py":
+        return "of a module in Python, name what makes it: --torch package.module:callable"
+    return None
 
 
 def _legible(message: Any) -> bool:
@@ -111,7 +121,7 @@ def _check(tensor: onnx.TensorProto, path: Path) -> None:
     try:
         facts = beside.lstat()
     except OSError as error:
-        raise fail("A0916", f"{where} is in {beside}, which cannot be read: {error.strerror}") from None
+        raise fail("A0916", f"{where} is in {beside}, which cannot be read: {error.strerror}", None, BESIDE) from None
     if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
         raise fail("A0916", f"{where} is in {beside}, which is a link or no file", None, "put a copy in its place")
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import re
 import warnings
@@ -15,7 +16,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 from archir.language.writing.imported import Imported
@@ -38,6 +39,8 @@ BATCH = 23
 """Samples that modules are traced with: a number that no axis of theirs is likely to have."""
 
 DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32", torch.bool: "bool"}
+MISFIT = re.compile(r"size|dim|shape|argument")
+"""What torch says where inputs are not those that a module takes."""
 CHECKS = ("_assert", "sym_", "_guards")
 """Operators that compute nothing."""
 
@@ -82,10 +85,20 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
                 return Captured(program, tuple(kwargs))
             except Exception as error:  # what users' modules raise, and what torch refuses
                 said = said or " ".join(str(error).split())[:400]
-    hint = (
-        "inputs of integers are written i64:128, in Python torch.zeros(1, 128).long()" if "Long, Int" in said else None
-    )
+    if "Long, Int" in said:
+        hint: str | None = "inputs of integers are written i64:128, in Python torch.zeros(1, 128).long()"
+    else:
+        hint = _given(module, args, kwargs) if MISFIT.search(said) else None
     raise fail("A3201", f"torch.export cannot follow {type(module).__name__}: {said}", None, hint)
+
+
+def _given(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """With which inputs a module was called, and what it takes, for who gave others than it expects."""
+    pairs = [("", one) for one in args] + [(f"{name}=", one) for name, one in kwargs.items()]
+    sizes = [f"{name}{'x'.join(map(str, one.shape[1:]))}" for name, one in pairs if isinstance(one, Tensor)]
+    takes = [name for name in inspect.signature(module.forward).parameters if name not in ("args", "kwargs")]
+    said = f"inputs were {listed(sizes, 4)}, for each of {BATCH} samples; sizes are said without an axis of samples"
+    return f"{said}; the module takes {listed(takes, 6)}" if takes else said
 
 
 @contextmanager

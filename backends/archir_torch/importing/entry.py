@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,9 @@ from archir_torch.lowering.weights import read_weights
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32}
 INPUT = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?:(?P<dtype>f32|i64|i32):)?(?P<sizes>\d+(?:x\d+)*)")
 MOST_NUMBERS = 2**31
+HOLDING = (".pt", ".pth", ".ckpt", ".bin", ".safetensors")
+"""Ends of files of weights."""
+WEIGHTS = "weights are no network: name what makes it, --torch package.module:callable, and them by --weights"
 TERMINAL = re.compile(r"\x1b\[[0-9;]*m")
 """What makes letters bold in terminals."""
 
@@ -29,7 +33,8 @@ def called(name: str, arguments: Mapping[str, Any], state: Path | None = None) -
     """
     home, colon, attribute = name.partition(":")
     if not colon or not attribute:
-        raise fail("A3205", f"`{name}` names no callable", None, "it is written package.module:callable")
+        hint = WEIGHTS if name.endswith(HOLDING) else "it is written package.module:callable"
+        raise fail("A3205", f"`{name}` names no callable", None, hint)
     loading.load(home, what="module")
     found: Any = sys.modules[home]
     for part in attribute.split("."):
@@ -42,12 +47,25 @@ def called(name: str, arguments: Mapping[str, Any], state: Path | None = None) -
         except ArchError:
             raise
         except Exception as error:
-            raise fail("A3205", f"`{name}` raises {type(error).__name__}: {error}") from error
+            takes = _takes(found) if isinstance(error, TypeError) else None
+            raise fail("A3205", f"`{name}` raises {type(error).__name__}: {error}", None, takes) from error
     if not isinstance(found, nn.Module):
-        raise fail("A3205", f"`{name}` gives a {type(found).__name__}, and no torch module")
+        meant = WEIGHTS if isinstance(found, Mapping) else None
+        raise fail("A3205", f"`{name}` gives a {type(found).__name__}, and no torch module", None, meant)
     if state is not None:
         _load(found, state)
     return found
+
+
+def _takes(function: Any) -> str | None:
+    """What a callable takes, and how it is given."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of no function of Python's
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    known = [one.name for one in found if one.kind in kinds]
+    return f"it takes {listed(known, 6)}; each is given as -p {known[0]}=..." if known else "it takes no arguments"
 
 
 def _load(module: nn.Module, path: Path) -> None:
@@ -59,6 +77,10 @@ def _load(module: nn.Module, path: Path) -> None:
             given = torch.load(path, map_location="cpu", weights_only=True)
         except Exception as error:  # torch refuses files in many ways
             said = TERMINAL.sub("", str(error).split("\n")[0])
+            if said.startswith("Weights only load failed"):
+                hint = "save weights alone: torch.save(model.state_dict(), 'weights.pt')"
+                text = f"{path} holds objects of Python, which are not made, and no state dict"
+                raise fail("A3205", text, None, hint) from None
             raise fail("A3205", f"cannot read a state dict in {path}: {said}") from None
     if isinstance(given, Mapping) and not any(isinstance(one, Tensor) for one in given.values()):
         inner = [one for one in given.values() if isinstance(one, Mapping)]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING
 from typing import Any
 
-from archir.language.writing.idioms import DEFAULTS
+from archir.language.writing.idioms.operations import DEFAULTS
 from archir.language.writing.outline import Column, First, Item, Many, Name, Size, Step, Times, Up, steps
 
 Defaults = Mapping[str, Mapping[str, Any]]

@@ -8,8 +8,8 @@ from typing import Any
 
 from archir.ir.op import OPS
 from archir.ir.typing import Types
+from archir.language.writing.idioms.recurrences import RECURRENT
 from archir.language.writing.outline import Item, Loop, Option, Step, read_by
-from archir.language.writing.recurrences import RECURRENT
 
 Bound = Mapping[str, Step]
 Arguments = dict[str, Any]

@@ -1,0 +1,1 @@
+"""What the library has blocks for."""

@@ -97,7 +97,9 @@ def test_some_choices_may_be_made(file: Path) -> None:
 def test_names_of_elsewhere_and_costs_are_explained(file: Path) -> None:
     assert "hint: a cost is known of a whole network: `archir cost` prints it" in run("macs", file).stderr
     file.write_text(TEXT.replace("return x", "inner = x\n    return inner"))
-    assert "hint: `inner` is known inside of `block step` alone" in run("inner", file).stderr
+    assert (
+        "hint: `inner` is known in `block step` alone: what others need of it, it returns" in run("inner", file).stderr
+    )
 
 
 def test_a_file_without_nets(tmp_path: Path) -> None:

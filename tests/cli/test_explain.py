@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import archir
@@ -118,6 +119,13 @@ def test_words_that_are_commands_as_well_are_words() -> None:
     assert "import" in _COMMANDS
     assert "`where` is a word as well: which combinations" in run("where")
     assert run("import").startswith("`import`: makes blocks and constants known")
+
+
+def test_names_are_completed() -> None:
+    complete = ShellComplete(main, {}, "archir", "_ARCHIR_COMPLETE")
+    found = [one.value for one in complete.get_completions(["explain", "relu"], "sep_conv_")]
+    assert found == ["sep_conv_3x3", "sep_conv_5x5", "sep_conv_7x7"]
+    assert [one.value for one in complete.get_completions(["explain"], "std.ce")] == ["std.cells"]
 
 
 def test_what_nothing_fits_has_no_example() -> None:

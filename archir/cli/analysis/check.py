@@ -50,7 +50,8 @@ def check_command(
     """Prove every architecture of every FILE well-formed, or say what is wrong.
 
     Every net is elaborated and every shape proved, for every reachable combination of choices. Of a folder, all .arch
-    files are meant; what is wrong with one file does not keep the others from being checked.
+    files are meant, but for those in hidden folders such as .venv; what is wrong with one file does not keep the others
+    from being checked.
     """
     if fix and "-" in paths:
         raise click.UsageError("--fix writes files: `-` is none")

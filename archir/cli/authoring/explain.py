@@ -9,8 +9,16 @@ from archir.base.explain import codes, page
 from archir.cli.output import say
 
 
+def _known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names that begin as what was typed does: of all that is explained."""
+    from archir.api.agents.explaining import known_libraries, listed
+
+    names = [name for found in listed().values() for name, _ in found]
+    return [name for name in [*known_libraries(), *names] if incomplete and name.startswith(incomplete)]
+
+
 @click.command("explain")
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_known)
 def explain_command(names: tuple[str, ...]) -> None:
     """Explain what NAME is: the code of a diagnostic, an operation, a library or a block of it, or a word of the
     language. Without NAME, list all there are.

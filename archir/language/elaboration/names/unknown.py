@@ -108,12 +108,12 @@ def _of_plugins(name: str, module: Module) -> str | None:
 
 def _of_others(tree: ast.Name, module: Module) -> str | None:
     """Where a name is one that is not known here: inside of another definition of the file."""
+    name = tree.text
     for one in module.definitions():
         inside = one.span.source is tree.span.source and one.span.start <= tree.span.start < one.span.end
-        if not inside and tree.text in {*(param.name.text for param in one.params), *assigned(one.body)}:
-            return (
-                f"`{tree.text}` is known inside of `{one.word} {one.name.text}` alone; a parameter would bring it here"
-            )
+        if not inside and name in {*(param.name.text for param in one.params), *assigned(one.body)}:
+            way = "hand it over as a parameter" if one.word == "net" else "what others need of it, it returns"
+            return f"`{name}` is known in `{one.word} {one.name.text}` alone: {way}"
     return None
 
 

@@ -6,8 +6,9 @@ A row is a network with random weights, imported: its parameters, the seconds th
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
 architectures that were drawn trained one step (a finite loss, weights that changed) and were exported (verified against
 torch by onnxruntime); and by how much outputs change when channels are ordered by importance: in float32, as a part of
-the largest output and of how much outputs differ between samples, and in float64, of the latter. With --rows, rows are
-kept in a file as they come, and those that are there already are not made again.
+the largest output and of how much outputs differ between samples, and in float64, of the latter. Beside these, how
+far outputs in float32 are from those in float64 as the network is: what float32 is good for. With --rows, rows are kept
+in a file as they come, and those that are there already are not made again.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ class Row:
     """The same, in parts of how much outputs differ between samples."""
     double: float
     """The last, in float64."""
+    own: float
+    """How far outputs in float32 are from those in float64, in parts of the largest, before anything is ordered."""
 
 
 def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
@@ -111,7 +114,7 @@ def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
     return changed and bool(torch.isfinite(loss))
 
 
-def differences(network: Graph, seed: int) -> tuple[float, float, float]:
+def differences(network: Graph, seed: int) -> tuple[float, float, float, float]:
     """What `Row` has of outputs when channels are ordered by importance: random weights of unlike channels, with
     statistics of norms that fit them, so that samples do differ."""
     module = lower(network)
@@ -125,34 +128,37 @@ def differences(network: Graph, seed: int) -> tuple[float, float, float]:
             module.train()(x)
     weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     after = ordered(Trained(network, weights), "l1")
-    found = []
+    found, plain = [], []
     for dtype in (torch.float, torch.double):
         outputs = []
         for one in (weights, after):
             module.to(dtype).eval().load_state_dict(one)
             with torch.no_grad():
                 outputs.append(module(x.to(dtype)))
+        plain.append(outputs[0].double())
         change, whole = (outputs[0] - outputs[1]).abs().max(), outputs[0]
         found.append((float(change / whole.abs().max()), float(change / (whole - whole.mean(0)).abs().max())))
-    return *found[0], found[1][1]
+    own = float((plain[0] - plain[1]).abs().max() / plain[1].abs().max())
+    return *found[0], found[1][1], own
 
 
 def table(rows: list[Row]) -> str:
     """Rows as text."""
     heads = (
         ("params", 11), ("s", 5), ("choices", 7), ("size", 8), ("largest", 8), ("trained", 8), ("exported", 8),
-        ("fp32/max", 8), ("fp32/spr", 8), ("fp64/spr", 8),
+        ("fp32/max", 8), ("fp32/spr", 8), ("fp64/spr", 8), ("own/max", 8),
     )  # fmt: skip
     lines = [
         "Networks with random weights, imported and opened by `archir open`; python benchmarks/opening.py made this.",
         "Last columns: by how much ordering by importance changes outputs. In float32, in parts of the largest output",
         "(fp32/max) and of how much outputs differ between samples (fp32/spr); in float64, of the latter (fp64/spr).",
+        "own/max: how far outputs in float32 are from those in float64 without any ordering, in parts of the largest.",
         " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads)]),
     ]
     for one in rows:
         parts = f"{one.name:40} {one.params:>11,} {one.seconds:>5.1f} {one.choices:>7} {float(one.size):>8.1e}"
         done = " ".join(f"{f'{count}/{one.drawn}':>8}" for count in (one.trained, one.exported))
-        changes = " ".join(f"{change:>8.0e}" for change in (one.largest, one.spread, one.double))
+        changes = " ".join(f"{change:>8.0e}" for change in (one.largest, one.spread, one.double, one.own))
         lines.append(f"{parts} {'equal' if one.same else 'DIFFERS':>8} {done} {changes}")
     return "\n".join(lines) + "\n"
 

@@ -105,8 +105,10 @@ def main() -> None:
     parser.add_argument("--others", type=int, default=20)
     given = parser.parse_args()
     begin, cpu = time.perf_counter(), time.process_time()
-    for one in space().enumerate():
-        space().canonical(one)  # once, before processes are forked
+    everything = list(space().enumerate())
+    with multiprocessing.get_context("fork").Pool(given.processes) as pool:
+        hashes = pool.map(space().canonical, everything, chunksize=500)  # once, before processes are forked again
+    space()._hashes.update(zip((one.codes for one in everything), hashes, strict=True))
     print(f"canonical hashes {time.perf_counter() - begin:.0f} s", flush=True)
     lines = ["NAS-Bench-201: best validation accuracy found, percent, mean over seeds (standard error); CPU a search"]
     with multiprocessing.get_context("fork").Pool(given.processes) as pool:

@@ -16,13 +16,13 @@ from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from pkgutil import walk_packages
-from types import UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 import click
 
 import archir
 from archir import ops
+from archir.api.editor.signatures import described
 from archir.base.explain import codes, title
 from archir.cli import main as commands
 from archir.ir.op import OPS, Free, Op, attribute_types
@@ -97,20 +97,6 @@ def value(plain: object) -> str:
         if isinstance(plain, float)
         else str(plain)
     )
-
-
-WORDS = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
-
-
-def described(kind: Any) -> str:
-    """The type of an attribute in words."""
-    if isinstance(kind, UnionType):
-        return " or ".join(map(described, get_args(kind)))
-    if get_origin(kind) is Literal:
-        return " or ".join(f'`"{name}"`' for name in get_args(kind))
-    if get_origin(kind) is tuple:
-        return "list of integers" if get_args(kind)[0] is int else "list of numbers"
-    return WORDS[kind]
 
 
 def library() -> str:

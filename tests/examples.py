@@ -24,7 +24,7 @@ NETS: dict[str, dict[str, Any]] = {
     "autola/baselines.arch:cifar": {"depth": 8, "size": 8, "attention": "cbam"},
     "autola/baselines.arch:imagenet": {"depth": 18, "size": 32, "attention": "se"},
     "autola/imagenet.arch:autola_imagenet": {"depth": 18, "size": 32},
-    "crepe/space.arch:space": {"channels": 128},
+    "crepe/space.arch:space": {"first": 128, "widths": ((16, 16, 16), (32, 64))},
     "darts/darts.arch:darts": {**CELLS, "auxiliary": True, "size": 32},
     "darts/darts.arch:imagenet": {**CELLS, "size": 32},
     "full_attention/deep.arch:full_attention_deep": ATTENTION,

@@ -67,7 +67,12 @@ def unlowered(
 
 def names() -> list[str]:
     """The names of all backends there are."""
-    return sorted({*_BUNDLED, *_installed(tuple(sys.path))})
+    return sorted(modules())
+
+
+def modules() -> dict[str, str]:
+    """The modules of all backends there are, by name."""
+    return {**_BUNDLED, **_installed(tuple(sys.path))}
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.errors import Diagnostic
 from archir.ir.types import TensorType
 
 
@@ -38,3 +39,9 @@ class Calls:
     tensors: Mapping[str, NDArray[np.generic]]
     version: int = 0
     """Of the operators."""
+    refused: Mapping[str, Diagnostic] = field(default_factory=dict)
+    """What the reader says of operators that are no functions of tensors, such as control flow, by operator."""
+    types: Mapping[str, TensorType] = field(default_factory=dict)
+    """Of what other calls give, without the axis of samples, as far as it is known where a part is wanted."""
+    lost: Sequence[Diagnostic] = ()
+    """What is said of inputs that nothing can take: they are left out."""

@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -49,6 +49,19 @@ def _require_within(path: Path, facts: os.stat_result | None = None) -> None:
         raise OSError(errno.EACCES, "it was exchanged while it was opened", str(path))
 
 
+_told: ContextVar[Callable[[Path], None] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def telling(told: Callable[[Path], None]) -> Iterator[None]:
+    """`told` is called with each path that is read meanwhile, before it is opened, which may fail."""
+    token = _told.set(told)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
 @contextmanager
 def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     """An ordinary file, to be read.
@@ -56,6 +69,8 @@ def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     Raises OSError for what is none, such as a pipe, which would be waited for, or a device, which never ends; for a
     file of more than `most` bytes; and for one that is not `within` the folders at hand.
     """
+    if (told := _told.get()) is not None:
+        told(path)
     _require_within(path)
     _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
     with os.fdopen(os.open(path, _OPENED), "rb") as stream:

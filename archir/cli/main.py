@@ -28,6 +28,7 @@ _COMMANDS = {
     "mcp": ("authoring.mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
     "grammar": ("authoring.grammar", "Write the grammar for programs that hold a language model to it."),
     "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
+    "eval": ("analysis.evaluation", "Print what an expression comes to in a net, whichever choices are made."),
     "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
     "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
     "diff": ("analysis.diff", "Compare two architectures, or two spaces."),
@@ -47,8 +48,9 @@ _COMMANDS = {
     "verify": ("deployment.verify", "Check a certificate: of a model, or of an optimum."),
     "compare": ("searches.compare", "Compare strategies on tables of results, over many seeds."),
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
-    "explain": ("authoring.explain", "Explain a diagnostic's code."),
+    "explain": ("authoring.explain", "Explain a code, an operation, a library or a block of one."),
     "doctor": ("authoring.doctor", "Report versions, devices and installation traps."),
+    "man": ("authoring.man", "Write manual pages, for `man archir-check` and the others."),
     "completion": ("authoring.completion", "Print the script that completes commands in a shell."),
 }
 """Each command's module, and its help in the list of commands."""
@@ -98,9 +100,7 @@ class Commands(click.Group):
                 raise
             raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
-            from archir.cli.output import complain
-
-            complain(error, as_json)
+            _complain(ctx, error, as_json)
             ctx.exit(1)
         except Interrupted as stop:
             from archir.cli.output import say
@@ -112,10 +112,10 @@ class Commands(click.Group):
         except Exception as error:
             if ctx.params["traceback"] or (isinstance(error, OSError) and error.errno == EPIPE):
                 raise
-            from archir.cli.output import complain, say
+            from archir.cli.output import say
 
             if (fault := fault_of_plugin(error)) is not None:
-                complain(fault, as_json)
+                _complain(ctx, fault, as_json)
                 ctx.exit(1)
             say(_apology(error), err=True)
             ctx.exit(FAULT)
@@ -135,6 +135,17 @@ class Commands(click.Group):
             else:
                 (ours if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else others).append(word)
         return super().parse_args(ctx, [*ours, *others, *args[end:]])
+
+
+def _complain(ctx: click.Context, error: ArchError, as_json: bool) -> None:
+    """Print diagnostics in the format that the command was asked for."""
+    from archir.cli.formats import FORMAT, report
+    from archir.cli.output import complain
+
+    if FORMAT in ctx.meta:
+        report(error.diagnostics, ctx.meta[FORMAT])
+    else:
+        complain(error, as_json)
 
 
 def _apology(error: Exception) -> str:

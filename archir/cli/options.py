@@ -44,7 +44,7 @@ def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
     return Limits(nodes=nodes, work=max(Limits.work, Limits.work // Limits.nodes * nodes))
 
 
-BOUNDED = {"check", "show", "count", "sample", "diff", "cost"}
+BOUNDED = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar"}
 """Commands that have one budget of work, for all that they do."""
 
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from archir.base.errors import fail
 from archir.costs.account import Account
+from archir.costs.counting.plain import PlainAccount
 from archir.costs.dynamic import Chain, State
 from archir.costs.sums import Term, depends, factors
 from archir.ir.choices.cases import Choice, support
@@ -29,6 +30,8 @@ def means(account: Account, name: str) -> dict[NodeId, Fraction]:
 
 def _means_of(account: Account, terms: Iterable[Term]) -> dict[Term, Fraction]:
     """The mean of each term; those that depend on the same choices are added up along one chain."""
+    if isinstance(account, PlainAccount):
+        return account.average(terms)
     found: dict[Term, Fraction] = {}
     varied: dict[frozenset[Choice], list[Term]] = {}
     for term in dict.fromkeys(terms):

@@ -66,7 +66,21 @@ class Spread(NamedTuple):
     times: int
 
 
-Tie = Tied | Piece | Beside | Spread
+class Gathered(NamedTuple):
+    """So many channels of an operand, one after another, are one of the result."""
+
+    operand: int
+    times: int
+
+
+class Dealt(NamedTuple):
+    """The channels of the result are those of an operand, dealt out of so many groups of it in turn."""
+
+    operand: int
+    groups: int
+
+
+Tie = Tied | Piece | Beside | Spread | Gathered | Dealt
 """What the channels of some operands and of the result have to do with each other."""
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import ClassVar, Literal
 
 from archir.base.errors import require
-from archir.ir.op import Free, Tie
+from archir.ir.op import Free, Gathered, Spread, Tie
 from archir.ir.types import TensorType, has_axes, is_map
 from archir.ops.windows import Sizes, each
 
@@ -72,10 +72,6 @@ class _Dealt(Free, abstract=True):
     linear: ClassVar[bool] = True
     factor: int = 2
 
-    def ties(self, x: TensorType) -> tuple[Tie, ...]:
-        """None: what were channels are others now."""
-        return ()
-
 
 @dataclass(frozen=True)
 class PixelShuffle(_Dealt):
@@ -89,6 +85,10 @@ class PixelShuffle(_Dealt):
         require(channels % parts == 0, f"{channels} channels are no multiple of {parts}, the pixels that each becomes")
         return x.with_dims(channels // parts, height * self.factor, width * self.factor)
 
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
+        """Channels one after another are one."""
+        return (Gathered(0, self.factor**2),)
+
 
 @dataclass(frozen=True)
 class PixelUnshuffle(_Dealt):
@@ -101,3 +101,7 @@ class PixelUnshuffle(_Dealt):
         fits = height % self.factor == width % self.factor == 0
         require(fits, f"{height} x {width} pixels do not split into squares of {self.factor}")
         return x.with_dims(channels * self.factor**2, height // self.factor, width // self.factor)
+
+    def ties(self, x: TensorType) -> tuple[Tie, ...]:
+        """Each channel is several, one after another."""
+        return (Spread(0, self.factor**2),)

@@ -7,7 +7,7 @@ from math import isqrt, prod
 from typing import Any, ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, Init, Piece, Role, Spread, Tie, Tied, View, Weight
+from archir.ir.op import Dealt, Free, Gathered, Init, Piece, Role, Spread, Tie, Tied, View, Weight
 from archir.ir.types import TensorType, has_axes, is_map, is_tokens
 
 
@@ -31,8 +31,37 @@ class Reshape(View):
         return x.with_dims(*(x.elements // known if dim == -1 else dim for dim in self.shape))
 
     def ties(self, x: TensorType) -> tuple[Tie, ...]:
-        """None: what were channels are others now."""
+        """Where channels come first, each may be several, or several one. Where they come last, those of several
+        positions may be pieces of one position's. None where they are the channels of neither side."""
+        y = self.infer(x)
+        if not (x.rank and y.rank):
+            return ()
+        before, after = x.elements // x.channels, y.elements // y.channels
+        if x.rank == y.rank and x.shape == y.shape:
+            return (Tied((0, None)),)
+        if x.channel_axis == 0 and y.channel_axis == 0:  # vectors count as such, of one position
+            return _along(before, after)
+        if x.channel_axis == x.rank - 1 and y.channel_axis == y.rank - 1:
+            return _across(x.channels, y.channels)
         return ()
+
+
+def _along(before: int, after: int) -> tuple[Tie, ...]:
+    """Of channels that come first, with so many numbers each before and after."""
+    if before == after:
+        return (Tied((0, None)),)
+    if before % after == 0:
+        return (Spread(0, before // after),)
+    return (Gathered(0, after // before),) if after % before == 0 else ()
+
+
+def _across(before: int, after: int) -> tuple[Tie, ...]:
+    """Of channels that come last, so many before and after."""
+    if before == after:
+        return (Tied((0, None)),)
+    if after % before == 0:
+        return (Piece(None, 0, after // before),)
+    return (Piece(0, None, before // after),) if before % after == 0 else ()
 
 
 @dataclass(frozen=True)
@@ -205,8 +234,8 @@ class ChannelShuffle(Free):
         return x
 
     def ties(self, x: TensorType) -> tuple[Tie, ...]:
-        """None: what were channels are others now."""
-        return ()
+        """Channels of the groups in turn."""
+        return (Dealt(0, self.groups),)
 
 
 @dataclass(frozen=True)

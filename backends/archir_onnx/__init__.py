@@ -21,6 +21,7 @@ from archir.base.errors import Diagnostic
 from archir.base.files import drafts
 from archir.base.names.moved import moved
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import length, other_sizes, resize
@@ -34,6 +35,7 @@ from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
 from archir_onnx.measuring.speed import OnnxRuns
+from archir_onnx.reading.parts import part
 from archir_onnx.reading.read import read
 from archir_onnx.running.sessions import lacking, present, run, session, trouble
 from archir_onnx.verification.certificate import certify, look
@@ -149,14 +151,28 @@ class OnnxBackend:
             "metadata": {one.key: one.value for one in model.metadata_props},
         }
 
-    def calls(self, path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[Calls, bool]:
-        """What a model file computes, as calls, and whether it is made for one sample at a time. `shapes` are those of
-        inputs that the file leaves open, without samples. Raises ArchError (A0916, A3202)."""
-        return read(path, shapes)
+    def calls(
+        self, path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, *, partial: bool = False
+    ) -> tuple[Calls, bool]:
+        """What a model file computes, as calls, and whether it is made for one sample at a time.
+
+        `shapes` are those of inputs that the file leaves open, without samples; `partial` says that a part is enough.
+        Raises ArchError (A0916, A3202).
+        """
+        return read(path, shapes, partial)
 
     def run(self, path: Path, inputs: Arrays) -> dict[str, NDArray[Any]]:
         """Run a model file on arrays. Raises ArchError (A0914)."""
         return run(session(path), {name: np.asarray(x) for name, x in inputs.items()})
+
+    def run_part(
+        self, path: Path, inputs: Arrays, types: Mapping[str, TensorType], outputs: Sequence[str]
+    ) -> dict[str, NDArray[Any]]:
+        """Run the part of a model file that makes `outputs` of inputs of these types.
+
+        Raises ArchError (A0914, A0916).
+        """
+        return run(session(part(path, types, outputs)), {name: np.asarray(x) for name, x in inputs.items()}, outputs)
 
     def prepared(self, network: Graph | Path, path: Path) -> Path:
         """The model file that `runs` takes: one that is there, looked at, or at `path` what `write` makes of a network

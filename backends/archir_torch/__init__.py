@@ -25,6 +25,7 @@ from archir.base.names.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
+from archir.ir.types import TensorType
 from archir.language.writing.imported import Imported
 from archir.language.writing.spelling import snake
 from archir.passes.expose import expose
@@ -133,13 +134,17 @@ class TorchBackend:
         return found
 
     def followed(
-        self, calls: Calls, reference: Callable[[Arrays], Arrays], *, fixed: bool = False, seed: int = 0
-    ) -> Imported:
-        """The graph and weights of a network that another backend read from a file, compared with what the file gives
-        (see `archir_torch.importing.calls`). Raises ArchError (A0916, A3201 to A3203)."""
+        self, calls: Calls, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays], *,
+        fixed: bool = False, seed: int = 0, partial: bool = False,
+    ) -> Imported:  # fmt: skip
+        """The graph and weights of a network that another backend read from a file, or if it is `partial` those of its
+        largest part that can be had, compared with what the file gives (see `archir_torch.importing.calls`).
+
+        Raises ArchError (A0916, A3201 to A3203).
+        """
         from archir_torch.importing.calls import following
 
-        return following.followed(calls, reference, fixed, seed)
+        return following.followed(calls, reference, fixed, seed, partial)
 
     def compare(
         self, module: nn.Module, graph: Graph, weights: Mapping[str, NDArray[Any]], example: Any, *, seed: int = 0

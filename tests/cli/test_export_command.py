@@ -10,7 +10,10 @@ import numpy as np
 import onnx
 import pytest
 
+import archir
 from archir import backends
+from archir.cli.searches.train_folder import open_run
+from archir.passes.equivalence.canonical import canonical_hash
 from archir.search.runs import hashes
 from tests.cli.test_cli import run
 
@@ -163,3 +166,21 @@ def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) ->
     text = run("export", str(tmp_path), "-o", str(tmp_path / "b.onnx"), "--preprocess", code=1).stderr
     assert "does not tell how its images were normalised" in text
     assert not (tmp_path / "b.onnx").exists()
+
+
+def test_a_program_has_the_weights_by_its_own_names(trained: Path, tmp_path: Path) -> None:
+    assert "net.arch and" in run("export", str(trained), "-o", str(tmp_path / "net.arch")).output
+    before, after = open_run(trained).graph, archir.load(tmp_path / "net.arch").graph
+    assert canonical_hash(before) == canonical_hash(after)
+    torch = backends.get("torch")
+    one, other = archir.compile(before), archir.compile(after)
+    torch.load(one, trained / "weights.safetensors")
+    torch.load(other, tmp_path / "net.safetensors")
+    x = {"image": np.random.default_rng(0).normal(size=(2, 1, 8, 8)).astype(np.float32)}
+    found = [torch.runner(module.eval())(x)["logits"] for module in (one, other)]
+    np.testing.assert_array_equal(*found)
+    for options in (["--opset", "20"], ["--as-trained"], ["--block", "tiny"]):
+        said = run("export", str(trained), "-o", str(tmp_path / "net.arch"), *options, code=2).stderr
+        assert f"{options[0]} is" in said
+    wrong = run("export", str(trained), "-o", str(tmp_path / "net.onnx"), "--to", "program", code=2).stderr
+    assert "ends in .arch" in wrong

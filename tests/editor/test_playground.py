@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+import archir
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES, ROOT
 from tests.editor.test_studio_browser import Page
 
+SPACE = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
 NODE_MODULES = ROOT / "editors" / "studio" / "node_modules"
 ALONE = """
 import json, sys
@@ -34,6 +36,10 @@ desk, text = Desk(), open(sys.argv[1]).read()
 drawn = desk.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
 one, other = (each["choices"] for each in drawn)
 print(json.dumps({
+    "costs": [one["least"] for one in desk.ask("costs", {"text": text})["costs"].values()],
+    "within": desk.ask("within", {"text": text, "bounds": {"params": ["0", "500000"], "macs": ["0", "90000000"]}}),
+    "bounded": len(desk.ask("sample", {"text": text, "seed": 1, "count": 2, "bounds": {"macs": ["0", "90000000"]}})),
+    "heat": "mean macs" in desk.ask("picture", {"text": text, "depth": 1, "heat": "macs"})["page"],
     "check": desk.ask("check", {"text": text}),
     "wrong": desk.ask("check", {"text": text.replace("batch_norm", "batch_nrm")})["problems"][0]["hint"],
     "format": desk.ask("format", {"text": text})["text"] == text,
@@ -46,12 +52,16 @@ print(json.dumps({
 
 
 def test_programs_are_checked_counted_and_pictured_without_numpy() -> None:
-    space = EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"
     # a process of its own: here numpy is imported long since
-    command = [sys.executable, "-c", ALONE, str(space)]
+    command = [sys.executable, "-c", ALONE, str(SPACE)]
     made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert made.returncode == 0, made.stderr
+    fine = archir.load(SPACE).where("params <= 500000 and macs <= 90000000").count()[0]
     assert json.loads(made.stdout) == {
+        "costs": ["73306", "7783040"],
+        "within": {"least": str(fine), "most": str(fine), "of": "15625"},
+        "bounded": 1,
+        "heat": True,
         "check": {"problems": [], "nets": [{"name": "nas_bench_201", "size": "15625", "choices": 6, "bounded": False}]},
         "wrong": "did you mean `batch_norm`?",
         "format": True,
@@ -91,7 +101,7 @@ class _Quiet(http.server.SimpleHTTPRequestHandler):
 def test_the_playground_in_a_browser(address: str, tmp_path: Path) -> None:
     chromium = Chromium(tmp_path / "profile")
     try:
-        page = Page(chromium, address, costs=False)
+        page = Page(chromium, address)
         assert page.said("size") == "15,625"
         page.edit("batch_norm", "batch_nrm")
         page.until("!document.getElementById('problems').hidden")
@@ -99,6 +109,14 @@ def test_the_playground_in_a_browser(address: str, tmp_path: Path) -> None:
         chromium.picture(tmp_path / "mistake.png", 1440, 900)
         page.run("document.querySelector('#list .quiet').click()")
         page.until("document.getElementById('state').dataset.kind === 'sound'")
+        page.run("document.getElementById('macs-high').focus()")
+        page.press("Home", 36)
+        page.press("ArrowRight", 39, 120)
+        told = page.run("document.getElementById('macs-high').getAttribute('aria-valuetext')").replace(",", "")
+        fine = sum(1 for _ in archir.load(SPACE).where(f"macs <= {told}").enumerate())
+        assert 0 < fine < 15_625
+        page.until(f"document.getElementById('count')?.textContent === {json.dumps(f'{fine:,}')}")
+        page.run("document.getElementById('reset').click()")
         page.edit("skip_connect: identity", "skip_connect: identity\nother: gelu")
         page.until("document.getElementById('size').textContent === '46,656'")
         page.run("document.getElementById('draw').click()")

@@ -46,12 +46,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 class Page:
     """What a person does and sees."""
 
-    def __init__(self, chromium: Chromium, address: str, dark: bool = False, costs: bool = True) -> None:
+    def __init__(self, chromium: Chromium, address: str, dark: bool = False) -> None:
         self.chromium = chromium
         chromium.open(address, dark)
         self.until("!!document.querySelector('#frames iframe.shown')")
-        if costs:
-            self.until("!!document.querySelector('.spread rect')")
+        self.until("!!document.querySelector('.spread rect')")
 
     def run(self, script: str) -> Any:
         return self.chromium.run(script)

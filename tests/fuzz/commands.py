@@ -16,7 +16,7 @@ from tests.fuzz.options import VALUES
 from tests.fuzz.registry import SPACE, kind, words
 
 QUICK = sorted(set(_COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
-ENDLESS = {"--serve"}
+ENDLESS = {"--serve", "--watch"}
 """Options with which a command goes on until it is stopped."""
 
 

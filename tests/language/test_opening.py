@@ -11,6 +11,7 @@ from archir.base.errors import ArchError
 from archir.language.opening.ladders import fewer, with_parts
 from archir.language.opening.opening import Opening, open_text
 from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.spaces.specialize import specialize
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ALL = "widths,depths,heads,kernels,ratios"
@@ -128,7 +129,7 @@ def test_what_is_opened_is_what_was_asked_for(choose: str, expected: str) -> Non
         ("depths,ratios=1,1", "`ratios=0.5,1`"),
         ("kernels=4", "kernels are odd"),
         ("widths,0.5", "widths=0.5,1"),
-        ("widths,operators", "by hand: `y = x"),
+        ("widths,operators=none", "operators have no values"),
     ],
 )
 def test_what_cannot_be_asked_for_is_said(choose: str, expected: str) -> None:
@@ -279,7 +280,7 @@ def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> N
 def test_parts_of_widths_leave_the_other_kinds_as_they_are() -> None:
     assert with_parts("widths,depths", "widths", "0.5, 1") == "widths=1/2,1,depths"
     assert with_parts("kernels=3", "widths", "0.5,1") == "kernels=3,widths=1/2,1"
-    for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "widths=0.5,1"), ("kernels", "parts are up to 1")):
+    for parts, hint in (("0.5,x", "parts are up to 1"), ("1", "--widths 0.5,1"), ("kernels", "parts are up to 1")):
         with pytest.raises(ArchError, match=hint):
             with_parts("widths", "widths", parts)
 
@@ -296,3 +297,61 @@ def test_operations_that_are_written_beside_a_trained_one_leave_it_its_weights()
     graphs = network.graph, space.specialize(space.architecture({"op": "kept"}))
     convs = [{graph[n].scope for n in graph if graph[n].op.name == "conv"} for graph in graphs]
     assert convs[0] == convs[1] == {"conv", "conv_2", "conv_3"}
+
+
+OPERATORS = """
+import std.resnet
+import std.transformer
+
+block unit(x, width, stride = 1) {
+    y = x |> conv(width, kernel=3, stride=stride) |> relu
+    y = y |> conv(width, kernel=3)
+    return y + x if stride == 1 else y
+}
+
+net full {
+    input image: f32[3, 8, 8]
+    x = image |> conv_bn(8, 3) |> relu
+    for i in 0..2 { x = x |> unit(8) }
+    for stride in [1, 2] {
+        x = x |> unit(8, stride)
+    }
+    x = x |> conv(8, kernel=1) |> relu |> unit(8)
+    x = x + (x |> conv(8, kernel=3))
+    output y = x |> global_avg_pool |> linear(10)
+}
+"""
+
+
+def test_operators_are_offered_beside_what_was_trained() -> None:
+    found = open_text(OPERATORS, "operators")
+    text = found.text
+    assert "    after = image |> conv_bn(8, 3)\n" in text
+    assert "separable: image |> own conv_bn(image.channels, kernel=3, groups=image.channels) |> own" in text
+    assert "for i in 0..2 { x = x |> unit(8) }" in text  # not on a line of its own
+    assert "x = x + (x |> conv(8, kernel=3))" in text
+    opened = {row.places[0].text: row.values for row in found.opened}
+    assert opened["conv_bn(8, 3)"] == ("separable", "kept")  # three channels are not eight
+    assert opened["conv(8, kernel=1)"] == ("none", "kept")
+    assert opened["conv(width, kernel=3)"] == ("none", "separable", "kept")
+    assert opened["conv(width, kernel=3, stride=stride)"] == ("separable", "kept")  # of one call, the stride is 2
+    assert opened["unit(8)"] == ("none", "kept")
+    left = {row.places[0].text: row.reason for row in found.left}
+    assert "shapes differ" in left["unit(8, stride)"]
+    assert "f32[8] and f32[10]" in left["linear(10)"]
+    most = specialize(found.graph, found.full)
+    assert canonical_hash(most) == canonical_hash(found.network)
+    assert {most[n].scope for n in most} == {found.network[n].scope for n in found.network}
+
+
+def test_operators_go_with_widths_and_stay_in_their_scopes() -> None:
+    both = open_text(OPERATORS, "widths,operators")
+    assert {row.kind for row in both.opened} == {"widths", "operators"}
+    where = open_text(OPERATORS, "operators", where="conv_bn")
+    assert [row.places[0].text for row in where.opened] == ["conv_bn(8, 3)"]
+    for choose, said in (("operators=none", "no values"), ("operatrs", "operatrs")):
+        with pytest.raises(ArchError, match=said):
+            open_text(OPERATORS, choose)
+    with pytest.raises(ArchError) as error:
+        open_text(OPERATORS, "operators", where="linear")
+    assert error.value.diagnostics[0].code == "A3212"

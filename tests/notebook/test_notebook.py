@@ -110,6 +110,7 @@ GROUND = "getComputedStyle(document.body).backgroundColor"
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(PROGRAM is None, reason="needs chromium")
 def test_its_page_is_read_by_day_and_by_night(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 import archir
-from archir.ir.op import Piece, Spread, Tie
+from archir.ir.op import Dealt, Gathered, Piece, Spread, Tie
 from archir.ir.typing import infer
 from archir.passes.spaces.positions import Part
 from archir.passes.spaces.sharing import Sharing
@@ -205,7 +205,7 @@ def test_every_weight_says_what_its_axes_are(case: Case) -> None:
 
 def members(ties: tuple[Tie, ...]) -> Iterator[int | None]:
     for tie in ties:
-        if isinstance(tie, Spread):
+        if isinstance(tie, Spread | Gathered | Dealt):
             yield tie.operand
         else:
             yield from (tie.whole, tie.piece) if isinstance(tie, Piece) else tie.members

@@ -73,9 +73,10 @@ SHORTENED = {
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/search.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {
+    "README.md",
     "docs/model.md",
     "docs/index.md",
     "docs/data.md",
@@ -84,7 +85,7 @@ SLOW_PROGRAMS = {
     "docs/serve.md",
     "docs/supernets.md",
 }
-"""Pages whose Python trains; that of README.md and of docs/objectives.md does so, too."""
+"""Pages whose Python trains; that of docs/objectives.md does so, too."""
 
 
 @pytest.fixture(autouse=True)
@@ -262,6 +263,7 @@ def sphinx(builder: str, folder: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.soak
 def test_sphinx_reads_all_pages_without_warnings(tmp_path: Path) -> None:
     """References, tables of contents, snippets; nothing is written."""
     sphinx("dummy", tmp_path)

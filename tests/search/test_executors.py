@@ -90,7 +90,7 @@ def test_failures_are_recorded_and_stop_nobody(name: str, work: Obedient) -> Non
     assert isinstance(found[str(len(FAILURES))], Done)
 
 
-@pytest.mark.parametrize("name", WITH_WORKERS)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_a_task_whose_worker_died_is_tried_again(name: str, work: Obedient) -> None:
     tasks = [("value", 0.0), ("killed", "once", 1), ("killed", "always", 99), ("end", 0), *[("value", 1.0)] * 20]
     with executor(name, retries=1) as workers:
@@ -223,6 +223,7 @@ def test_who_stops_early_can_go_on(name: str, work: Obedient) -> None:
     assert [found[str(key)].scores["value"] for key in range(20)] == list(range(100, 120))  # type: ignore[union-attr]
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read in /proc")
 def test_ray_workers_read_arrays_where_they_are() -> None:
     array = np.ones(2**24, np.float32) * 3

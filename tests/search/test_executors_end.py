@@ -19,7 +19,6 @@ from tests.search.marked import gone, left
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
 
-NAMES = ["processes:2", "ray"]
 RAY_FOR_LONG = ["processes:2", pytest.param("ray", marks=pytest.mark.soak)]
 PATHS = os.pathsep.join(str(path) for path in (ROOT, ROOT / "backends", ROOT / "grammar"))
 
@@ -113,7 +112,7 @@ def test_terminated(name: str, tmp_path: Path) -> None:
         assert it.gone(), it.left()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_killed(name: str, tmp_path: Path) -> None:
     """Two agents of Ray's need a minute to find out, as whoever kills a Ray process sees; they use next to nothing."""
     with program(name, tmp_path, 60.0) as it:

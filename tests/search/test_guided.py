@@ -15,7 +15,7 @@ import archir
 from archir.base.errors import ArchError
 from archir.ir.choices.cases import Choice
 from archir.search.multi.guides.encoding import Encoding, normal
-from archir.search.multi.guides.ensemble import Ensemble
+from archir.search.multi.guides.ensemble import HIDDEN, RIDGE, Ensemble
 from archir.search.multi.guides.gaussian import GaussianProcess, squared
 from archir.search.multi.guides.judges import improvement
 from archir.search.multi.registry import create
@@ -279,3 +279,30 @@ def test_a_tournament_without_repetition_finds_the_best_of_all() -> None:
     (child,) = search.ask()
     parent = batch[3].architecture.codes
     assert sum(a != b for a, b in zip(parent, child.architecture.codes, strict=True)) == 1
+
+
+def test_a_likelihood_is_what_its_formula_says() -> None:
+    """Rasmussen and Williams 2006, equation 2.30, with the variance that makes it greatest."""
+    rng = np.random.default_rng(0)
+    vectors, numbers = rng.normal(size=(40, 5)), rng.normal(size=40)
+    distances = squared(vectors, vectors)
+    for length, noise in ((5.0, 1e-3), (20.0, 1e-1)):
+        kernel = np.exp(-distances / length) + noise * np.eye(40)
+        variance = numbers @ np.linalg.inv(kernel) @ numbers / 40
+        wanted = -20 * np.log(variance) - 0.5 * np.linalg.slogdet(kernel)[1]
+        assert GaussianProcess._likelihood(np.exp(-distances / length), numbers, noise) == pytest.approx(
+            wanted, rel=1e-6
+        )
+
+
+def test_what_is_drawn_twice_counts_twice() -> None:
+    """Rows with weights are fitted as rows that are there several times: ridge regression's normal equations."""
+    vectors, numbers = np.random.default_rng(1).normal(size=(30, 4)), np.random.default_rng(2).normal(size=30)
+    hidden, offsets, last = Ensemble._network(vectors, numbers, np.random.default_rng(3))
+    again = np.random.default_rng(3)
+    for shape in (hidden.shape, offsets.shape):
+        again.normal(size=shape)
+    drawn = again.integers(30, size=30)
+    features = np.maximum(0.0, vectors[drawn] @ hidden + offsets) * (2 / HIDDEN) ** 0.5
+    wanted = np.linalg.solve(features.T @ features + RIDGE * np.eye(HIDDEN), features.T @ numbers[drawn])
+    np.testing.assert_allclose(last, wanted, atol=1e-9)

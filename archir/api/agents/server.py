@@ -20,6 +20,7 @@ from archir.api.agents.answers import Answer
 from archir.api.agents.explaining import explained, known_libraries
 from archir.api.agents.room import Room
 from archir.api.agents.tools import CHANGING, TOOLS
+from archir.api.editor.hover import operation
 from archir.base.work import stop
 from archir.ir.op import OPS
 
@@ -86,7 +87,7 @@ def language() -> str:
 
 def operations() -> str:
     """Every operation, and how it is called."""
-    return "\n\n".join(explained(name) for name in sorted(OPS))
+    return "\n\n".join(operation(OPS[name]) for name in sorted(OPS))
 
 
 def libraries() -> str:

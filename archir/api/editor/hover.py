@@ -14,15 +14,25 @@ from archir.language.elaboration.names.locals import walk
 from archir.language.syntax import ast
 
 _RULES = {"Result": "infer", "Weights": "weights", "Multiply-accumulates": "macs"}
-_KEYWORDS = {
+KEYWORDS = {
+    "net": "a network, or a space of them: `net tiny(width = 16) { ... }` has inputs and outputs",
+    "block": "a part that is called as operations are: `block unit(x, width) { return x |> conv(width) |> relu }`",
     "choose": "`choose width(8, 16)`, `choose op { a: relu, b: gelu }` or `choose parts 2 of [a, b, c]`: a choice",
     "cell": "a `block` whose choices are made once, for all its calls",
+    "import": 'makes blocks and constants known: `import std.cells` of the library, `import "parts.arch"` of a file',
+    "const": "a value that the file's blocks and nets share: `const WIDTHS = [8, 16]`",
+    "input": "what a net is given, without the batch: `input image: f32[3, 32, 32]`",
+    "output": "what a net gives: `output logits = x`",
+    "return": "what a block gives: `return x`, or `return a, b`, which is a list",
     "require": "leaves out the architectures that break a condition: `require macs <= 600M`",
     "own": "weights of its own for each alternative of what the arguments depend on",
     "repeat": "`repeat 3 as i { ... }`: statements several times",
+    "for": "`for width in [8, 16] { ... }`: statements for each item of a list",
+    "if": "`if stride > 1 { ... } else { ... }`: statements; `a if stride > 1 else b`: a value",
     "match": "`match kernel { 3 => conv(8), else => identity }`: cases",
     "where": "which combinations of a choice there are",
 }
+"""Words of the language, and what they are for."""
 _SHOWN = 2
 
 
@@ -31,7 +41,7 @@ def hover(view: View, offset: int, found: list[Net]) -> str | None:
     one = view.at(offset)
     if one is None:
         word = next((word for word in words(view.text) if word.start <= offset <= word.end), None)
-        said = _KEYWORDS.get(word.text) if word is not None and word.kind == "keyword" else None
+        said = KEYWORDS.get(word.text) if word is not None and word.kind == "keyword" else None
         return f"`{word.text}`: {said}" if word is not None and said else None
     parts = [_headline(view, one), *_values(view, one, found)]
     if one.kind in ("choice", "alternative") or one.target[2] == "local":

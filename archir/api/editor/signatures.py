@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, fields
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin
 
 from archir.api.editor.view import View
 from archir.api.editor.words import Word, code_words
@@ -29,6 +31,20 @@ def of_operation(op: type[Op]) -> Signature:
         known = field.default is not MISSING
         parameters.append(f"{field.name}={literal(field.default)}" if known else field.name)
     return Signature(f"{op.name}({', '.join(parameters)})", tuple(parameters), " ".join((op.__doc__ or "").split()))
+
+
+_WORDS = {int: "integer", float: "number", bool: "`true` or `false`", str: "string", type(None): "`none`"}
+
+
+def described(kind: Any) -> str:
+    """The type of an attribute in words."""
+    if isinstance(kind, UnionType):
+        return " or ".join(map(described, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return " or ".join(f'`"{name}"`' for name in get_args(kind))
+    if get_origin(kind) is tuple:
+        return "list of integers" if get_args(kind)[0] is int else "list of numbers"
+    return _WORDS[kind]
 
 
 def of_block(block: Block) -> Signature:

@@ -30,17 +30,24 @@ def from_torch(
     return backends.get("torch").imported(module, example_inputs, name=name, partial=partial, seed=seed)
 
 
-def from_onnx(path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, seed: int = 0) -> Imported:
+def from_onnx(
+    path: str | Path, *, shapes: Mapping[str, Sequence[int]] | None = None, partial: bool = False, seed: int = 0
+) -> Imported:
     """The graph and the weights of an ONNX file: `from_onnx("model.onnx")`.
 
     The first axis of every input is that of the samples, whether the file says 1 or leaves it open; `shapes` are the
     other axes of inputs that it leaves open, by name: `{"image": (3, 224, 224)}`. Weights are compared with the file in
     onnxruntime on a random sample that the `seed` draws. Raises ArchError: A0916 for what is no model, A3202 for
-    everything that archir has no words for, at once, A3203 for a difference.
+    everything that archir has no words for, at once, A3203 for a difference. If it is `partial`, the largest part
+    without what archir has no words for is imported, and the import's `problems` say what is left out.
     """
     file, onnx = Path(path), backends.get("onnx")
-    calls, fixed = onnx.calls(file, {name: tuple(shape) for name, shape in (shapes or {}).items()})
-    return backends.get("torch").followed(calls, lambda inputs: onnx.run(file, inputs), fixed=fixed, seed=seed)
+    calls, fixed = onnx.calls(file, {name: tuple(shape) for name, shape in (shapes or {}).items()}, partial=partial)
+
+    def reference(inputs: Any, types: Any, outputs: Sequence[str]) -> Any:
+        return onnx.run_part(file, inputs, types, outputs) if partial else onnx.run(file, inputs)
+
+    return backends.get("torch").followed(calls, reference, fixed=fixed, seed=seed, partial=partial)
 
 
 def save_import(imported: Imported, path: str | Path, *, origin: str = "") -> Saved:

@@ -58,7 +58,8 @@ def open_network(path: str | Path, choose: str = ",".join(KINDS), *, where: str 
     """The space of a network of a file, `"net.arch"` or `"nets.arch:name"`.
 
     `choose` says what is opened: `widths`, `depths`, `heads`, `kernels`, `ratios`, separated by commas; each may say
-    what parts of the trained value there are, or which kernels: `"widths=0.5,0.75,1,kernels=3,5"`. `where` is a pattern
+    what parts of the trained value there are, or which kernels: `"widths=0.5,0.75,1,kernels=3,5"`. With `operators`,
+    others are offered beside calls with weights: nothing at all, or a separable convolution. `where` is a pattern
     of scopes outside of which nothing changes. Every architecture is checked, and the network is proved to be the
     largest one. Raises ArchError: A3211 to A3214, A3230, A3231, and what is wrong with the file.
     """

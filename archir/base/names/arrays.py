@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["NDArray", "np"]
+__all__ = ["NDArray", "np", "there"]
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,3 +27,12 @@ else:
 
     np = _Later()
     NDArray = Any
+
+
+def there() -> bool:
+    """Whether there is numpy: a browser's own Python is without it."""
+    try:
+        import numpy  # noqa: F401
+    except ModuleNotFoundError:
+        return False
+    return True

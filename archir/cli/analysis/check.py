@@ -14,9 +14,11 @@ from archir.base.errors import ArchError, Diagnostic
 from archir.base.files import write_atomic
 from archir.base.work import anew
 from archir.cli.analysis.sources import sources
+from archir.cli.analysis.watching import watched
+from archir.cli.formats import Format, format_option, report
 from archir.cli.kinds import Place
-from archir.cli.options import json_option, net_options
-from archir.cli.output import complain, counted, emit, say, unified, write
+from archir.cli.options import net_options
+from archir.cli.output import counted, say, unified, write
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import split
@@ -35,46 +37,71 @@ from archir.language.elaboration.files import split
     "`batch_norm`. A file is written only if fewer mistakes are left in it.",
 )  # fmt: skip
 @click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings. Implies --lint.")
+@click.option(
+    "--watch", is_flag=True,
+    help="Check again whenever a file changes, or one that it imports; Ctrl-C ends.",
+)  # fmt: skip
 @net_options
-@json_option
+@format_option
 def check_command(
-    paths: tuple[str, ...], lint: bool, purpose: Any, fix: bool, strict: bool, parameters: dict[str, Any],
-    root: Path | None, limits: Limits, as_json: bool,
+    paths: tuple[str, ...], lint: bool, purpose: Any, fix: bool, strict: bool, watch: bool, parameters: dict[str, Any],
+    root: Path | None, limits: Limits, form: Format,
 ) -> None:  # fmt: skip
     """Prove every architecture of every FILE well-formed, or say what is wrong.
 
     Every net is elaborated and every shape proved, for every reachable combination of choices. Of a folder, all .arch
-    files are meant; what is wrong with one file does not keep the others from being checked.
+    files are meant, but for those in hidden folders such as .venv; what is wrong with one file does not keep the others
+    from being checked.
     """
     if fix and "-" in paths:
         raise click.UsageError("--fix writes files: `-` is none")
-    told: list[Diagnostic] = []
-    nets: list[dict[str, Any]] = []
-    for file in sources(paths, told):
-        warnings: list[Diagnostic] = []
-        try:
-            if fix:
-                _mend(file, root, limits, parameters, as_json)
-            with anew():  # what one file takes is not missed by the next
-                if lint or purpose or strict:
-                    graphs, warnings = api.linted(
-                        file, purpose=purpose, root=root, limits=limits, parameters=parameters
-                    )
-                else:
-                    graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
-        except ArchError as error:
-            told += error.diagnostics
-            continue
-        told += warnings
-        nets += [{"file": file, "net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
-        if not as_json:
-            _tell(file, graphs)
-    if as_json:
-        emit({"diagnostics": [one.as_json() for one in told], "nets": nets})
-    elif told:
-        complain(ArchError(*told))
-    if any(one.severity == "error" for one in told) or (strict and told):
+
+    def check() -> bool:
+        checked = Checked()
+        for file in sources(paths, checked.told):
+            try:
+                if fix:
+                    _mend(file, root, limits, parameters, form != "text")
+                graphs = checked.add(file, lint or bool(purpose) or strict, purpose, parameters, root, limits)
+            except ArchError as error:
+                checked.told += error.diagnostics
+            else:
+                if form == "text":
+                    _tell(file, graphs)
+        report(checked.told, form, checked.homes, {"nets": checked.nets})
+        return any(one.severity == "error" for one in checked.told) or (strict and bool(checked.told))
+
+    if watch:
+        if fix or form != "text" or "-" in paths:
+            raise click.UsageError("--watch shows people what is wrong with files: no --fix, no other --format, no `-`")
+        watched(check, lambda: [*map(Path, sources(paths, []))])
+    elif check():
         click.get_current_context().exit(1)
+
+
+class Checked:
+    """What was found of the files so far."""
+
+    def __init__(self) -> None:
+        self.told: list[Diagnostic] = []
+        self.nets: list[dict[str, Any]] = []
+        self.homes: list[Path] = []
+        """Folders that names of imported files start from."""
+
+    def add(
+        self, file: str, lint: bool, purpose: Any, parameters: dict[str, Any], root: Path | None, limits: Limits
+    ) -> Sequence[Graph]:
+        """Check a file, and give the graphs of its nets. Raises ArchError."""
+        self.homes.append(root or Path(split(file)[0]).parent)
+        warnings: list[Diagnostic] = []
+        with anew():  # what one file takes is not missed by the next
+            if lint:
+                graphs, warnings = api.linted(file, purpose=purpose, root=root, limits=limits, parameters=parameters)
+            else:
+                graphs = api.graphs(file, root=root, limits=limits, parameters=parameters)
+        self.told += warnings
+        self.nets += [{"file": file, "net": g.name, "nodes": len(g), "choices": len(g.decisions)} for g in graphs]
+        return graphs
 
 
 def _mend(file: str, root: Path | None, limits: Limits, parameters: dict[str, Any], silent: bool) -> None:

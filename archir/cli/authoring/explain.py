@@ -4,16 +4,52 @@ from __future__ import annotations
 
 import click
 
-from archir.base.explain import codes, page, title
+from archir.base.errors import ArchError, fail
+from archir.base.explain import codes, page
 from archir.cli.output import say
 
 
+def _known(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Names that begin as what was typed does: of all that is explained."""
+    from archir.api.agents.explaining import known_libraries, listed
+
+    names = [name for found in listed().values() for name, _ in found]
+    return [name for name in [*known_libraries(), *names] if incomplete and name.startswith(incomplete)]
+
+
 @click.command("explain")
-@click.argument("code", required=False)
-def explain_command(code: str | None) -> None:
-    """Explain a diagnostic's CODE, with an example that gives it and one that does not; without CODE, list them."""
-    if code is None:
-        for known in codes():
-            say(f"{known}  {title(known)}")
-    else:
-        say(page(code.upper()).rstrip("\n"))
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=_known)
+def explain_command(names: tuple[str, ...]) -> None:
+    """Explain what NAME is: the code of a diagnostic, an operation, a library or a block of it, or a word of the
+    language. Without NAME, list all there are.
+
+    \b
+    archir explain A0401
+    archir explain conv
+    archir explain std.attention multi_head_attention
+    archir explain choose
+    """
+    if names:
+        say("\n\n".join(_page(name).rstrip("\n") for name in names))
+        return
+    from archir.api.agents.explaining import listed
+
+    for kind, found in listed().items():
+        say(f"\n{kind}\n")
+        width = max(len(name) for name, _ in found)
+        for name, text in found:
+            say(f"{name:<{width}}  {text}")
+
+
+def _page(name: str) -> str:
+    if name.upper() in codes():  # what is asked most often, without what the others need
+        return page(name.upper())
+    from archir.api.agents.explaining import explained
+
+    try:
+        return explained(name)
+    except ArchError:
+        parent = click.get_current_context().parent
+        if parent is None or name not in parent.command.list_commands(parent):  # type: ignore[attr-defined]
+            raise
+        raise fail("A1201", f"`{name}` is a command", None, f"`archir {name} --help` explains it") from None

@@ -18,8 +18,8 @@ from archir.cli.output import counted, say
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="File to write.")
 @click.option(
     "--to",
-    type=click.Choice(["onnx", "python", "exported", "aot", "source"]),
-    help="What to write [onnx, or as .py or .pt2 says].",
+    type=click.Choice(["onnx", "python", "exported", "aot", "program", "source"]),
+    help="What to write [onnx, or as .py, .pt2 or .arch says].",
 )
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block, as Python.")
 @click.option(
@@ -37,13 +37,15 @@ def export_command(
     Batch norms are folded into convolutions, and what does nothing is left out, unless --as-trained is given. The model
     is checked by onnx.checker and compared with torch in onnxruntime: at several batch sizes, on held-out images where
     they are still to be had, on every device that is there. For torch, it becomes a Python file with its weights beside
-    it (.py), or a package of torch.export or AOTInductor (.pt2).
+    it (.py), or a package of torch.export or AOTInductor (.pt2). A program (.arch) can be read, opened and shrunk
+    again: beside it lie the weights as they were trained, by their names in it.
 
     \b
     archir export run -o net.onnx                   batches of any size
     archir export run -o net.onnx --preprocess      takes inputs as they come
     archir export run -o net.onnx --fp16 --batch 1  smaller, one image at a time
     archir export run -o net.py                     torch, with net.safetensors
+    archir export run -o net.arch                   a program, with net.safetensors
     archir export net.safetensors --to source -o model.safetensors    an import's weights, by the source's names
     """
     if to == "source":
@@ -55,6 +57,12 @@ def export_command(
     if run.is_file():
         hint = f"; for a net of a file: archir compile {run} --to onnx -o {output}" if run.suffix == ".arch" else ""
         raise click.UsageError(f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{hint}")
+    if to == "program" or (to is None and output.suffix == ".arch"):
+        onnx_files.refuse(onnx_options, "program")
+        if block is not None or as_trained:
+            raise click.UsageError(f"{'--block' if block is not None else '--as-trained'} is not for --to program")
+        source_files.export_program(run, output, as_json)
+        return
     form = torch_files.form_of(to, output)
     if form == "onnx":
         if block is not None:

@@ -32,7 +32,7 @@ from archir.language.writing.imported import Imported
 @click.option(
     "--partial",
     is_flag=True,
-    help="Of a torch module, take the largest part that can be had, and say what is left out.",
+    help="Take the largest part that can be had, and say what is left out.",
 )
 @seed_option
 @json_option
@@ -50,6 +50,7 @@ def import_command(
     \b
     archir import model.onnx -o net.arch
     archir import ocr.onnx --input 3x48x320 -o net.arch
+    archir import detector.onnx --partial -o body.arch
     archir import --torch torchvision.models:resnet18 --input 3x224x224 -o net.arch
     archir import --torch mine:model -p width=32 --weights model.pt --input 3x32x32 -o net.arch
     archir import --torch mine:bert --input input_ids=i64:128 -o net.arch
@@ -61,9 +62,13 @@ def import_command(
         raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
     if torch_name is None:
         assert model is not None
-        if arguments or weights is not None or partial:
-            raise click.UsageError("-p, --weights and --partial are for torch modules")
-        saved = save(api.from_onnx(model, shapes=_shapes(inputs), seed=seed), output, model.name)
+        if arguments or weights is not None:
+            raise click.UsageError("-p and --weights are for torch modules")
+        imported = api.from_onnx(model, shapes=_shapes(inputs), partial=partial, seed=seed)
+        saved = save(imported, output, model.name)
+        if imported.problems:
+            _report_part(imported, saved, output, as_json)
+            return
         _report(saved, output, None, as_json)
         return
     if model is not None:

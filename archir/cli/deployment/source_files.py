@@ -1,4 +1,5 @@
-"""What `archir export --to source` writes: the weights of an import by the names that they came with."""
+"""What `archir export` writes for archir and for sources of imports: programs, and weights by the names that they
+came with."""
 
 from __future__ import annotations
 
@@ -7,9 +8,11 @@ from pathlib import Path
 import click
 
 from archir import backends
-from archir.backends.imports import map_of, read_map, to_source
+from archir.backends.imports import map_of, read_map, save, to_source
 from archir.backends.tensors import write_tensors
+from archir.cli.output import counted, emit, say
 from archir.cli.searches import train_folder
+from archir.language.writing.imported import Imported, Source
 
 
 def export_weights(source: Path, names: Path | None, output: Path) -> int:
@@ -22,3 +25,17 @@ def export_weights(source: Path, names: Path | None, output: Path) -> int:
     back = to_source(weights, read_map(names or map_of(source)))
     write_tensors(output, back)
     return len(back)
+
+
+def export_program(run: Path, output: Path, as_json: bool) -> None:
+    """Write the network of a run's folder as a program, its weights by their names in it, and a map of these."""
+    if output.suffix != ".arch":
+        raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
+    trained = train_folder.open_run(run)
+    weights = backends.get("torch").read(run / train_folder.WEIGHTS)
+    sources = {name: Source(name, tensor.shape) for name, tensor in weights.items()}
+    made = save(Imported(trained.graph, weights=weights, sources=sources), output, str(run))
+    if as_json:
+        emit({"form": "program", "files": made.files, "lines": made.lines})
+    else:
+        say(f"wrote {' and '.join(map(str, made.files[:2]))}: {counted(made.lines, 'line')}")

@@ -21,7 +21,8 @@ from archir.language.opening.opening import Row
 @click.argument("net", metavar="FILE[:NET]", type=Place())
 @click.option(
     "--choose", default=",".join(KINDS), show_default=True, metavar="KINDS",
-    help='What is opened; "widths=0.5,0.75,1" says which parts of the trained value, "kernels=3,5" which kernels.',
+    help='What is opened; "widths=0.5,0.75,1" says which parts of the trained value, "kernels=3,5" which kernels; '
+    '"operators" offers others in place of convolutions and blocks.',
 )  # fmt: skip
 @click.option("--widths", metavar="PARTS", help='Short for "widths=PARTS" among KINDS: which parts of trained widths.')
 @click.option(
@@ -42,6 +43,7 @@ def open_command(
     archir open net.arch -o space.arch
     archir open net.arch --choose widths,depths -o space.arch
     archir open net.arch --widths 0.5,0.75,1 -o space.arch
+    archir open net.arch --choose operators --where "layer4*" -o space.arch
     archir open net.arch --choose "widths=0.25,0.5,0.75,1,kernels=3,5" --where "layer4*" -o space.arch
     """
     if output.suffix != ".arch":

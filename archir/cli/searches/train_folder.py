@@ -118,6 +118,9 @@ def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
         inside = sorted([*folder.glob(f"*/{manifest.NAME}"), *folder.glob(f"*/{NETWORK}")])
         hint = f"name a run, such as {inside[0].parent}" if inside else "`archir train` and `archir search` leave one"
         return f"{folder} is no folder of a training: it has no {NETWORK}", None, hint
+    above = folder.resolve().parent.parent  # of RUN/networks/NAME
+    if (above / manifest.NAME).exists():
+        return f"{folder} is one network of a run", None, f"name the run, {folder.parent.parent}"
     if not (folder / TRAINING).exists() or TRAINING not in hashes.read(folder):
         return f"the training in {folder} was not finished", None, "go on with `archir train --resume`"
     return None

@@ -350,7 +350,7 @@ def elaborate(
         loader.opened(folder / Path(path).name)
     with bounded(limits.work):
         module = loader.load(text, path, folder)
-        return deeply(lambda: _net(module, loader, net, dict(parameters or {}), limits, seen))
+        return deeply(lambda: net_graph(module, loader, net, dict(parameters or {}), limits, seen))
 
 
 def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
@@ -367,16 +367,17 @@ def elaborate_bounds(text: str, name: str = "<where>") -> list[Constraint]:
         loader = Loader(Path.cwd(), anywhere=True)
         with bounded():
             module = loader.load(f"{before}{text}\n    output y = x\n}}\n", name, Path.cwd())
-            graph = deeply(lambda: _net(module, loader, None, {}, Limits()))
+            graph = deeply(lambda: net_graph(module, loader, None, {}, Limits()))
     except ArchError as error:
-        raise ArchError(*(_moved(problem, source, len(before)) for problem in error.diagnostics)) from None
+        raise ArchError(*(moved(problem, source, len(before)) for problem in error.diagnostics)) from None
     plain = [constraint.span for constraint in graph.constraints if constraint.cost is None]
     if plain or not graph.constraints:
         raise fail("A0509", "a bound compares a cost with a number, such as `macs <= 600M`", Span(source, 0, len(text)))
     return [replace(one, span=_shifted(one.span, source, len(before))) for one in graph.constraints]
 
 
-def _moved(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
+def moved(problem: Diagnostic, source: Source, by: int) -> Diagnostic:
+    """A problem of a text that was read behind `by` characters of another one, at its place in its own source."""
     return replace(problem, span=_shifted(problem.span, source, by) if problem.span else None)
 
 
@@ -421,7 +422,7 @@ def _prepared(module: Module, loader: Loader, limits: Limits, name: str) -> Elab
     return context
 
 
-def _net(
+def net_graph(
     module: Module,
     loader: Loader,
     net: str | None,
@@ -429,6 +430,7 @@ def _net(
     limits: Limits,
     seen: Callable[[Context, Span, Value], None] = unseen,
 ) -> Graph:
+    """The graph of a net of a module. Raises ArchError with everything that is wrong."""
     context = _prepared(module, loader, limits, net or module.path)
     context.seen = seen
     try:

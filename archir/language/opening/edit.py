@@ -88,7 +88,7 @@ def edit(text: str, groups: Iterable[Group], asked: Asked) -> Edited:
     for group in sorted(groups, key=lambda one: one.sites[0].span.start):
         parameter, kind = group.parameter, group.kind or "widths"
         label = parameter.name if parameter is not None and parameter.name not in labels else ""
-        label = label or _fresh(_WORDS[kind], taken)
+        label = label or fresh(_WORDS[kind], taken)
         taken.add(label)
         labels[label] = group
         choice = f"choose {label}({spelt(group.values(asked))})"
@@ -108,10 +108,11 @@ def edit(text: str, groups: Iterable[Group], asked: Asked) -> Edited:
             changes.append((place.start, place.end, spelt_argument(use, name, f"{width} * {label}")))
     for key, lines in tops.items():
         changes.append(_top(homes[key].definition, text, lines))
-    return Edited(_applied(text, changes), labels)
+    return Edited(applied(text, changes), labels)
 
 
-def _fresh(word: str, taken: set[str]) -> str:
+def fresh(word: str, taken: set[str]) -> str:
+    """A word that is not taken, with a number behind it if it is."""
     number = 2
     name = word
     while name in taken:
@@ -151,7 +152,8 @@ def _top(definition: ast.Definition, text: str, lines: Sequence[str]) -> tuple[i
     return first.span.start, first.span.start, "".join(f"{line}\n{indent}" for line in lines)
 
 
-def _applied(text: str, changes: list[tuple[int, int, str]]) -> str:
+def applied(text: str, changes: list[tuple[int, int, str]]) -> str:
+    """A text in which what is from one place to another is something else."""
     parts, at = [], 0
     for start, end, new in sorted(changes, key=lambda change: change[:2]):
         parts += [text[at:start], new]

@@ -9,9 +9,11 @@ from typing import Literal, get_args
 
 from archir.base.errors import fail, suggest
 
-Kind = Literal["widths", "depths", "heads", "kernels", "ratios"]
+Kind = Literal["widths", "depths", "heads", "kernels", "ratios", "operators"]
 """What may be chosen, the most important first: where two do not go together, the other is left."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[Kind, ...] = get_args(Kind)[:-1]
+"""Those that are parts of what was trained, so that trained weights will do: they are opened by default."""
+OPENABLE: tuple[Kind, ...] = get_args(Kind)
 Ladder = tuple[Fraction, ...]
 Asked = Mapping[Kind, Ladder | None]
 """The kinds that are opened; with what they were asked to be: parts of the trained value, or kernels."""
@@ -30,27 +32,39 @@ def asked(text: str) -> Asked:
         if not equals and last is not None and found[last] is not None and _number(word) is not None:
             found[last] = (*(found[last] or ()), _checked(last, word))
             continue
-        last = next((kind for kind in KINDS if kind == name), None)
+        last = next((kind for kind in OPENABLE if kind == name), None)
         if last is None:
             raise fail("A3211", f"`{name}` is nothing that `--choose` opens", None, _hint(name))
+        if last == "operators" and equals:
+            raise fail(
+                "A3211", f"`{word}`: operators have no values", None, "write `operators`, and edit what is offered"
+            )
         found[last] = (_checked(last, first),) if equals else None
     for kind, values in found.items():
-        if values is not None and kind != "kernels" and set(values) == {1}:
-            text = f"`{kind}=1` is what was trained, and nothing smaller"
-            raise fail("A3211", text, None, f"say which parts of it there are: `{kind}=0.5,1`")
+        if values is not None and kind != "kernels":
+            _smaller(values, f"{kind}=")
     return found
+
+
+def _smaller(values: Ladder, form: str) -> None:
+    """Raise ArchError (A3211) if parts are nothing smaller; `form` is what they were written behind."""
+    if set(values) == {1}:
+        text = f"`{form}1` is what was trained, and nothing smaller"
+        raise fail("A3211", text, None, f"say which parts of it there are: `{form}0.5,1`")
 
 
 def fewer(text: str) -> str | None:
     """The same without the least important kind; None if there is no other."""
     wanted = asked(text)
-    least = max(wanted, key=KINDS.index)
+    least = max(wanted, key=OPENABLE.index)
     return _spelt({kind: values for kind, values in wanted.items() if kind != least}) or None
 
 
 def with_parts(text: str, kind: Kind, parts: str) -> str:
-    """The same with these parts of what was trained: `0.5,0.75,1`. Raises ArchError (A3211)."""
-    values = tuple(_checked(kind, part.strip()) for part in parts.split(","))
+    """The same with these parts of what was trained: `0.5,0.75,1`, as an option of the kind's name has them. Raises
+    ArchError (A3211)."""
+    values = tuple(_checked(kind, part.strip(), f"--{kind} ") for part in parts.split(","))
+    _smaller(values, f"--{kind} ")
     return _spelt({**asked(text), **asked(_spelt({kind: values}))})
 
 
@@ -61,9 +75,10 @@ def _spelt(wanted: Asked) -> str:
 
 
 def _hint(name: str) -> str:
-    if name.startswith("op"):
-        return "write other operations by hand: `y = x |> conv(32)`, then `y = choose op { kept: y, none: x }`"
-    return suggest(name, KINDS) or f"there are {', '.join(KINDS)}; `widths=0.5,1` says which parts of the trained value"
+    return (
+        suggest(name, OPENABLE)
+        or f"there are {', '.join(OPENABLE)}; `widths=0.5,1` says which parts of the trained value"
+    )
 
 
 def _number(text: str) -> Fraction | None:
@@ -73,13 +88,14 @@ def _number(text: str) -> Fraction | None:
         return None
 
 
-def _checked(kind: Kind, text: str) -> Fraction:
+def _checked(kind: Kind, text: str, form: str | None = None) -> Fraction:
+    form = f"{kind}=" if form is None else form
     value = _number(text)
     if kind == "kernels":
         if value is None or value.denominator != 1 or value < 1 or value % 2 == 0:
-            raise fail("A3211", f"`{text}` is no kernel to choose", None, "kernels are odd: `kernels=3,5`")
+            raise fail("A3211", f"`{text}` is no kernel to choose", None, f"kernels are odd: `{form}3,5`")
     elif value is None or not 0 < value <= 1:
-        raise fail("A3211", f"`{text}` is no part of what was trained", None, f"parts are up to 1: `{kind}=0.5,0.75,1`")
+        raise fail("A3211", f"`{text}` is no part of what was trained", None, f"parts are up to 1: `{form}0.5,0.75,1`")
     return value
 
 

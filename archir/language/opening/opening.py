@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from archir.base.errors import Span, fail
+from archir.base.errors import ArchError, Span, fail
 from archir.base.work import bounded
 from archir.ir.graph import Graph
 from archir.ir.op import Op
@@ -16,11 +16,15 @@ from archir.language.elaboration.files import Loader
 from archir.language.opening.edit import Group
 from archir.language.opening.flow import Flow
 from archir.language.opening.ladders import Asked, asked
+from archir.language.opening.operators import Operator, offer
+from archir.language.opening.scopes import checked
 from archir.language.opening.search import Search
 from archir.language.opening.sites import sites
 from archir.language.syntax.format import canonical
 from archir.passes.equivalence.canonical import canonical_hash
 from archir.passes.spaces.specialize import specialize
+
+_NO_OPERATOR = "no call with weights stands in a pipe of its own: `y = x |> conv(64)`"
 
 
 @dataclass(frozen=True)
@@ -65,22 +69,40 @@ def open_text(
         raise fail("A3213", text, None, "it is a space already, which can be edited by hand")
     with bounded(limits.work):
         module = Loader(root if root is not None else folder).load(text, path, folder)
-    flow = Flow(module, module.nets[network.name])
-    search = Search(text, flow, sites(flow, module), network, wanted, made)
-    edited, graph = search.run(where)
+    if where is not None:
+        checked(network, where)
+    opened, left, graph = [], [], network
+    source, others = text, "operators" in wanted
+    numbers: Asked = {kind: values for kind, values in wanted.items() if kind != "operators"}
+    if numbers:
+        flow = Flow(module, module.nets[network.name])
+        search = Search(text, flow, sites(flow, module), network, numbers, made)
+        try:
+            edited, graph = search.run(where)
+        except ArchError as error:
+            if not (others and error.diagnostics[0].code == "A3212"):
+                raise
+        else:
+            source, opened = edited.text, [_row(group, label, numbers) for label, group in edited.labels.items()]
+        left = [_row(group, "", numbers) for group in search.closed]
+    if others:
+        with bounded(limits.work):
+            module = Loader(root if root is not None else folder).load(source, path, folder)
+        offered = offer(source, Flow(module, module.nets[network.name]), graph, where, made)
+        source, graph = offered.text, offered.graph
+        opened += [_offered(one) for one in offered.opened]
+        left += [_offered(one) for one in offered.left]
+    if not opened:
+        reasons = list(dict.fromkeys(row.reason for row in left if row.reason))[:3]
+        raise fail("A3212", f"nothing of `{network.name}` can be opened", None, "; ".join(reasons) or _NO_OPERATOR)
     full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
     most = specialize(graph, full)
     if canonical_hash(most) != canonical_hash(network) or _named(most) != _named(network):
-        text = f"the largest architecture of what was made of `{network.name}` is another network"
-        raise fail("A3214", text, None, "open less of it: --choose widths, or --where SCOPE")
-    found = edited.text
+        message = f"the largest architecture of what was made of `{network.name}` is another network"
+        raise fail("A3214", message, None, "open less of it: --choose widths, or --where SCOPE")
     if canonical(text, path) == text:  # what was laid out canonically, is
-        found = canonical(found, path)
-    opened = [_row(group, label, wanted) for label, group in edited.labels.items()]
-    still = {id(group) for group in search.open}
-    closed = [group for group in search.groups if group.kind is not None and id(group) not in still]
-    left = [_row(group, "", wanted) for group in closed]
-    return Opening(found, graph, network, full, tuple(opened), tuple(left))
+        source = canonical(source, path)
+    return Opening(source, graph, network, full, tuple(opened), tuple(left))
 
 
 def _named(graph: Graph) -> set[str]:
@@ -92,3 +114,8 @@ def _row(group: Group, label: str, wanted: Asked) -> Row:
     values = tuple(str(value) for value in group.values(wanted))
     reason = group.reason or ("" if label else "there is nothing smaller")
     return Row(str(group.kind), label, values, tuple(site.span for site in group.sites), reason)
+
+
+def _offered(one: Operator) -> Row:
+    values = tuple(one.alternatives) if one.others else ()
+    return Row("operators", one.label if one.others else "", values, (one.span,), "; ".join(one.left))

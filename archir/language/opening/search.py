@@ -7,11 +7,9 @@ chosen is taken away. So the rules of all operations count, and what is left is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
-from fnmatch import fnmatchcase
 
-from archir.base.errors import ArchError, Diagnostic, Span, fail, listed, suggest
+from archir.base.errors import ArchError, Diagnostic, Span, fail
 from archir.ir.choices.cases import Value, at, support
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
@@ -22,6 +20,7 @@ from archir.ir.typing import infer
 from archir.language.opening.edit import Edited, Group, edit
 from archir.language.opening.flow import Flow
 from archir.language.opening.ladders import KINDS, Asked, Kind
+from archir.language.opening.scopes import checked, label_of, within
 from archir.language.opening.sites import Site, inner_width
 
 MOST_ROUNDS = 200
@@ -76,13 +75,19 @@ class Search:
         """The groups that are choices."""
         return [group for group in self.groups if len(group.values(self.wanted)) > 1]
 
+    @property
+    def closed(self) -> list[Group]:
+        """What might have been a choice, and is none."""
+        still = {id(group) for group in self.open}
+        return [group for group in self.groups if group.kind is not None and id(group) not in still]
+
     # rounds
 
     def run(self, where: str | None) -> tuple[Edited, Graph]:
         """The text and the graph of what can be open. Raises ArchError: A3212 if nothing can, A3230 if `where` names
         no scope, A3231 if it takes too many rounds to find out."""
         if where is not None:
-            self._checked(where)
+            checked(self.network, where)
         rounds = min(MOST_ROUNDS, max(FEWEST_ROUNDS, MOST_NODES // len(self.network)))
         for _ in range(rounds):
             edited = edit(self.text, self.open, self.wanted)
@@ -102,16 +107,6 @@ class Search:
                 raise fail("A3212", f"nothing of `{self.network.name}` can be opened", None, self._why())
         text = f"what of `{self.network.name}` can be opened was not found out in {rounds} rounds"
         raise fail("A3231", text, None, "open less of it: --choose depths, or --where SCOPE")
-
-    def _checked(self, where: str) -> None:
-        inputs = {*self.network.inputs.values()}
-        scopes = [self.network[number].scope for number in self.network if number not in inputs]
-        if any(scope and _within(scope, where) for scope in scopes):
-            return
-        outermost = list(dict.fromkeys(re.split(r"[.\[]", scope)[0] for scope in scopes if scope))
-        there = f"there are {listed(outermost)}: see `archir show`" if outermost else None
-        text = f"`{self.network.name}` has no scope `{where}`"
-        raise fail("A3230", text, None, suggest(where, outermost) or there)
 
     def _why(self) -> str | None:
         reasons = dict.fromkeys(group.reason for group in self.groups if group.kind is not None and group.reason)
@@ -141,7 +136,7 @@ class Search:
             needed = needs(graph)
             for number in graph:
                 node = graph[number]
-                if node.scope and not isinstance(node.op, Select) and not _within(node.scope, where):
+                if node.scope and not isinstance(node.op, Select) and not within(node.scope, where):
                     for group in _of([*node.op.varied.values(), needed[number]], edited):
                         found.append((group, f"`{node.scope}` is not in {where}"))
         return found
@@ -249,7 +244,7 @@ def _rank(kind: Kind | None) -> int:
 
 def _group(path: str, edited: Edited) -> Group | None:
     """The group of a choice: labels are the last names of paths."""
-    return edited.labels.get(re.sub(r"\[\d+\]", "", path).rpartition(".")[2])
+    return edited.labels.get(label_of(path))
 
 
 def _of(values: Iterable[Value], edited: Edited) -> list[Group]:
@@ -259,9 +254,3 @@ def _of(values: Iterable[Value], edited: Edited) -> list[Group]:
 
 def _form(x: TensorType, full: Mapping[str, int]) -> str:
     return f"{x.dtype}[{', '.join(str(at(dim, full)) for dim in x.dims)}]"
-
-
-def _within(scope: str, where: str) -> bool:
-    """Whether a scope is one that a pattern names, or lies in it."""
-    plain = where.replace("[", "[[]")  # scopes have brackets of their own
-    return any(fnmatchcase(scope, form) for form in (plain, f"{plain}.*", f"{plain}[[]*"))

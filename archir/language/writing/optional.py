@@ -6,9 +6,8 @@ only `result` needs is gone. A projection of a shortcut is one, and so is the su
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from archir.language.writing.outline import (
     FRESH,
@@ -29,6 +28,8 @@ MOST_STEPS = 60
 """Statements of a body that is looked at."""
 MOST_TRIED = 4_000
 """Options that are tried for one pair of bodies."""
+MOST_LOOKED = 100_000
+"""Options, alone or with others, that are looked at for it."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,10 @@ def joined(bodies: Sequence[Body]) -> list[Body]:
     while len(forms) > 1:
         whole, *others = forms
         base = bodies[examples[whole]]
+        possible = _cuts(base)
         cuts: dict[object, tuple[Cut, ...]] = {whole: ()}
         for other in others:
-            way = _way(base, bodies[examples[other]], {cut for cut_ in cuts.values() for cut in cut_})
+            way = _way(base, bodies[examples[other]], {cut for cut_ in cuts.values() for cut in cut_}, possible)
             if way is not None and _apart([*{cut for one in cuts.values() for cut in one} | {*way}]):
                 cuts[other] = way
         every = sorted({cut for one in cuts.values() for cut in one}, key=lambda cut: max(cut.gone))
@@ -64,44 +66,47 @@ def joined(bodies: Sequence[Body]) -> list[Body]:
     return found
 
 
-def _way(base: Body, wanted: Body, known: set[Cut]) -> tuple[Cut, ...] | None:
-    """The cuts that make one body of the form of another; those that are known are tried first."""
-    if len(base.items) > MOST_STEPS or len(base.inputs) != len(wanted.inputs) or len(base.items) <= len(wanted.items):
+def _way(base: Body, wanted: Body, known: set[Cut], every: Sequence[Cut]) -> tuple[Cut, ...] | None:
+    """The cuts, of `every` one there is, that make a body of the form of another; those that are known come first."""
+    if len(base.inputs) != len(wanted.inputs) or len(base.items) <= len(wanted.items):
         return None
-    shape, callees = form(wanted), _callees(wanted)
-    tried = 0
+    shape, all_of_it, callees = form(wanted), _callees(base), _callees(wanted)
+    cuts = [*sorted(known, key=lambda cut: max(cut.gone)), *every]
+    looked = tried = 0
     found: list[tuple[int, tuple[Cut, ...]]] = []
-    stack: list[tuple[Body, tuple[Cut, ...]]] = [(base, ())]
-    while stack and not (found and len(found[0][1]) <= len(stack[0][1])):
-        _, way = stack.pop(0)
-        for cut in _cuts(base, way, known):
-            after = _cut(base, (*way, cut))
-            if not _inside(callees, _callees(after)):
+    stack: list[tuple[Cut, ...]] = [()]
+    while stack and not (found and len(found[0][1]) <= len(stack[0])):
+        way = stack.pop(0)
+        taken = {place for cut in way for place in cut.gone}
+        for cut in cuts:
+            looked += 1
+            if looked > MOST_LOOKED or tried > MOST_TRIED:
+                break
+            if cut.gone & taken:
+                continue
+            left = [callee for place, callee in enumerate(all_of_it) if place not in taken and place not in cut.gone]
+            if not _inside(callees, left):
+                continue
+            if len(left) > len(callees):
+                if len(way) < 2:
+                    stack.append((*way, cut))
                 continue
             tried += 1
-            if tried > MOST_TRIED:
-                break
+            after = _cut(base, (*way, cut))
             if form(after) == shape:
                 pairs = zip(values(after.items), values(wanted.items), strict=True)
                 found.append((sum(a == b for (*_, a), (*_, b) in pairs), (*way, cut)))
-            elif len(way) < 2 and len(after.items) > len(wanted.items):
-                stack.append((after, (*way, cut)))
     return max(found, key=lambda one: one[0])[1] if found else None
 
 
-def _cuts(base: Body, way: Sequence[Cut], known: set[Cut]) -> Iterator[Cut]:
-    """What may be cut out: known cuts first, then few statements before many."""
-    taken = {place for cut in way for place in cut.gone}
-    yield from (cut for cut in sorted(known, key=lambda c: max(c.gone)) if not cut.gone & taken)
+def _cuts(base: Body) -> list[Cut]:
+    """What may be cut out of a body that is not too long: few statements before many."""
     found = []
-    for last, item in enumerate(base.items):
-        if last in taken or len(written_by(item)) != 1:
-            continue
-        for before in _above(base, last):
-            gone = _gone(base, written_by(item)[0], before)
-            if gone and not gone & taken and last in gone:
-                found.append(Cut(gone, written_by(item)[0], before))
-    yield from islice(sorted(found, key=lambda cut: len(cut.gone)), MOST_TRIED)
+    for last, item in enumerate(base.items if len(base.items) <= MOST_STEPS else ()):
+        if len(written_by(item)) == 1:
+            gone = ((_gone(base, written_by(item)[0], before), before) for before in _above(base, last))
+            found += [Cut(places, written_by(item)[0], before) for places, before in gone if last in places]
+    return sorted(found, key=lambda cut: len(cut.gone))[:MOST_TRIED]
 
 
 def _above(base: Body, last: int) -> list[int]:

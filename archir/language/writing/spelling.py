@@ -53,7 +53,7 @@ def _padding(op: Any) -> Any:
     """Zeros as "same", "valid", one number, or as they are."""
     pads: tuple[int, ...] = op.pads
     spans = [window.span - 1 for window in reversed(op.windows)]
-    if pads == tuple(zeros for span in spans for zeros in (span // 2, span - span // 2)):
+    if pads == tuple(span // 2 for span in spans for _ in range(2)) and not any(span % 2 for span in spans):
         return "same"
     if not any(pads):
         return "valid"

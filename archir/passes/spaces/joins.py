@@ -1,4 +1,5 @@
-"""Channels that are those of other nodes: side by side behind a concatenation, or spread where a map is flattened.
+"""Channels that are those of other nodes: side by side behind a concatenation, spread where a map is flattened,
+gathered where pixels are made of them, or dealt where they are shuffled.
 
 A narrower network has the first channels of each part, and each part begins where it begins in the widest network.
 """
@@ -33,10 +34,10 @@ Class = tuple[bool, NodeId]
 
 @dataclass(frozen=True)
 class Join:
-    """Where channels of `result` come from: operands side by side, one of which each channel is `times`, or one of
-    them, which is chosen."""
+    """Where channels of `result` come from: operands side by side; one of which each channel is `times`, or which has
+    `times` channels for each, or as many groups that are dealt in turn; or one of several, which is chosen."""
 
-    kind: Literal["beside", "spread", "select"]
+    kind: Literal["beside", "spread", "gathered", "dealt", "select"]
     result: NodeId
     operands: tuple[NodeId, ...]
     times: int = 1
@@ -166,7 +167,7 @@ class Joins:
             split = heads(self.streams[joins[0].result])
             if split == 1:
                 continue
-            shares = None if place[0] or joins[0].kind != "beside" else self._shares(joins, split)
+            shares = None if place[0] or joins[0].kind not in ("beside", "dealt") else self._shares(joins, split)
             if shares is None:
                 del self.of[place]
                 continue
@@ -179,6 +180,11 @@ class Joins:
         try:
             for join in joins:
                 whole = self.channels(join.result)
+                if join.kind == "dealt":  # each group of the operand is split as the result is
+                    split = lift(lambda count, groups=join.times: count * groups, heads)
+                    share = lift(_share, split, whole, whole, under=self.needed[join.result])
+                    found.append((join.operands[0], share))
+                    continue
                 for number in join.operands:
                     found.append(
                         (number, lift(_share, heads, self.channels(number), whole, under=self.needed[join.result]))

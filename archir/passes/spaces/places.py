@@ -43,7 +43,7 @@ class Places:
             return self._plain.end(number)
         place = self.joins.class_of(number)
         if place not in self._ends:
-            self._ends[place] = joins[0].times * self._offsets(joins)[-1]
+            self._ends[place] = _end(joins[0], self._offsets(joins)[-1])
         return self._ends[place]
 
     def _offsets(self, joins: list[Join]) -> list[int]:
@@ -85,7 +85,7 @@ class Places:
             if any(len(part) and part.max() >= b - a for part, (a, b) in zip(parts, pairwise(offsets), strict=True)):
                 return None
             placed = np.concatenate([part + offset for part, offset in zip(parts, offsets, strict=False)])
-            return placed if join.times == 1 else (placed[:, None] * join.times + np.arange(join.times)).reshape(-1)
+            return _moved(join, placed, offsets[-1])
         return None
 
     def _lie(self, number: NodeId, outcomes: Outcomes) -> Positions:
@@ -109,3 +109,31 @@ class Places:
                         found.update(self.about(operand))
             self._about[place] = frozenset(found)
         return self._about[place]
+
+
+def _end(join: Join, end: int) -> int:
+    """Positions of a join's result, of so many of all its operands."""
+    match join.kind:
+        case "spread":
+            return end * join.times
+        case "gathered":
+            return -(-end // join.times)
+        case _:
+            return end
+
+
+def _moved(join: Join, placed: Positions, end: int) -> Positions | None:
+    """Where the result's channels lie, of those of its operands, which lie here among so many; None where they have no
+    places of their own: of channels that are gathered, one is there and another is not, or groups are parted."""
+    times = join.times
+    match join.kind:
+        case "spread":
+            return (placed[:, None] * times + np.arange(times)).reshape(-1)
+        case "gathered":
+            rows = placed.reshape(-1, times)
+            return rows[:, 0] // times if (rows == rows[:, :1] // times * times + np.arange(times)).all() else None
+        case "dealt":
+            turns, size = placed.reshape(times, -1).T.reshape(-1), end // times
+            return None if end % times else turns % size * times + turns // size
+        case _:
+            return placed

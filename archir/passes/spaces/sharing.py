@@ -21,7 +21,7 @@ from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
-from archir.ir.op import Beside, Op, Piece, Role, Spread, Tie, Tied, Weight
+from archir.ir.op import Beside, Dealt, Gathered, Op, Piece, Role, Spread, Tie, Tied, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer, lifted
@@ -108,6 +108,10 @@ class Sharing:
                     self._joins.found.append(Join("beside", number, tuple(operands[member] for member in members)))
                 case Spread(operand, times):
                     self._joins.found.append(Join("spread", number, (operands[operand],), times))
+                case Gathered(operand, times):
+                    self._joins.found.append(Join("gathered", number, (operands[operand],), times))
+                case Dealt(operand, groups):
+                    self._joins.found.append(Join("dealt", number, (operands[operand],), groups))
                 case Piece(whole, piece, parts):
                     self._cuts.append((self._member(number, whole), self._member(number, piece), parts))
                 case Tied(members):

@@ -83,7 +83,7 @@ class Architecture(Mapping[str, Label | list[Label]], Shown):
         data = {
             "archir": SCHEMA,
             "space": self.space,
-            "parameters": {name: _plain(value) for name, value in (parameters or {}).items()},
+            "parameters": {name: plain(value) for name, value in (parameters or {}).items()},
             "choices": dict(self),
         }
         return json.dumps(data, indent=2) + "\n"
@@ -95,10 +95,11 @@ def columns_of(architectures: Sequence[Architecture]) -> dict[str, list[Any]]:
     return {f"choices.{path}": [one.get(path) for one in architectures] for path in paths}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A parameter as an architecture file holds it: fractions are texts."""
     if isinstance(value, (bool, int, float, str, type(None))):
         return value
-    return [_plain(item) for item in value] if isinstance(value, (tuple, list, range)) else str(value)
+    return [plain(item) for item in value] if isinstance(value, (tuple, list, range)) else str(value)
 
 
 @dataclass(frozen=True)

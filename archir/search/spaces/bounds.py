@@ -9,15 +9,22 @@ from functools import cached_property
 from typing import Any
 
 from archir.base.errors import ArchError, fail
+from archir.base.names import arrays
 from archir.base.names.arrays import NDArray, np
 from archir.costs.account import PEAKS, Account
+from archir.costs.counting.plain import PlainAccount
+from archir.costs.extremes.rough import Draw
 from archir.costs.named.rules import rule_of
 from archir.costs.symbolic import Rule
-from archir.ir.choices.cases import leaves, varies
-from archir.ir.graph import Constraint, Graph
+from archir.ir.choices.cases import Value, leaves, varies
+from archir.ir.graph import Constraint, Decision, Graph
 from archir.language.elaboration.names.locals import latency_file
 from archir.passes.cost import SUMMED
+from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.rows import Codes, Rows
+
+MOST_DRAWS = 5_000
+"""Architectures that are drawn for one within bounds."""
 
 
 def further(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
@@ -43,6 +50,17 @@ def further(graph: Graph, each: Sequence[Constraint]) -> dict[str, Rule]:
                 *(replace(problem, span=problem.span or bound.span) for problem in error.diagnostics)
             ) from None
     return found
+
+
+def account_of(
+    graph: Graph, order: Sequence[Decision], conditions: Sequence[Value], bounds: Sequence[Constraint], draw: Draw
+) -> Account:
+    """What architectures cost, the bounded costs among that; without arrays, where there is no numpy.
+
+    Raises ArchError (A1501, A1502, A1507, A3320).
+    """
+    kind = Account if arrays.there() else PlainAccount
+    return kind(graph, order, conditions, further(graph, bounds), draw)
 
 
 class Bounds:
@@ -88,6 +106,20 @@ class Bounds:
             keeps = _RELATIONS[bound.relation](costs[str(bound.cost)], limits)
             fine &= keeps | ~self._rows.values(bound.condition, codes, rows).astype(bool)
         return fine
+
+    @property
+    def drawable(self) -> bool:
+        """Whether architectures are drawn without arrays."""
+        return self.plain and isinstance(self.account, PlainAccount)
+
+    def drawn(self, draw: Callable[[], Architecture]) -> Architecture:
+        """Of architectures that are drawn, the first one within the bounds. Raises ArchError (A1005)."""
+        assert isinstance(self.account, PlainAccount)
+        for _ in range(MOST_DRAWS):
+            found = draw()
+            if self.account.keeps(found.outcomes, self.ranges):
+                return found
+        raise fail("A1005", f"{MOST_DRAWS:,} architectures in a row broke the bounds on costs", self.each[0].span)
 
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""

@@ -23,7 +23,7 @@ from archir.language.elaboration.elaborate import elaborate_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
-from archir.search.spaces.bounds import Bounds, further
+from archir.search.spaces.bounds import Bounds, account_of
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order, many, quickly
 from archir.search.spaces.marks import Marks, marks
 from archir.search.spaces.relative import in_numbers
@@ -133,6 +133,8 @@ class Space(Shown):
         `policy="choices"` draws every choice uniformly, from the first to the last, instead.
         """
         rng = seed if isinstance(seed, random.Random) else random.Random(seed)
+        if self._bounds and self.bounds.drawable:
+            return self.bounds.drawn(lambda: self.unbounded.sample(rng, policy))
         if self._bounds:
             return self.decode(self.sample_codes(1, np.random.default_rng(rng.getrandbits(64)), policy)[0])
         return self._decoded(self._complete([-2] * len(self.order), rng, policy))
@@ -397,9 +399,7 @@ class Space(Shown):
         def draw(n: int, rng: np.random.Generator) -> Codes:
             return self._drawn(n, rng, "architectures")
 
-        return Account(
-            self.graph, self.order, self._conditions("where", "require"), further(self.graph, self._bounds), draw
-        )
+        return account_of(self.graph, self.order, self._conditions("where", "require"), self._bounds, draw)
 
     def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
         """The costs of many architectures, by name: exact, without building any.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from math import prod
 from pathlib import Path
@@ -15,9 +14,10 @@ from numpy.typing import NDArray
 from onnx import external_data_helper, helper, numpy_helper
 
 from archir.backends.calls import Call, Calls
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.types import TensorType
 from archir_onnx.files import external
+from archir_onnx.reading.parts import inferred
 
 OPSETS = range(7, 27)
 MOST_NODES = 20_000
@@ -38,23 +38,26 @@ DOMAINS = ("", "ai.onnx")
 ELEMENTS = {1: "f32", 10: "f16", 16: "bf16", 6: "i32", 7: "i64"}
 
 
-def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[Calls, bool]:
+def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, partial: bool = False) -> tuple[Calls, bool]:
     """The calls of a model, and whether it is made for one sample.
 
-    `shapes` are those of inputs that the file leaves open, without samples.
+    `shapes` are those of inputs that the file leaves open, without samples. Operators that are no functions of tensors
+    are refused by what follows the calls, with all others that it does not know. If a part is enough, the types of all
+    values are inferred.
 
-    Raises ArchError: A0916 for what is no model, A3202 for all that archir has no words for.
+    Raises ArchError: A0916 for what is no model, A3202 for versions and inputs that cannot be.
     """
     model = external.read(path)
     version = _version(model, path)
     graph = model.graph
     if len(graph.node) > MOST_NODES:
         raise fail("A0916", f"{path} has {len(graph.node)} nodes, and {MOST_NODES} are the most that are read")
-    _refused(model)
     tensors = {tensor.name: _array(tensor, path) for tensor in graph.initializer}
-    inputs = _inputs(graph, tensors, shapes or {})
+    inputs, problems = _inputs(graph, tensors, shapes or {})
+    if problems and not inputs:
+        raise ArchError(*problems)
     calls = [*_calls(graph, path)]
-    known = {*tensors, *inputs}
+    known = {*tensors, *(one.name for one in graph.input)}
     for call in calls:
         for name in call.reads:
             if name and name not in known:
@@ -69,7 +72,9 @@ def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tup
             raise fail("A0916", f"{path} gives `{label}`, which nothing makes")
     first = [one.type.tensor_type.shape.dim[0] for one in graph.input if one.name in inputs]
     kept = _needed(calls, set(outputs.values()))
-    return Calls(named(path.stem), inputs, outputs, kept, tensors, version), all(dim.dim_value == 1 for dim in first)
+    types = inferred(model, inputs) if partial else {}
+    made = Calls(named(path.stem), inputs, outputs, kept, tensors, version, _refused(model), types, tuple(problems))
+    return made, all(dim.dim_value == 1 for dim in first)
 
 
 def named(text: str) -> str:
@@ -87,28 +92,56 @@ def _version(model: onnx.ModelProto, path: Path) -> int:
     return int(versions[0])
 
 
-def _refused(model: onnx.ModelProto) -> None:
-    """Raise ArchError for operators that are no tensors' functions."""
-    found: list[Diagnostic] = []
-    counts = Counter((node.domain, node.op_type) for node in model.graph.node)
-    for (domain, operator), times in counts.items():
-        often = f" ({times} times)" if times > 1 else ""
+def _refused(model: onnx.ModelProto) -> dict[str, Diagnostic]:
+    """Operators that are no functions of tensors, and what is said of each."""
+    found: dict[str, Diagnostic] = {}
+    every: dict[str, list[onnx.NodeProto]] = {}
+    for node in model.graph.node:
+        every.setdefault(_operator(node), []).append(node)
+    for operator, nodes in every.items():
+        where = f" ({_often(nodes)})"
         if operator in QUANTISED:
             hint = "import the model as it was before it was quantised; `archir quantize` makes int8 of it again"
-            found.append(Diagnostic("A3202", f"{operator}{often}: the model is quantised", None, hint))
-        elif domain not in DOMAINS:
-            found.append(Diagnostic("A3202", f"{domain}.{operator}{often}: an operator of no opset of ONNX"))
-        elif any(_has_graph(node) for node in model.graph.node if node.op_type == operator):
-            text = f"{operator}{often}: control flow, which depends on numbers that the network computes"
-            found.append(Diagnostic("A3202", text))
+            found[operator] = Diagnostic("A3202", f"{operator}{where}: the model is quantised", None, hint)
+        elif nodes[0].domain not in DOMAINS:
+            found[operator] = Diagnostic("A3202", f"{operator}{where}: an operator of no opset of ONNX")
+        elif any(_has_graph(node) for node in nodes):
+            text = f"{operator}{where}: control flow, which depends on numbers that the network computes"
+            found[operator] = Diagnostic("A3202", text)
     if model.graph.sparse_initializer:
-        found.append(Diagnostic("A3202", "sparse tensors"))
-    if found:
-        raise ArchError(*found)
+        raise fail("A3202", "sparse tensors")
+    return found
+
+
+def _operator(node: onnx.NodeProto) -> str:
+    return node.op_type if node.domain in DOMAINS else f"{node.domain}.{node.op_type}"
+
+
+def _often(nodes: list[onnx.NodeProto]) -> str:
+    """Which nodes they are, or how many."""
+    names = listed([(node.name or next(iter(node.output), ""))[:100] for node in nodes], 3)
+    return f"{len(nodes)} times: {names}" if len(nodes) > 1 else names
 
 
 def _has_graph(node: onnx.NodeProto) -> bool:
-    return any(one.HasField("g") or one.graphs for one in node.attribute)
+    return any(_graphs(one) for one in node.attribute)
+
+
+def _graphs(attribute: onnx.AttributeProto) -> list[onnx.GraphProto]:
+    return [*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs]
+
+
+def _read_by(node: onnx.NodeProto) -> tuple[str, ...]:
+    """What a node reads, and what the graphs inside it read of the values around them."""
+    return (*node.input, *dict.fromkeys(name for one in node.attribute for name in _captured(one)))
+
+
+def _captured(attribute: onnx.AttributeProto) -> Iterator[str]:
+    for graph in _graphs(attribute):
+        own = {one.name for one in (*graph.input, *graph.initializer)}
+        own |= {name for node in graph.node for name in node.output}
+        yield from (name for node in graph.node for name in _read_by(node) if name and name not in own)
+        yield from (one.name for one in graph.output if one.name not in own)
 
 
 def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
@@ -136,7 +169,8 @@ def _array(tensor: onnx.TensorProto, path: Path) -> NDArray[Any]:
 
 def _inputs(
     graph: onnx.GraphProto, tensors: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, TensorType]:
+) -> tuple[dict[str, TensorType], list[Diagnostic]]:
+    """The inputs, and what is wrong with those that are left out."""
     found: dict[str, TensorType] = {}
     problems: list[Diagnostic] = []
     for one in graph.input:
@@ -157,14 +191,13 @@ def _inputs(
             text = f"input `{one.name}` has {len(unknown)} axes of open size, of {len(dims)}"
             hint = f"say it without samples, such as `--input {one.name}={'x'.join(['3', '224', '224'][: len(sizes)])}`"
             problems.append(Diagnostic("A3202", text, None, hint))
-        elif any(size < 1 for size in sizes if size) or prod(size or 1 for size in sizes) > LARGEST_INPUT:
-            problems.append(Diagnostic("A0916", f"input `{one.name}` has a size of {sizes[:MOST_RANK]}"))
+            continue
+        if any(size < 1 for size in sizes if size) or prod(size or 1 for size in sizes) > LARGEST_INPUT:
+            raise fail("A0916", f"input `{one.name}` has a size of {sizes[:MOST_RANK]}")
         found[one.name] = TensorType(tuple(size or 1 for size in sizes), ELEMENTS[kind.elem_type])
-    if problems:
-        raise ArchError(*problems)
-    if not found:
+    if not found and not problems:
         raise fail("A0916", "the model has no inputs")
-    return found
+    return found, problems
 
 
 def _labels(names: list[str]) -> dict[str, str]:
@@ -181,10 +214,10 @@ def _labels(names: list[str]) -> dict[str, str]:
 
 def _calls(graph: onnx.GraphProto, path: Path) -> Iterator[Call]:
     for index, node in enumerate(graph.node):
-        attributes = {one.name: _attribute(one, path) for one in node.attribute}
+        attributes = {one.name: _attribute(one, path) for one in node.attribute if not _graphs(one)}
         where = node.name or next((name for name in node.output if name), f"{node.op_type}_{index}")
         told = f"{node.op_type} `{where[:100]}`"
-        yield Call(node.op_type, tuple(node.input), tuple(node.output), attributes, _place(node, index), told)
+        yield Call(_operator(node), _read_by(node), tuple(node.output), attributes, _place(node, index), told)
 
 
 def _attribute(one: onnx.AttributeProto, path: Path) -> Any:

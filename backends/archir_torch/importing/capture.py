@@ -137,6 +137,14 @@ def imported(
             one.training = mode
 
 
+def problems_of(module: nn.Module, example: Inputs) -> dict[str, Diagnostic]:
+    """What of a module cannot be imported, by the path of the module that it is in."""
+    reader = _Reader(module, capture(module, example), "network")
+    with suppress(ArchError):
+        reader.read()
+    return {where: one for (where, _), one in reader.problems.items()}
+
+
 def _require(module: Any, example: Any) -> None:
     """Raise ArchError (A3205) for what is no module, and for inputs that are not tensors of some samples."""
     if not isinstance(module, nn.Module):
@@ -166,6 +174,18 @@ def _names(module: nn.Module) -> dict[str, list[str]]:
     for name, tensor in module.state_dict().items():
         groups.setdefault((tensor.data_ptr() or id(tensor), tensor.shape, tensor.stride()), []).append(name)
     return {name: names for names in groups.values() if len(names) > 1 for name in names}
+
+
+def _arguments(captured: Captured) -> dict[str, str]:
+    """The arguments that inputs were given as: torch writes them in small letters."""
+    specs = captured.program.graph_signature.input_specs
+    made = [spec.arg.name for spec in specs if spec.kind.name == "USER_INPUT"]
+    known = [(one, name) for one, name in zip(made, captured.names, strict=False) if one.startswith(_small(name))]
+    return dict(known) if len(known) == len(made) == len(captured.names) else {}
+
+
+def _small(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
 def _stored(program: ExportedProgram) -> dict[str, Tensor]:
@@ -201,6 +221,7 @@ class _Reader:
         self.problems: dict[tuple[str, str], Diagnostic] = {}
         self.first: Value | None = None
         self._cut: set[fx.Node] = set()
+        self._called_by = _arguments(captured)
 
     def read(self) -> Imported:
         """All of it."""
@@ -262,7 +283,7 @@ class _Reader:
         dtype = DTYPES.get(value.dtype)
         if dtype is None or dtype == "bool":
             raise fail("A3202", f"input `{node.name}` has numbers of {value.dtype}")
-        label = named(node.name)
+        label = named(self._called_by.get(node.name, node.name))
         made = self.b.add(Input(label, tuple(value.shape[1:]), dtype), scope="")
         base = fresh(value.shape[1:])
         found = Value(made, base, ((self.b.batch,), *base), dtype)

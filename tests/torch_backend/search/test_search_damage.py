@@ -14,7 +14,6 @@ from archir.base.errors import ArchError, Interrupted
 from archir.base.explain import page
 from archir.search.runs import Run
 from archir.search.runs.phase import Phase
-from tests.portions import portion
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
 
@@ -118,8 +117,16 @@ def test_what_a_run_was_told_is_not_given_up(name: str, interrupted: Path, tmp_p
     Run.open(folder)
 
 
-@pytest.mark.parametrize("killed", [False, True])
-@pytest.mark.parametrize("name", portion(LEFT, LEFT[:2]))
+@pytest.mark.parametrize(
+    ("name", "killed"),
+    [
+        pytest.param(
+            name, killed, marks=[] if (name, killed) in zip(LEFT, (False, True), strict=False) else pytest.mark.soak
+        )
+        for name in LEFT
+        for killed in (False, True)
+    ],
+)
 def test_what_a_phase_came_to_is_found_again(
     name: str, killed: bool, interrupted: Path, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

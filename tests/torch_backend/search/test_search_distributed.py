@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,8 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "gdas, second order": ("gdas", {"order": 2}),
     "inputs with weights": ("darts", {"edges": "weighted"}),
 }
+FEW = ["second order", "gdas"]
+"""Those of the suite."""
 
 
 def searched(case: str, batch: int) -> tuple[Strategy, list[Row]]:
@@ -64,9 +66,9 @@ def trained(batch: int, sharding: str = "none") -> tuple[Strategy, list[Row]]:
     return search, run(search, epochs=search.epochs, steps=search.steps)
 
 
-def worker(rank: int, folder: Path) -> None:
+def worker(rank: int, folder: Path, cases: Sequence[str]) -> None:
     distributed.start("cpu")
-    for case in CASES:
+    for case in cases:
         search, rows = searched(case, 8)
         tensors = {name: tensor.contiguous().clone() for name, tensor in search.state().tensors.items()}
         save_file(tensors, folder / f"{case}-{rank}.safetensors")
@@ -79,14 +81,14 @@ def worker(rank: int, folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What two processes left."""
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two processes left of the cases that are asked for."""
     path = tmp_path_factory.mktemp("searches")
-    apart(PROCESSES, worker, path)
+    apart(PROCESSES, worker, path, CASES if "not soak" not in request.config.getoption("markexpr") else FEW)
     return path
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", portion(CASES, FEW))
 def test_two_processes_are_one_with_the_doubled_batch(case: str, folder: Path) -> None:
     search, rows = searched(case, 16)
     wanted = search.state().tensors

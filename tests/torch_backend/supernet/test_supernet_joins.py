@@ -1,4 +1,4 @@
-"""Behind concatenations and flattened maps, a narrower network has the columns of the channels that it keeps."""
+"""Behind joins, shuffles and other shapes, a narrower network has the columns of the channels that it keeps."""
 
 from __future__ import annotations
 
@@ -37,6 +37,22 @@ BEHIND = {
     "layers": """x = concat(a, b)
     x = [x, concat(x, x |> own conv(4, kernel=3)), concat(x, x |> own conv(4, kernel=1), c)][choose i(0, 1, 2)]
     output y = x |> relu |> own conv(5, kernel=3)""",
+    "shuffled": "output y = concat(a, b, c) |> channel_shuffle(2) |> conv(5, kernel=3)",
+    "shuffled twice": """x = concat(a, b, c) |> channel_shuffle(2) |> relu |> channel_shuffle(2)
+    output y = x |> conv(5, kernel=3)""",
+    "shuffled groups": """x = image |> conv(8 * wa, kernel=1) |> conv(8 * wa, kernel=1, groups=2)
+    x = x |> channel_shuffle(2) |> batch_norm
+    output y = x |> conv(8 * wa, kernel=3, groups=8 * wa) |> conv(6, kernel=1, groups=2)""",
+    "pixels": "output y = concat(a, c) |> conv(4 * wb, kernel=1) |> pixel_shuffle(2) |> conv(5, kernel=3)",
+    "pixels beside": """x = concat(image |> conv(4 * wa, kernel=3), image |> conv(4 * wb, kernel=1)) |> relu
+    output y = x |> pixel_shuffle(2) |> conv(5, kernel=3)""",
+    "unshuffled": "output y = concat(a, b) |> pixel_unshuffle(2) |> conv(5, kernel=3)",
+    "reshaped": "output y = concat(a, b) |> reshape([2 * (wa + wb), 3, 6]) |> conv(5, kernel=3)",
+    "gathered": "output y = concat(a, b) |> reshape([(wa + wb) / 2, 12, 6]) |> conv(5, kernel=3)",
+    "numbers": "output y = concat(a, b) |> reshape([-1]) |> linear(5)",
+    "positions": "output y = concat(a, b) |> to_tokens |> reshape([12, -1]) |> linear(5)",
+    "vector": """x = concat(a, b) |> global_avg_pool |> linear(36 * wa)
+    output y = concat(x |> reshape([-1, 6, 6]), c) |> conv(5, kernel=3)""",
     "chosen": """x = choose how { one: concat(a, b), other: concat(b, a), own: image |> conv(wa + wb, kernel=1) }
     output y = x |> conv(5, kernel=3)""",
 }

@@ -13,6 +13,7 @@ from archir.base.plugins.registry import door
 from archir.ir.op import OPS, op_name
 from archir.language.elaboration.names.costs import BITS
 from archir.language.elaboration.names.foreign import METHODS, NAMES
+from archir.language.elaboration.names.locals import COSTS, LATENCY, assigned
 from archir.language.syntax import ast
 
 if TYPE_CHECKING:
@@ -45,11 +46,13 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
         return NAMES[name]
     if name in BITS:
         return f'element types are texts: write `"{name}"`'
-    alike = _alike(name, known)
-    if alike is not None:
-        return f"did you mean `{alike}`?"
-    found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module) or _near(name, known)
-    return found or door()
+    near = alike(name, known)
+    if near is not None:
+        return f"did you mean `{near}`?"
+    if name in COSTS or name == LATENCY:
+        return "a cost is known of a whole network: `archir cost` prints it, `require macs <= 600M` bounds it"
+    found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module)
+    return found or _of_others(tree, module) or _near(name, known) or door()
 
 
 def about_attribute_of_tensor(name: str, known: Iterable[str], module: Module) -> str | None:
@@ -59,11 +62,11 @@ def about_attribute_of_tensor(name: str, known: Iterable[str], module: Module) -
     if name in NAMES and name not in OPS:
         return NAMES[name]
     called = name if module.lookup(name) is not None or (name in OPS and not OPS[name].internal) else None
-    called = called or _alike(name, [op for op in OPS if not OPS[op].internal])
+    called = called or alike(name, [op for op in OPS if not OPS[op].internal])
     return f"operations and blocks stand behind a pipe: `x |> {called}`" if called else suggest(name, known)
 
 
-def _alike(name: str, known: Iterable[str]) -> str | None:
+def alike(name: str, known: Iterable[str]) -> str | None:
     """The known name that differs in capitals, underscores and a number of dimensions at most."""
     for plain in (_plain, _without_dimensions):
         wanted = plain(name)
@@ -100,6 +103,17 @@ def _of_plugins(name: str, module: Module) -> str | None:
     for file, text in module.modules_beside.items():
         if name in map(op_name, _CLASS.findall(text)):
             return f"`{file}` defines it: name the plugin, `--plugin {file.removesuffix('.py')}`"
+    return None
+
+
+def _of_others(tree: ast.Name, module: Module) -> str | None:
+    """Where a name is one that is not known here: inside of another definition of the file."""
+    name = tree.text
+    for one in module.definitions():
+        inside = one.span.source is tree.span.source and one.span.start <= tree.span.start < one.span.end
+        if not inside and name in {*(param.name.text for param in one.params), *assigned(one.body)}:
+            way = "hand it over as a parameter" if one.word == "net" else "what others need of it, it returns"
+            return f"`{name}` is known in `{one.word} {one.name.text}` alone: {way}"
     return None
 
 

@@ -28,10 +28,12 @@ class Ensemble:
     def _network(vectors: Floats, numbers: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
         hidden = rng.normal(size=(vectors.shape[1], HIDDEN))
         offsets = rng.normal(size=HIDDEN)
-        drawn = rng.integers(len(numbers), size=len(numbers))
-        features = _features(vectors[drawn], hidden, offsets)
+        often = np.bincount(rng.integers(len(numbers), size=len(numbers)), minlength=len(numbers))
+        (drawn,) = np.nonzero(often)
+        weights = np.sqrt(often[drawn])  # what is drawn twice counts twice, in one row
+        features = _features(vectors[drawn], hidden, offsets) * weights[:, None]
         system = features @ features.T + RIDGE * np.eye(len(drawn))
-        return hidden, offsets, features.T @ np.linalg.solve(system, numbers[drawn])
+        return hidden, offsets, features.T @ np.linalg.solve(system, numbers[drawn] * weights)
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
         """Means and standard deviations [m] of what the networks say of vectors [m, k]."""

@@ -25,29 +25,36 @@ class GaussianProcess:
         self._vectors = vectors
         distances = squared(vectors, vectors)
         middle = max(_LEAST, float(distances.mean()))
-        tries = [(middle * length, noise) for length in LENGTHS for noise in NOISES]
-        self._length, noise = max(tries, key=lambda one: self._likelihood(distances, numbers, *one))
-        kernel = _kernel(distances, self._length, noise)
+        alike = {middle * length: np.exp(-distances / (middle * length)) for length in LENGTHS}
+        tries = [(length, noise) for length in alike for noise in NOISES]
+        self._length, noise = max(tries, key=lambda one: self._likelihood(alike[one[0]], numbers, one[1]))
+        kernel = alike[self._length] + noise * np.eye(len(numbers))
         self._inverse = np.linalg.inv(kernel)
         self._weights = self._inverse @ numbers
         self._variance = max(_LEAST, float(numbers @ self._weights) / len(numbers))
 
     @staticmethod
-    def _likelihood(distances: Floats, numbers: Floats, length: float, noise: float) -> float:
-        """Its logarithm, but for a constant, with the variance that makes it greatest."""
-        kernel = _kernel(distances, length, noise)
-        variance = max(_LEAST, float(numbers @ np.linalg.solve(kernel, numbers)) / len(numbers))
-        return -0.5 * (len(numbers) * float(np.log(variance)) + float(np.linalg.slogdet(kernel)[1]))
+    def _likelihood(alike: Floats, numbers: Floats, noise: float) -> float:
+        """Its logarithm, but for a constant, with the variance that makes it greatest.
+
+        One Cholesky factor L of the kernel with the numbers beside and below it has both that is asked for: its
+        diagonal the determinant, and its last row L^-1 y, whose square is y' K^-1 y.
+        """
+        many = len(numbers)
+        whole = np.empty((many + 1, many + 1))
+        whole[:many, :many] = alike
+        whole[many, :many] = numbers
+        whole[many, many] = 2 * float(numbers @ numbers) / noise + 1  # no eigenvalue of the kernel is below the noise
+        whole.flat[:: many + 2] += noise
+        lower = np.linalg.cholesky(whole)
+        variance = max(_LEAST, float(lower[many, :many] @ lower[many, :many]) / many)
+        return -0.5 * (many * float(np.log(variance)) + 2 * float(np.log(np.diagonal(lower)[:many]).sum()))
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
         """Means and standard deviations [m] of vectors [m, k]."""
         kernel = np.exp(-squared(vectors, self._vectors) / self._length)
         left = np.maximum(_LEAST, 1.0 - (kernel @ self._inverse * kernel).sum(1))
         return kernel @ self._weights, np.sqrt(self._variance * left)
-
-
-def _kernel(distances: Floats, length: float, noise: float) -> Floats:
-    return np.asarray(np.exp(-distances / length) + noise * np.eye(len(distances)), np.float64)
 
 
 def squared(some: Floats, others: Floats) -> Floats:

@@ -5,24 +5,30 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from archir.backends.calls import Calls
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError, fail
+from archir.base.errors import ArchError, Diagnostic, fail
 from archir.ir.graph import Graph
+from archir.ir.names import is_name
+from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.language.writing.imported import Imported
+from archir.language.writing.spelling import RESERVED
 from archir_torch.importing import capture, proof
 from archir_torch.importing.calls.fusing import fused
 from archir_torch.importing.calls.module import Followed
+from archir_torch.importing.calls.parting import between, parted
 from archir_torch.importing.calls.static import LARGEST
+from archir_torch.importing.partial import largest
 from archir_torch.lowering.module import Network
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -32,29 +38,91 @@ SCALES = (1.0, 10.0, 0.1, 0.01)
 """Of the random inputs."""
 SMALLEST = 2.0**-23
 """Differences up to this one may be those of a sigmoid that is near 0: onnxruntime has an approximation of it."""
+MOST_TIMES = 16
+"""Times that a network is cut, until nothing of it is refused."""
 TYPES = {"i64": torch.int64, "i32": torch.int32}
 
 
-def followed(calls: Calls, reference: Callable[[Arrays], Arrays], fixed: bool, seed: int = 0) -> Imported:
-    """The graph and weights of a network, compared with `reference`, which takes one sample by the file's names.
+def followed(
+    calls: Calls, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays], fixed: bool,
+    seed: int = 0, partial: bool = False,
+) -> Imported:  # fmt: skip
+    """The graph and weights of a network, compared with `reference`, which takes one sample by the file's names, the
+    types of all that it takes, and the names of what it is to give.
 
-    `fixed` says that it is made for one sample at a time. Raises ArchError (A0916, A3201 to A3203).
+    `fixed` says that it is made for one sample at a time. With `partial`, the largest part is enough if not all can be
+    had. Raises ArchError (A0916, A3201 to A3203).
     """
+    whole = fused(calls)
+    module = Followed(whole, fixed).eval()
+    problems, types = module.problems(_samples(whole))
+    if (problems or calls.lost) and not partial:
+        raise ArchError(*calls.lost, *_distinct(problems))
+    if partial:
+        whole, left_out = largest_part(replace(whole, types={**whole.types, **types}), fixed, problems)
+        found = _imported(whole, Followed(whole, fixed).eval(), reference, seed)
+        return replace(found, problems=(*calls.lost, *_distinct(left_out)))
+    return _imported(whole, module, reference, seed)
+
+
+def largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic]) -> tuple[Calls, dict[str, Diagnostic]]:
+    """The calls of the part with the most multiply-accumulates that can be had, and all that is left out.
+
+    Raises ArchError (A3202) if there is none.
+    """
+    left_out = dict(problems)
+    for _ in range(MOST_TIMES):
+        part = parted(calls, left_out)
+        if not part.inputs or not part.outputs:
+            break
+        module = Followed(part, fixed).eval()
+        more, types = module.problems(_samples(part))
+        calls = replace(calls, types={**calls.types, **types})
+        if not more:
+            try:
+                found = capture.imported(module, _example(part), part.name)
+            except ArchError:
+                told = capture.problems_of(module, _example(part))
+                here = [(call, told.get(module.place_of(call))) for call in part.calls]
+                more = {call.writes[0]: one for call, one in here if one is not None}
+                if not more:
+                    break
+            else:
+                best = largest(found.graph, infer(found.graph)) if left_out else found.graph
+                return between(part, best.inputs, best.outputs, _label), left_out
+        left_out |= more
+    none = Diagnostic("A3202", f"{calls.name} has no part that can be imported")
+    raise ArchError(none, *calls.lost, *_distinct(left_out))
+
+
+def _distinct(problems: Mapping[str, Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple({one.message: one for one in problems.values()}.values())
+
+
+def _example(calls: Calls) -> dict[str, Tensor]:
     labels = {name: _label(name) for name in calls.inputs}
     if len(set(labels.values())) < len(labels):
         raise fail("A3202", f"inputs have the same name but for signs: {', '.join(labels)}")
-    module = Followed(fused(calls), fixed).eval()
-    example = {
+    return {
         labels[name]: torch.zeros((1, *type_.shape), dtype=TYPES.get(type_.dtype, torch.float32))
         for name, type_ in calls.inputs.items()
     }
-    problems = module.problems({name: x.expand(capture.BATCH, *x.shape[1:]) for name, x in example.items()})
-    if problems:
-        raise ArchError(*problems)
-    found = capture.imported(module, example, calls.name)
+
+
+def _samples(calls: Calls) -> dict[str, Tensor]:
+    return {name: x.expand(capture.BATCH, *x.shape[1:]) for name, x in _example(calls).items()}
+
+
+def _imported(
+    calls: Calls, module: Followed, reference: Callable[[Arrays, Mapping[str, TensorType], Sequence[str]], Arrays],
+    seed: int,
+) -> Imported:  # fmt: skip
+    found = capture.imported(module, _example(calls), calls.name)
     if any(type_.elements > LARGEST for type_ in infer(found.graph).values()):
         raise fail("A3202", f"{calls.name} has tensors of more than {LARGEST} numbers")
-    _prove(found, {label: name for name, label in labels.items()}, reference, seed)
+    names = {_label(name): name for name in calls.inputs}
+    outputs = [*calls.outputs.values()]
+    _prove(found, names, lambda inputs: reference(inputs, calls.inputs, outputs), seed)
     sources = {
         weight: replace(
             source,
@@ -67,6 +135,8 @@ def followed(calls: Calls, reference: Callable[[Arrays], Arrays], fixed: bool, s
 
 
 def _label(name: str) -> str:
+    if is_name(name) and name not in RESERVED:
+        return name
     made = re.sub(r"\W", "_", name).strip("_") or "input_0"
     return f"input_{made}" if made[0].isdigit() or made in ("input", "net", "in", "output", "block") else made
 

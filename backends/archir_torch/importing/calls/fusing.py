@@ -1,4 +1,5 @@
-"""What exporters write in several operators, as the one that it is: activations, norms, linear maps with a bias."""
+"""What exporters write in several operators, as the one that it is: activations, norms, experts, linear maps with a
+bias."""
 
 from __future__ import annotations
 
@@ -221,4 +222,46 @@ def _pool(f: _Fusing, call: Call) -> Found | None:
     return "AveragePool", call.reads[:1], kept
 
 
-RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (_product, _norm, _affine, _pool, _unscaled)
+def _experts(f: _Fusing, call: Call) -> Found | None:
+    """Rows that chose an expert, mapped by its matrix; those of all experts, put back where they were."""
+    if call.operator != "ScatterND":
+        return None
+    places, rows = (f.made(name, "Concat") for name in call.reads[1:])
+    if places is None or rows is None or len(places.reads) != len(rows.reads):
+        return None
+    read: set[tuple[str, str]] = set()
+    stored: list[tuple[str, ...]] = []
+    for expert, (where, row) in enumerate(zip(places.reads, rows.reads, strict=True)):
+        mapped = f.made(row, "Gemm")
+        picked = f.made(mapped.reads[0], "GatherND") if mapped is not None else None
+        turned = f.made(where, "Transpose")
+        found = f.made(turned.reads[0], "NonZero") if turned is not None else None
+        met = f.made(found.reads[0], "Equal") if found is not None else None
+        if mapped is None or picked is None or met is None or f.number(met.reads[1]) != expert:
+            return None
+        source = f.made(picked.reads[0], "Reshape") if picked.reads[1] == where else None
+        read.add((source.reads[0] if source is not None else picked.reads[0], met.reads[0]))
+        stored.append(mapped.reads[1:])
+    if len(read) != 1 or len({len(one) for one in stored}) != 1:
+        return None
+    (operands,) = read
+    held = (name for role in zip(*stored, strict=True) for name in role)
+    return "ExpertLinear", (*operands, *held), {"count": len(stored)}
+
+
+def _combined(f: _Fusing, call: Call) -> Found | None:
+    """The rows that experts made of each token, times their gates, summed."""
+    product = f.made(call.reads[0], "MatMul") if call.operator == "Squeeze" else None
+    if product is None:
+        return None
+    gates, rows = f.made(product.reads[0], "Unsqueeze"), f.made(product.reads[1], "Reshape")
+    shape = f.made(rows.reads[1], "Concat") if rows is not None else None
+    sizes = f.made(shape.reads[0], "Shape") if shape is not None else None
+    if gates is None or rows is None or sizes is None or sizes.reads[0] != gates.reads[0]:
+        return None
+    return "CombineExperts", (rows.reads[0], gates.reads[0]), {}
+
+
+RULES: Sequence[Callable[[_Fusing, Call], Found | None]] = (
+    _product, _norm, _affine, _pool, _unscaled, _experts, _combined,
+)  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from archir.backends.calls import Call, Calls
-from archir.base.errors import ArchError, Diagnostic, RuleError
+from archir.base.errors import ArchError, Diagnostic, RuleError, listed
+from archir.ir.types import TensorType
 from archir_torch.importing.calls.operators import OPERATORS
 from archir_torch.importing.calls.static import FUNCTIONS, TooLargeError, known
 
 Array = NDArray[Any]
 
+DTYPES = {torch.float32: "f32", torch.int64: "i64", torch.int32: "i32"}
 ROLES: dict[str, tuple[str, ...]] = {
     "Conv": ("", "weight", "bias"),
     "ConvTranspose": ("", "weight", "bias"),
@@ -73,6 +75,8 @@ class Followed(nn.Module):
         """Where stored tensors are, by their names."""
         self.sources: dict[str, str] = {}
         self._steps: dict[int, str] = {}
+        self.unknown: dict[str, Diagnostic] = {}
+        """What is said of operators that nobody follows; their calls, and what needs them, are left out."""
         self._settle()
 
     def _settle(self) -> None:
@@ -103,15 +107,7 @@ class Followed(nn.Module):
             for position, name in enumerate(call.reads):
                 if name in arrays:
                     self._hold(call, index, position, name, arrays[name])
-        if problems:
-            raise ArchError(
-                *(
-                    Diagnostic(
-                        "A3202", f"{name} ({len(some)} times, first {some[0].named}): archir has no such operation"
-                    )
-                    for name, some in problems.items()
-                )
-            )
+        self.unknown = {name: self.calls.refused.get(name) or _lacking(some) for name, some in problems.items()}
         self.constants = {name: array for name, array in arrays.items() if name not in self.held}
 
     def _placed(self, call: Call) -> str:
@@ -152,12 +148,26 @@ class Followed(nn.Module):
         env = self._run(inputs, None)
         return {label: _tensor(env[name]) for label, name in self.calls.outputs.items()}
 
-    def problems(self, inputs: Mapping[str, Tensor]) -> list[Diagnostic]:
-        """What archir has no words for, and what does not fit: found without computing anything."""
+    def problems(self, inputs: Mapping[str, Tensor]) -> tuple[dict[str, Diagnostic], dict[str, TensorType]]:
+        """What archir has no words for, and what does not fit: found without computing anything.
+
+        By the first value that each of the calls would give; and the types of all that are given.
+        """
         found: dict[str, Diagnostic] = {}
         with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-            self._run({name: torch.empty(x.shape, dtype=x.dtype) for name, x in inputs.items()}, found)
-        return [*found.values()]
+            made = self._run({name: torch.empty(x.shape, dtype=x.dtype) for name, x in inputs.items()}, found)
+        samples = {len(x) for x in inputs.values()}
+        types = {
+            name: TensorType(tuple(x.shape[1:]), DTYPES[x.dtype])
+            for name, x in made.items()
+            if isinstance(x, Tensor) and x.dtype in DTYPES and {*x.shape[:1]} == samples
+        }
+        left = (call for call in self.calls.calls if call.operator in self.unknown)
+        return {call.writes[0]: self.unknown[call.operator] for call in left} | found, types
+
+    def place_of(self, call: Call) -> str:
+        """The path of the module that a call is followed by; empty if it computes what is constant."""
+        return next((self._steps.get(i, "") for i, one in enumerate(self.calls.calls) if one is call), "")
 
     def _run(self, inputs: Mapping[str, Tensor], problems: dict[str, Diagnostic] | None) -> dict[str, Any]:
         """All values by name. What cannot be is told in `problems`, and what needs it is left out."""
@@ -168,13 +178,14 @@ class Followed(nn.Module):
         for index, call in enumerate(self.calls.calls):
             if (call.writes[0] in env and index not in self._steps) or any(n and n not in env for n in call.reads):
                 continue
+            if call.operator in self.unknown:
+                continue
             try:
                 made = self._called(index, call, [env[name] if name else None for name in call.reads], batch)
             except RuleError as error:
                 if problems is None:
                     raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
-                told = Diagnostic("A3202", f"{call.named}: {error.message}")
-                problems.setdefault(f"{call.operator} {error.message}", told)
+                problems[call.writes[0]] = Diagnostic("A3202", f"{call.named}: {error.message}")
                 continue
             results = made if isinstance(made, tuple | list) else (made,)
             env |= {name: value for name, value in zip(call.writes, results, strict=False) if name}
@@ -224,6 +235,13 @@ class Followed(nn.Module):
                 _number(one, call.operator) if isinstance(one, np.ndarray | np.generic) else one for one in operands
             ]
         return operands
+
+
+def _lacking(calls: Sequence[Call]) -> Diagnostic:
+    """That archir has no such operation, and where it would be needed."""
+    names = listed([call.named.partition(" ")[2].strip("`") for call in calls], 3)
+    where = f"{len(calls)} times: {names}" if len(calls) > 1 else names
+    return Diagnostic("A3202", f"{calls[0].operator} ({where}): archir has no such operation")
 
 
 def _number(array: Any, operator: str) -> Any:

@@ -31,7 +31,7 @@ def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sort
 
 
 @understands("of_experts")
-def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value) -> Value:
+def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value, bias: Constant | None = None) -> Value:
     """Rows [tokens * k, D] by matrices [experts, D, channels], of which each row chose one."""
     if not isinstance(weight, Constant):
         raise Unsupported("experts that depend on inputs")
@@ -39,14 +39,14 @@ def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value) -> Value:
     marked = Value(chosen.node, chosen.base, (chosen.axes[0], ()), chosen.dtype)
     rows, marked = aligned_beside(b, rows, marked)
     lead, features = rows.axes
-    held = tuple(atom for atom in lead if atom in {*rows.atoms})
+    own = tuple(atom for atom in lead if atom in {*rows.atoms})
     tokens, choices = _choices(b, marked)
-    if held not in (tokens, tokens + choices):
+    if own not in (tokens, tokens + choices):
         raise Unsupported("experts of rows in another order")
-    given = b.node(b.laid(rows, (held, features)))
+    given = b.node(b.laid(rows, (own, features)))
     ids = b.node(b.laid(marked, (tokens, choices)))
-    op = ExpertLinear(experts, channels, False)
-    node = b.layer(op, {"weight": weight.permuted((0, 2, 1))}, given, ids)
+    held = {"weight": weight.permuted((0, 2, 1))} | ({} if bias is None else {"bias": bias})
+    node = b.layer(ExpertLinear(experts, channels, bias is not None), held, given, ids)
     made = (Atom(channels),)
     return Value(node, (tokens + choices, made), (lead, made))
 
@@ -54,8 +54,8 @@ def of_experts(b: Builder, rows: Value, weight: Any, chosen: Value) -> Value:
 def _choices(b: Builder, chosen: Value) -> tuple[Axis, Axis]:
     """The atoms of tokens, and those of the choices of each."""
     atoms = tuple(atom for axis in chosen.axes for atom in axis if atom is not b.batch)
-    last = chosen.base[-1]
-    if not chosen.base or atoms[len(atoms) - len(last) :] != last:
+    last = chosen.base[-1] if chosen.base else ()
+    if atoms[len(atoms) - len(last) :] != last:
         raise Unsupported("choices of experts in another order")
     return atoms[: len(atoms) - len(last)], last
 

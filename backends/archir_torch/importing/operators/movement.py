@@ -145,6 +145,8 @@ def _copies(b: Builder, count: int) -> Axis:
 def repeat_interleave(b: Builder, x: Value, repeats: Any, dim: int | None = None, output_size: Any = None) -> Value:
     if dim is None or not isinstance(repeats, int):
         raise Unsupported("repetitions by a tensor")
+    if repeats == 1:
+        return x
     at = dim % len(x.axes)
     return replace(x, axes=(*x.axes[:at], (*x.axes[at], Atom(repeats)), *x.axes[at + 1 :]))
 

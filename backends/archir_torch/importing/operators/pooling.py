@@ -161,8 +161,12 @@ def _avg_pool(spatial: int) -> Any:
     ) -> Value:  # fmt: skip
         if divisor is not None:
             raise Unsupported("a mean by another number")
+        kernels = _all(kernel, spatial)
+        whole = kernels == x.shape[-spatial:] and kernels != _all(stride or kernel, spatial)  # else it may halve
         kernel, stride, zeros, more = _windows(b, x, spatial, kernel, stride, padding, ceil)
         padded = any(_all(padding, spatial))
+        if whole and not padded:
+            return over(b, x, range(2, spatial + 2), True, pool.GlobalAvgPool, pool.MeanOver)
         if more and padded and count_include_pad:
             raise Unsupported("a mean that counts some of what is padded")
         return _pooled(b, x, AVG[spatial](kernel, stride, zeros, count_include_pad and padded), spatial)
@@ -182,15 +186,14 @@ def _adaptive(whole: type[Op], parts: type[pool.AdaptiveAvgPool]) -> Any:
         if set(sizes) == {1}:
             along = pool.MeanOver if whole is pool.GlobalAvgPool else pool.MaxOver
             return over(b, x, range(2, rank + 2), True, whole, along)
-        if rank != 2:
-            raise Unsupported("parts of other axes than height and width")
         if sizes == x.shape[2:]:
             return x
-        height, width = x.shape[2:]
-        if height % sizes[0] == 0 and width % sizes[1] == 0:
-            kernel = one_or_each((height // sizes[0], width // sizes[1]), 2)
-            kind = pool.AvgPool if whole is pool.GlobalAvgPool else pool.MaxPool
-            return _pooled(b, x, kind(kernel, kernel, "valid"), 2)
+        if all(old % new == 0 for old, new in zip(x.shape[2:], sizes, strict=True)):
+            kernel = one_or_each([old // new for old, new in zip(x.shape[2:], sizes, strict=True)], rank)
+            kinds = AVG if whole is pool.GlobalAvgPool else MAX
+            return _pooled(b, x, kinds[rank](kernel, kernel, "valid"), rank)
+        if rank != 2:
+            raise Unsupported("parts of other axes than height and width, of unequal sizes")
         return _pooled(b, x, parts(one_or_each(sizes, 2)), 2)
 
     return of

@@ -12,14 +12,27 @@ from archir_torch.importing.patterns.matching import aten, made, name_of, operan
 GROUPED = ("grouped_mm_fallback", "_grouped_mm", "grouped_mm")
 
 
-def of_experts(rows: Tensor, weight: Tensor, chosen: Tensor) -> Tensor:
-    """Each row by the matrix [D, channels] of the expert that it chose."""
-    return (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
+@torch.library.custom_op("archir::of_experts", mutates_args=())
+def of_experts(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Each row by the matrix [D, channels] of the expert that it chose, and its bias. Torch leaves it whole."""
+    made = (rows.unsqueeze(1) @ weight[chosen]).squeeze(1)
+    return made if bias is None else made + bias[chosen]
 
 
+@of_experts.register_fake
+def _(rows: Tensor, weight: Tensor, chosen: Tensor, bias: Tensor | None = None) -> Tensor:
+    return rows.new_empty(chosen.shape[0], weight.shape[2])
+
+
+@torch.library.custom_op("archir::combined", mutates_args=())
 def combined(rows: Tensor, gates: Tensor) -> Tensor:
     """The sum of the rows [N, k, D] of each token, times gates [N, k]."""
     return (rows * gates.unsqueeze(-1)).sum(1)
+
+
+@combined.register_fake
+def _(rows: Tensor, gates: Tensor) -> Tensor:
+    return rows.new_empty(rows.shape[0], rows.shape[2])
 
 
 def unsorted(graph: fx.Graph) -> None:
@@ -59,7 +72,7 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
     for product in list(graph.nodes):
         mapped = name_of(product) in GROUPED and size_of(product)[:1] == (count,)
         if mapped and product.args[2] in _reached(node):
-            _put(graph, product, of_experts, product.args[0], product.args[1], chosen)
+            _put(graph, product, torch.ops.archir.of_experts.default, product.args[0], product.args[1], chosen)
 
 
 def _reached(node: fx.Node) -> set[fx.Node]:
@@ -91,7 +104,7 @@ def _combine(graph: fx.Graph, node: fx.Node) -> None:
             whole.meta["val"] = _meta(gates).reshape(size_of(view)[:2])
             apart = made(graph, node, node, aten.reshape.default, rows, list(size_of(view)))
             apart.meta["val"] = _meta(rows).reshape(size_of(view))
-            _put(graph, node, combined, apart, whole)
+            _put(graph, node, torch.ops.archir.combined.default, apart, whole)
             return
 
 

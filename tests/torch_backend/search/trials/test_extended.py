@@ -145,7 +145,7 @@ def written(tmp_path: Path) -> Iterator[Write]:
         yield write
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", portion(ALL, ["climb", "nsga2", "successive_halving"]))
 def test_more_trials_are_what_all_at_once_would_be(name: str, tmp_path: Path, written: Write) -> None:
     path, more = written(name)
     search(path, tmp_path / "whole" / "run", more)

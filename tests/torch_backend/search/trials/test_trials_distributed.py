@@ -27,6 +27,8 @@ from archir_torch.search.task import Task
 from tests.torch_backend.forked import apart
 from tests.torch_backend.tried import PHASES, RECIPE, recipe, trials_of
 
+pytestmark = pytest.mark.soak
+
 PROCESSES = 2
 TEXT = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
 SUPERNET = TEXT[: TEXT.index('[[phase]]\nname = "evolve"')]

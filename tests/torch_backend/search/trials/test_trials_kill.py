@@ -113,11 +113,6 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
     return killed
 
 
-@pytest.mark.timeout(300)
-def test_killed_at_random_moments(whole: Path, tmp_path: Path) -> None:
-    assert kills(whole, tmp_path / "run", 3, seed=0) >= 1
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:

@@ -144,5 +144,15 @@ def pad(
     for i, dim in enumerate(dims):
         before[dim], after[dim] = amounts[i], amounts[i + len(dims)]
     if mode != "constant":
-        raise RuleError(f"padding by {mode}")
+        return _repeated(x, before, after, mode)
     return padded(x, before[1:], after[1:], number) if not before[0] and not after[0] else F.pad(x, amounts)
+
+
+def _repeated(x: Tensor, before: list[int], after: list[int], mode: str) -> Tensor:
+    """With numbers that are there already around: mirrored, or those at the edge."""
+    known = {"reflect": "reflect", "edge": "replicate"}
+    first = next((i for i, amounts in enumerate(zip(before, after, strict=True)) if any(amounts)), x.dim())
+    if mode not in known or first == 0 or (first == 1 and x.dim() != 2):
+        raise RuleError(f"padding by {mode} of other axes than those of maps and tokens")
+    flat = [size for pair in zip(before[:0:-1], after[:0:-1], strict=True) for size in pair]
+    return F.pad(x, flat[: 2 * (x.dim() - first)], known[mode]) if first < x.dim() else x

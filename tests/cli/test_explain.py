@@ -1,0 +1,133 @@
+"""What `archir explain` says of operations, blocks, words and codes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+import archir
+from archir.api.agents import examples
+from archir.api.agents.explaining import explained, known_libraries, listed
+from archir.api.editor.hover import KEYWORDS
+from archir.api.editor.words import words
+from archir.backends.written import written
+from archir.base.explain import codes
+from archir.cli import main
+from archir.cli.main import _COMMANDS
+from archir.ir.op import OPS, Composite
+from archir.language.elaboration.expressions.values import Block
+from tests.conftest import ROOT
+from tests.portions import portion
+
+KNOWN = [name for name, op in OPS.items() if not op.internal and op.__module__.startswith("archir.")]
+BLOCKS = [
+    f"{library}.{name}"
+    for library, module in known_libraries().items()
+    for name, value in module.names.items()
+    if isinstance(value, Block)
+]
+FEW = {"conv", "add", "concat", "attention", "embedding", "calibrate", "expert_linear", "parameter", "where"}
+FEW_BLOCKS = {"std.cells.stacked_cells", "std.cells.pairs", "std.gates.se", "std.recurrent.scan"}
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(main, ["explain", *arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("name", portion([*KNOWN, *BLOCKS], FEW | FEW_BLOCKS))
+def test_every_page_has_an_example_that_is_right(name: str) -> None:
+    text = explained(name)
+    called = name.rpartition(".")[2]
+    (program,) = [found for found in re.findall(r"```arch\n(.*?)```", text, re.DOTALL) if "net example" in found]
+    body = program.partition("net example")[2]
+    assert called in [word.text for word in words(body)]
+    space = archir.loads(program)
+    assert archir.format(program) == program
+    if space.choices:
+        assert f"in {space.size:,} architectures." in text
+    else:
+        cost = archir.cost(space.graph)
+        assert f"and costs {cost.params:,} parameter" in text
+        assert f" {cost.macs:,} multiply-accumulate" in text
+
+
+def test_the_page_of_an_operation() -> None:
+    text = run("conv")
+    assert "conv(x, channels, kernel=3, stride=1" in text
+    assert "- `kernel`: integer or list of integers; `3` unless it is given\n" in text
+    weights = 32 * 16 * 3 * 3
+    told = f"{weights:,} parameters, {weights * 32 * 32:,} multiply-accumulates and 1 kernel."
+    assert f"Gives `f32[32, 32, 32]`, and costs {told}" in text
+    assert "It is lowered in `archir_torch/lowering/operations/conv.py:" in text
+
+
+def test_lowerings_are_found() -> None:
+    for op in map(OPS.__getitem__, KNOWN):
+        places = written(op)
+        assert len(places) == (0 if issubclass(op, Composite) else 2), op.name
+        for place in places:
+            file, _, line = place.rpartition(":")
+            text = (ROOT / "backends" / file).read_text("utf-8").splitlines()
+            assert re.search(rf"\b{op.__name__}\b", text[int(line) - 1]), op.name
+
+
+def test_blocks_say_where_they_come_from_and_what_they_are_made_of() -> None:
+    text = run("std.gates.se")
+    assert "It is in `std.gates`: `import std.gates` makes it known." in text
+    assert "It is made of `global_avg_pool`," in text
+    assert run("se") == text
+    assert "block local_self_attention(" in run("std.attention")
+    both = run("relu", "choose")
+    assert both == f"{run('relu')}\n{run('choose')}"
+
+
+def test_all_that_is_explained_is_listed() -> None:
+    text = run()
+    names = [line.split(" ")[0] for line in text.splitlines()]
+    assert {*KNOWN, *KEYWORDS, *codes(), *(name.rpartition(".")[2] for name in BLOCKS)} <= set(names)
+    assert all(said.strip() for found in listed().values() for _, said in found)
+    assert (
+        "prelu              x where positive, a learned slope for each channel times x elsewhere (He et al. 2015)\n"
+        in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        ("Conv2d", "did you mean `conv`?"),
+        ("cat", "write `concat(a, b)`"),
+        ("sep_cnv", "did you mean `sep_conv`?"),
+        ("std.cell", "did you mean `std.cells`?"),
+        ("requires", "did you mean `require`?"),
+        ("A9999", "`archir explain` lists all"),
+        ("search", "`archir search --help` explains it"),
+    ],
+)
+def test_near_names_are_suggested(wrong: str, hint: str) -> None:
+    text = run(wrong, code=1)
+    assert "error[A1201]" in text
+    assert f"hint: {hint}" in text
+
+
+def test_words_that_are_commands_as_well_are_words() -> None:
+    assert "import" in _COMMANDS
+    assert "`where` is a word as well: which combinations" in run("where")
+    assert run("import").startswith("`import`: makes blocks and constants known")
+
+
+def test_names_are_completed() -> None:
+    complete = ShellComplete(main, {}, "archir", "_ARCHIR_COMPLETE")
+    found = [one.value for one in complete.get_completions(["explain", "relu"], "sep_conv_")]
+    assert found == ["sep_conv_3x3", "sep_conv_5x5", "sep_conv_7x7"]
+    assert [one.value for one in complete.get_completions(["explain"], "std.ce")] == ["std.cells"]
+
+
+def test_what_nothing_fits_has_no_example() -> None:
+    assert examples._first("nothing_of_this_name", [["x"], []], "") is None
+    assert examples._first("conv", [["x"], ["unknown"]], "") is None

@@ -1,0 +1,100 @@
+"""Costs without arrays: they are what arrays say."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+from scipy.stats import chisquare
+
+import archir
+from archir.base.errors import ArchError
+from archir.base.names import arrays
+from archir.costs.counting.plain import PlainAccount
+from archir.costs.means import means
+from archir.search.spaces.space import Space
+from tests.conftest import EXAMPLES
+
+CONDITIONAL = """
+net conditional() {
+    input x: f32[4, 8, 8]
+    width = choose width(4, 6, 8)
+    depth = choose depth(0, 1, 3)
+    x = x |> conv(width)
+    repeat depth as i { x = x |> conv(width, kernel=choose kernel(1, 3, 5)) |> relu }
+    y = x |> choose op { none: tanh, wide: conv(2 * width) |> conv(width) }
+    require depth != 3 or width < 8
+    BOUNDS
+    output z = x + y
+}
+"""
+SPACES = {
+    "nas_bench_201": lambda: archir.load(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch"),
+    "conditional": lambda: archir.loads(CONDITIONAL.replace("BOUNDS", "")),
+    "bounded": lambda: archir.loads(CONDITIONAL.replace("BOUNDS", "require macs <= 40K and params >= 100")),
+}
+
+
+@pytest.fixture(params=SPACES)
+def space(request: pytest.FixtureRequest) -> Space:
+    return SPACES[request.param]()
+
+
+def plain(space: Space) -> PlainAccount:
+    return PlainAccount(space.graph, space.order, space.account.conditions)
+
+
+def test_totals_are_those_of_all_architectures(space: Space) -> None:
+    names = ("params", "macs", "kernels")
+    everything = list(space.unbounded.enumerate())
+    costs = space.cost(everything, names)
+    wanted = Counter(zip(*(costs[name].tolist() for name in names), strict=True))
+    assert plain(space).totals(names).ways == wanted
+
+
+def test_everything_is_as_arrays_have_it(space: Space) -> None:
+    ours, theirs = plain(space), space.account
+    for name in ("params", "macs"):
+        assert [one.bound for one in ours.extremes(name)] == [one.bound for one in theirs.extremes(name)]
+        least, greatest = theirs.limits(name)
+        shares = [0.0, 0.25, 0.5, 0.75, 1.0]
+        assert ours.quantiles(name, shares) == theirs.quantiles(name, shares)
+        assert means(ours, name) == means(theirs, name)
+        for low, high in ((least, greatest), (least + 1, (least + greatest) // 2), (greatest + 1, greatest), (0, 0)):
+            assert ours.count(name, low, high) == theirs.count(name, low, high)
+            assert ours.some(name, low, high) == theirs.some(name, low, high)
+        assert ours.nearest(name, greatest + 5, greatest + 9) == greatest
+        middle = (least + greatest) // 2
+        assert ours.nearest(name, middle, middle) == theirs.nearest(name, middle, middle)
+    ranges = {name: (theirs.limits(name)[0], sum(theirs.limits(name)) // 2) for name in ("params", "macs")}
+    assert ours.count_within(ranges) == theirs.count_within(ranges)
+
+
+def test_a_space_draws_within_bounds_without_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {tuple(one.codes) for one in SPACES["bounded"]().enumerate()}
+    monkeypatch.setattr(arrays, "there", lambda: False)
+    space, rng = SPACES["bounded"](), random.Random(0)
+    assert isinstance(space.account, PlainAccount)
+    assert space.count() == (len(everything), len(everything))
+    drawn = Counter(space.sample(rng).codes for _ in range(40 * len(everything)))
+    assert drawn.keys() == everything
+    assert chisquare([*drawn.values()]).pvalue > 1e-4, "uniform: about 40 of each"
+
+
+def test_a_bound_that_nothing_keeps_is_refused_without_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = CONDITIONAL.replace("BOUNDS", "require macs <= 7")
+    told: Mapping[str, str] = {}
+    for there in (True, False):
+        monkeypatch.setattr(arrays, "there", lambda there=there: there)
+        with pytest.raises(ArchError, match="A1603") as refused:
+            archir.loads(text).prove()
+        told = {**told, str(there): str(refused.value)}
+    assert told["True"] == told["False"]
+
+
+def test_too_many_totals_are_said_to_be() -> None:
+    space = archir.load(EXAMPLES / "trionet" / "trionet.arch")
+    with pytest.raises(ArchError, match=r"A1602.*50,000 different"):
+        plain(space).totals(("params", "macs"))

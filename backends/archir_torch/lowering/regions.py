@@ -157,7 +157,7 @@ class Kind:
 
     def __call__(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
         """The results of tensors: operands, then weights."""
-        key = tuple([(x.shape, x.dtype, x.requires_grad) for x in given])
+        key = tuple([(x.shape, x.stride(), x.dtype, x.requires_grad) for x in given])
         if key not in self.functions:  # of a new module, for torch counts how often it compiles one code
             self.functions[key] = torch.compile(self._made(), backend=self._compiler, dynamic=False, fullgraph=True)
             with _compiling():

@@ -11,18 +11,23 @@ import torch
 from torch import Tensor
 
 import archir
+from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.spaces.relax import relax
 from archir.search.recipes.training import Training
+from archir.search.spaces.space import Space
 from archir_torch.lowering import regions
 from archir_torch.lowering.depthwise import compile_network
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.regions import Kinds, impossible
+from archir_torch.measuring.latency import random_input
 from archir_torch.search.job import Job, made
 from archir_torch.supernet.tuning import Plan, planned
 from archir_torch.training import learner
 from archir_torch.training.learner import in_regions
+from tests.examples import NETS, made_small
+from tests.portions import portion
 from tests.torch_backend.searches import job, tiny
 
 BLOCK = "conv(4, kernel=3) |> batch_norm |> relu"
@@ -113,6 +118,21 @@ def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.Mo
 def test_supernets_say_that_they_are_not_compiled() -> None:
     with pytest.raises(ArchError, match="change with every path"):
         made(changed(job("spos", {})))
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch's own, where it compiles a function again
+@pytest.mark.parametrize("net", portion(NETS, []))
+def test_examples_run_in_regions(net: str) -> None:
+    space = Space(made_small(net))
+    one = space.specialize(space.sample(1)) if space.choices else space.graph
+    inputs = [random_input(kind, 4, torch.Generator().manual_seed(1)) for kind in ranged_inputs(one).values()]
+    plain, compiled = lower(one).train(), lower(one).train()
+    compile_network(compiled, Kinds("eager"))
+    found = []
+    for network in (plain, compiled):
+        torch.manual_seed(0)
+        found.append(network(*inputs))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.soak

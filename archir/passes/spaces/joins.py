@@ -181,8 +181,7 @@ class Joins:
             for join in joins:
                 whole = self.channels(join.result)
                 if join.kind == "dealt":  # each group of the operand is split as the result is
-                    split = lift(lambda count, groups=join.times: count * groups, heads)
-                    share = lift(_share, split, whole, whole, under=self.needed[join.result])
+                    share = lift(_dealt, heads, join.times, whole, under=self.needed[join.result])
                     found.append((join.operands[0], share))
                     continue
                 for number in join.operands:
@@ -202,6 +201,12 @@ def _share(heads: int, part: int, whole: int) -> int:
     if heads * part % whole or part * heads < whole:
         raise RuleError(f"{part} of {whole} channels have no whole number of {heads} heads")
     return heads * part // whole
+
+
+def _dealt(heads: int, groups: int, channels: int) -> int:
+    if channels % (heads * groups):
+        raise RuleError(f"{channels} channels do not divide into {heads} heads in each of {groups} groups")
+    return heads * groups
 
 
 def _rings(below: Mapping[_T, Sequence[_T]]) -> set[_T]:

@@ -43,9 +43,16 @@ class _Weighed:
     operand: NodeId | None
     under: Value
 
+    @cached_property
+    def grouped(self) -> bool:
+        """Whether some architectures have groups there, whose weights have each group's first channels, and others
+        none: then all have the first ones, so that a weight is as large as the largest of them."""
+        forms = {tuple((name, roles) for name, _, roles in leaf) for leaf in leaves(self.known)}
+        return len(forms) > 1
+
     def channels(self, axis: Role) -> NodeId | None:
         """Whose channels an axis of a weight is."""
-        return {"result": self.result, "operand": self.operand}.get(axis)
+        return {"result": self.result, "operand": None if self.grouped else self.operand}.get(axis)
 
 
 class Sharing:

@@ -102,3 +102,16 @@ def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
         assert parameter.grad[used[name]].any()
     means = model.state_dict()["batch_norm.0.running_mean"]
     assert means.nonzero()[:, 0].tolist() == [0, 1, 8, 9, 10, 11]
+
+
+def test_weights_of_groups_that_are_chosen_are_no_larger_than_the_largest_of_them() -> None:
+    """Without groups, a convolution would read the columns of all channels, which one with groups has not."""
+    space = archir.loads("""net n {
+        input image: f32[3, 6, 6]
+        wide = choose wide(1, 2, 4)
+        x = concat(image |> conv(4 * wide), image |> conv(4 * wide, kernel=1)) |> pixel_unshuffle
+        output y = x |> conv(8 * wide, kernel=1, groups=wide) |> channel_shuffle(wide) |> conv(8 * wide, groups=wide)
+    }""")
+    shapes = {name: tuple(tensor.shape) for name, tensor in archir.supernet(space).state_dict().items()}
+    widest = archir.compile(space.specialize(space.architecture({"wide": 4}))).state_dict()
+    assert shapes == {name: tuple(tensor.shape) for name, tensor in widest.items()}

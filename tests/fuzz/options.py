@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from archir import api
+from archir.language.elaboration.asking import asked
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
 from archir.search.spaces.space import Space
@@ -69,6 +70,17 @@ def where(folder: Path) -> Maker:
             else odd.mangled("macs <= 600K and params < 5M or wide == 2", rng, BOUNDS)
         )
         return text, lambda: space.where(text).count()
+
+    return make
+
+
+@kind
+def expression(folder: Path) -> Maker:
+    """What `archir eval` is asked."""
+
+    def make(rng: random.Random) -> Case:
+        text = words(rng, VALUES, 7) if rng.random() < 0.7 else odd.mangled("[w * 2 for w in [wide, 1/2]]", rng, VALUES)
+        return text, lambda: asked(text, SPACE, "tiny.arch", limits=Limits(nodes=2000))
 
     return make
 

@@ -118,6 +118,8 @@ class Training(Settings):
     """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
     cuda_graphs: bool = True
     """Whether a GPU records the network's part of a step once and replays it, where that is possible."""
+    compile: bool = False
+    """Whether what stands between convolutions and products is compiled, on CPUs: norms, activations, pools, sums."""
     checkpoint_minutes: NonNegative | None = None
     """Checkpoints are written after each epoch, and after so many minutes inside one."""
     seed: Seed = 0

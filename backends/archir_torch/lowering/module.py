@@ -25,6 +25,7 @@ from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.regions import Kinds, Line, Plain, Regional, Values, joins
 from archir_torch.lowering.rules import RULES
 
 Path = tuple[str, ...]
@@ -111,6 +112,41 @@ class Step:
         self.frees: tuple[int, ...] = ()
         self.wants_batch = False
 
+    def call(self) -> Any:
+        """What is called."""
+        return self.function if self.function is not None else self.home._modules[self.name]
+
+    def in_lines(self) -> list[Line | Plain]:
+        """The step for a network that is compiled in regions."""
+        call = self.call()
+        if isinstance(call, Layer) and joins(call.function):
+            return [layer_line(lambda: self.home._modules[self.name], self.reads, self.writes)]
+        if joins(call):
+            function, attributes = (call.func, dict(call.keywords)) if isinstance(call, partial) else (call, {})
+            attributes.pop("inplace", None)
+            return [Line(function, self.reads, self.writes, tuple(sorted(attributes.items())))]
+
+        def run(values: Values, batch: int) -> Any:
+            operands = [values[i] for i in self.reads]
+            return self.call()(*operands, batch=batch) if self.wants_batch else self.call()(*operands)
+
+        return [Plain(run, self.reads, self.writes)]
+
+
+def layer_line(
+    layer: Callable[[], Any], reads: tuple[int, ...], writes: int, function: Callable[..., Any] | None = None
+) -> Line:
+    """The call of a layer, or of another function with its weights."""
+    now: Layer = layer()
+    attributes = {**now.attributes, **({"training": now.training} if now.wants_mode else {})}
+    names = now.names
+
+    def fetch() -> list[Tensor]:
+        held = layer()
+        return [getattr(held, name) for name in names]
+
+    return Line(function or now.function, reads, writes, tuple(sorted(attributes.items())), names, fetch)
+
 
 class Hierarchy(nn.Module):
     """Modules in modules, as scopes say. State dicts have the scopes' names, which modules cannot always have."""
@@ -158,6 +194,8 @@ class Network(Hierarchy):
         slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
         self._outputs = tuple(slots[number] for number in graph.outputs.values())
         self._slots = len(slots)
+        self._kinds: Kinds | None = None
+        self._regional: Regional | None = None
         self._steps: list[Step] = []
         paths, layers = _layers(graph, infer(graph), generator)
         homes = self._place(layers)
@@ -181,12 +219,31 @@ class Network(Hierarchy):
         step.wants_batch = RULES[type(graph[number].op)].takes("batch")
         return step
 
+    def compile_regions(self, kinds: Kinds) -> None:
+        """From now on, train in regions that are compiled (see `regions`)."""
+        self._kinds, self._regional = kinds, None
+
+    def _in_regions(self) -> Regional | None:
+        """The regions, if they are to run: in training, made when the first batch comes."""
+        if self._kinds is None or not self.training or not torch.is_grad_enabled():
+            return None
+        if self._regional is None:
+            self._regional = Regional(self._lines(), self._outputs, self._kinds)
+        return self._regional
+
+    def _lines(self) -> list[Line | Plain]:
+        return [line for step in self._steps for line in step.in_lines()]
+
     def forward(self, *inputs: Tensor) -> Any:
         """Run the network on a batch."""
         if len(inputs) != len(self.input_names):
             names = ", ".join(self.input_names)
             raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
         values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
+        regional = self._in_regions()
+        if regional is not None:
+            regional.run(values, inputs[0].shape[0] if inputs else 1)
+            return self._given(values)
         for step in self._steps:
             call = step.function
             if call is None:
@@ -198,6 +255,10 @@ class Network(Hierarchy):
                 values[step.writes] = call(*operands)
             for i in step.frees:
                 values[i] = None
+        return self._given(values)
+
+    def _given(self, values: list[Any]) -> Any:
+        """What is handed out."""
         if len(self._outputs) == 1:
             return values[self._outputs[0]]
         return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}

@@ -33,13 +33,18 @@ class Shared(Merged):
 
     def __call__(self, x: Tensor) -> Tensor:
         """The result they have in common."""
-        first, *others = self.layers()
+        first = self.layers()[0]
         y: Tensor = first(x)
         if first.training:
-            with torch.no_grad():
-                for name in first._buffers:
-                    torch._foreach_copy_([getattr(o, name) for o in others], [getattr(first, name)] * len(others))
+            self.copy()
         return y
+
+    def copy(self) -> None:
+        """Let the others have what the first has."""
+        first, *others = self.layers()
+        with torch.no_grad():
+            for name in first._buffers:
+                torch._foreach_copy_([getattr(o, name) for o in others], [getattr(first, name)] * len(others))
 
 
 class Stacked(Merged):

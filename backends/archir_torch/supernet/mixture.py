@@ -6,9 +6,9 @@ its gradient would need is computed or kept. Sums are accumulated in place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import reduce
-from itertools import accumulate
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial, reduce
+from itertools import accumulate, count
 from operator import itemgetter, mul
 from typing import Any
 
@@ -23,7 +23,9 @@ from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
-from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, parts_of
+from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, layer_line, parts_of
+from archir_torch.lowering.operations.norm import batch_norm
+from archir_torch.lowering.regions import Line, Plain, joins
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.fused import Shared, Stacked, in_parts, part_of
 
@@ -41,6 +43,8 @@ class MixedNetwork(Network):
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
         """How inputs that are maps are laid out before anything reads them; the rest follows. None: as they come."""
+        self._sums = 0
+        """Slots for the sums of the first terms of mixtures, in regions."""
         self._norms: dict[NodeId, Home] = {}
         self._homes: dict[Path, Home] = {}
         self._fold_norms = fold_norms
@@ -96,6 +100,11 @@ class MixedNetwork(Network):
         if self.layout is not None:
             inputs = tuple(x.contiguous(memory_format=self.layout) if x.dim() == 4 else x for x in inputs)
         values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
+        regional = self._in_regions() if active is None else None
+        if regional is not None:
+            values += [*shares, *[None] * self._sums]
+            regional.run(values, batch)
+            return self._given(values)
         for step in self._steps if active is None else self._needed(active):
             if isinstance(step, MixStep):
                 values[step.writes] = step.mixed(values, shares, active, batch)
@@ -108,9 +117,23 @@ class MixedNetwork(Network):
                     values[step.writes] = call(*operands)
             for i in step.frees:
                 values[i] = None
-        if len(self._outputs) == 1:
-            return values[self._outputs[0]]
-        return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}
+        return self._given(values)
+
+    def _lines(self) -> list[Line | Plain]:
+        """Behind the values of nodes stand the weights of terms, and behind these the sums of the first terms."""
+        shares = self._slots
+        first = shares + len(self._shares.products)  # type: ignore[arg-type]
+        fresh = count(first)
+        found: list[Line | Plain] = []
+        for step in self._steps:
+            if isinstance(step, MixStep):
+                found += step.terms(shares, fresh)
+            elif isinstance(step.function, Shared) and joins(step.function.layers()[0].function):
+                found.append(_copied(step.function, step))
+            else:
+                found += step.in_lines()
+        self._sums = next(fresh) - first
+        return found
 
     def _needed(self, active: Active) -> list[Step]:
         """The steps that outputs need where only some terms of mixtures have weights."""
@@ -170,6 +193,35 @@ class MixStep(Step):
         """The slots of the terms that have a weight."""
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
+    def terms(self, shares: int, fresh: Iterator[int]) -> list[Line | Plain]:
+        """The sum term by term; behind each row of norms ends a region, for sums have many lengths."""
+        layers = [None if home is None else home[0]._modules[home[1]] for home in self.norms]
+        if any(isinstance(layer, Layer) and layer.function is not batch_norm for layer in layers):
+            reads = (*self.reads, *(shares + index for index in self.shares))
+            return [Plain(lambda values, batch: self.mixed(values, values[shares:], None, batch), reads, self.writes)]
+        found: list[Line] = []
+        total: int | None = None
+        for place, (slot, factors, index, home) in enumerate(
+            zip(self.reads, self.factors, self.shares, self.norms, strict=True)
+        ):
+            term = slot
+            if home is not None:
+                function = _scaled if factors else None
+                reads = (slot, shares + index) if factors else (slot,)
+                found.append(layer_line(partial(_layer_at, *home), reads, next(fresh), function))
+                term = found[-1].writes
+            elif factors:
+                found.append(Line(_weighted, (slot, shares + index), next(fresh)))
+                term = found[-1].writes
+            if total is not None:
+                found.append(Line(_sum, (total, term), next(fresh)))
+                term = found[-1].writes
+            total = term
+            if home is not None and place + 1 < len(self.norms) and self.norms[place + 1] is None:
+                found[-1] = found[-1]._replace(ends=True)
+        assert total is not None
+        return [*found, Line(_rounded, (total, self.reads[-1]), self.writes)]
+
     def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
         """The sum, rounded once where weights have more digits than tensors; zeros, if no term has a weight."""
         total: Tensor | None = None
@@ -194,6 +246,34 @@ class MixStep(Step):
             else:
                 total, ours = (total.addcmul_(x, share) if ours else torch.addcmul(total, x, share)), True
         return total.to(x.dtype) if total is not None else shares[0].new_zeros(batch, *self.shape)
+
+
+def _scaled(
+    x: Tensor,
+    share: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    **settings: Any,
+) -> Tensor:
+    """A batch norm's result, times a weight."""
+    # in memory: torch's gradient of norms of channels-last maps reads weights as if they had no strides
+    weight = share.to(running_mean.dtype).repeat(running_mean.shape[0]) if weight is None else weight * share
+    bias = torch.zeros_like(weight) if bias is None else bias * share
+    return batch_norm(x, running_mean, running_var, weight, bias, **settings)
+
+
+def _weighted(x: Tensor, share: Tensor) -> Tensor:
+    return x * share.view((1,) * x.dim())  # of no dimension, it would be rounded to the type of x first
+
+
+def _sum(one: Tensor, other: Tensor) -> Tensor:
+    return one + other
+
+
+def _rounded(total: Tensor, like: Tensor) -> Tensor:
+    return total.to(like.dtype)
 
 
 def _added(total: Tensor, term: Tensor, ours: bool) -> Tensor:
@@ -226,6 +306,15 @@ def _factors(op: Mix) -> list[Factors]:
         tuple((name, positions) for name, positions in zip(op.mixed, share, strict=True) if positions)
         for share in op.shares
     ]
+
+
+def _layer_at(module: nn.Module, name: str) -> Any:
+    return module._modules[name]
+
+
+def _copied(shared: Shared, step: Step) -> Line:
+    line = layer_line(lambda: shared.layers()[0], step.reads, step.writes)
+    return line._replace(after=lambda _: shared.copy())
 
 
 def _has_weight(factors: Factors, active: Active) -> bool:

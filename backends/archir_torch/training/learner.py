@@ -11,7 +11,10 @@ from torch import Tensor, nn
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer, Training
+from archir_torch.lowering.depthwise import compile_network
+from archir_torch.lowering.module import Network
 from archir_torch.lowering.precision import autocast, chosen_precision
+from archir_torch.lowering.regions import Kinds, impossible
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
@@ -208,3 +211,17 @@ def replayable(training: Training, paths: DropPaths) -> bool:
     alone = distributed.world().size == 1 and training.sharding == "none"
     same = training.drop_path == "constant" or not paths
     return training.cuda_graphs and alone and same and training.accumulate == 1
+
+
+def in_regions(network: Network, training: Training, device: str) -> None:
+    """Have a network compiled in regions, if that is asked for. Raises ArchError (A1109) where it cannot be."""
+    if not training.compile:
+        return
+    why = impossible()
+    if torch.device(device).type != "cpu":
+        why = "it is for CPUs; on GPUs steps are recorded (`cuda_graphs`)"
+    elif training.sharding != "none" or distributed.world().size > 1:
+        why = "it is for one process"
+    if why:
+        raise fail("A1109", f"`training.compile` cannot be used here: {why}", None, "training.compile = false")
+    compile_network(network, Kinds())

@@ -58,6 +58,9 @@ class Supernet(ABC):
         phase, training = job.phase, job.phase.training
         if training.drop_path != "constant":
             raise fail("A1109", f"phase `{phase.name}`: a supernet's rates of `drop_path` are those of the net")
+        if training.compile:
+            text = "`training.compile` cannot be used here: sizes in a supernet change with every path"
+            raise fail("A1109", text, None, "training.compile = false")
         self.epochs = training.epochs
         self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
         self.space = self.opened.space

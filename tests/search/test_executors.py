@@ -23,7 +23,6 @@ from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, 
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are killed by signals")
 
-WITH_WORKERS = ["processes:2", "ray"]
 RAY_FOR_LONG = ["processes:2", pytest.param("ray", marks=pytest.mark.soak)]
 """Where Ray's workers, which start slowly, do what they do in another test of the suite."""
 
@@ -52,7 +51,7 @@ def ran(workers: Executor, work: Work, tasks: Sequence[Any]) -> dict[str, Outcom
     return {outcome.key: outcome for outcome in found}
 
 
-@pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
+@pytest.mark.parametrize("name", ["local", "processes:2", "ray"])
 def test_scores_are_plain_numbers(name: str, work: Obedient) -> None:
     with executor(name) as workers:
         found = ran(workers, work, [("value", number) for number in range(50)])
@@ -77,7 +76,7 @@ FAILURES: list[tuple[tuple[Any, ...], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("name", ["local", *WITH_WORKERS])
+@pytest.mark.parametrize("name", ["local", *RAY_FOR_LONG])
 def test_failures_are_recorded_and_stop_nobody(name: str, work: Obedient) -> None:
     with executor(name) as workers:
         found = ran(workers, work, [*(task for task, _, _ in FAILURES), ("value", 1.0)])
@@ -149,11 +148,8 @@ def test_time_limit(name: str, work: Obedient) -> None:
         assert all(isinstance(outcome, Done) for outcome in [first, *begin])
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [("killed", "always", 99), pytest.param(("busy", 60.0, 0.0), marks=pytest.mark.soak)],
-    ids=str,
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("wrong", [("killed", "always", 99), ("busy", 60.0, 0.0)], ids=str)
 def test_who_was_sent_with_one_that_fails_is_not_blamed(wrong: tuple[Any, ...], work: Obedient) -> None:
     """Short tasks go to Ray's workers in portions."""
     tasks: list[tuple[Any, ...]] = [("value", 1.0)] * 200

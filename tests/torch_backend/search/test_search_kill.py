@@ -119,12 +119,12 @@ def test_tensorboard_shows_probabilities(whole: Path) -> None:
 def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
     """Kill a search so often before its end; how often that came about in four times as many attempts."""
     draw = random.Random(seed)
-    path, killed = whole.parent / "recipe.toml", 0
+    path, killed, longest = whole.parent / "recipe.toml", 0, 1.5
     for _ in range(4 * count):
         if killed == count:
             break
         begun = time.monotonic()
-        code, _ = signalled(path, folder, signal.SIGKILL, draw.random() * 1.5)
+        code, _ = signalled(path, folder, signal.SIGKILL, draw.random() * longest)
         killed += code == -signal.SIGKILL
         assert code in (0, -signal.SIGKILL), time.monotonic() - begun
         assert not locked(folder)
@@ -133,6 +133,7 @@ def kills(whole: Path, folder: Path, count: int, seed: int) -> int:
         if code == 0:  # it was faster: another run
             assert exact(folder) == exact(whole)
             shutil.rmtree(folder)
+            longest *= 0.6
     code, said = go(path, folder).end()
     assert code == 0, said
     assert exact(folder) == exact(whole)

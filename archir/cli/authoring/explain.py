@@ -50,6 +50,7 @@ def _page(name: str) -> str:
         return explained(name)
     except ArchError:
         parent = click.get_current_context().parent
-        if parent is None or name not in parent.command.list_commands(parent):  # type: ignore[attr-defined]
+        group = parent.command if parent is not None else None
+        if parent is None or not isinstance(group, click.Group) or name not in group.list_commands(parent):
             raise
         raise fail("A1201", f"`{name}` is a command", None, f"`archir {name} --help` explains it") from None

@@ -32,6 +32,7 @@ from archir.ops.pool import (
 from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import Resize
 from archir.ops.shape import Flatten, Pad, Reshape, Slice, ToMap, Transpose
+from archir.ops.tokens.constant import Constant
 from archir.ops.windows import alike
 from archir.passes.equivalence.isomorphism import Vertex, canonical_text, reachable
 from archir.passes.equivalence.movement import POINTWISE, lawful
@@ -212,6 +213,8 @@ class Terms:
         """Whether the result is zero, whatever the weights."""
         if isinstance(op, Zero) or (isinstance(op, Scale) and op.factor == 0):
             return True
+        if isinstance(op, Constant):
+            return op.dtype == "f32" and not any(op.values)
         zeros = [isinstance(self._nodes[operand].op, Zero) for operand in operands]
         if isinstance(op, Mul | Matmul):
             return any(zeros)

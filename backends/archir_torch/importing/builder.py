@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 import numpy as np
 import torch
@@ -18,10 +19,13 @@ from archir.language.writing.imported import Array, Source
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.ops.shape import ChannelShuffle, Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
+from archir.ops.tokens.constant import Constant as Numbers
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, plain, sizes
 
 Weights = Mapping[str, Constant]
+MOST_ZEROS = 1024
+"""Zeros that programs say one by one."""
 MOST_COPIES = 64
 """Copies of a tensor that stand side by side."""
 
@@ -42,6 +46,7 @@ class Builder:
         self._parameters: dict[object, NodeId] = {}
         self._alive: list[Constant] = []
         """Those that keys are made of: another tensor could have the identity of one that is gone."""
+        self._no_states: dict[tuple[int, ...], NodeId] = {}
         self._joined: dict[tuple[int, ...], NodeId] = {}
 
     # nodes
@@ -123,6 +128,8 @@ class Builder:
         if not isinstance(value.node, Constant):
             return value.node
         constant = value.node
+        if not constant.trained and 1 < constant.tensor.numel() <= MOST_ZEROS and number_of(constant) == 0:
+            return self._zeros(tuple(constant.tensor.shape))
         key = (*constant.key, *constant.tensor.shape)
         self._alive.append(constant)
         if key not in self._parameters:
@@ -134,6 +141,14 @@ class Builder:
             op = Parameter(shape, trained=constant.trained)
             self._parameters[key] = self.layer(op, {"value": constant})
         return self._parameters[key]
+
+    def _zeros(self, shape: tuple[int, ...]) -> NodeId:
+        """Zeros that nothing trains, such as first states."""
+        if shape not in self._no_states:
+            beside = next(iter(self.graph.inputs.values()))
+            made = self.add(Numbers((0,) * prod(shape), "f32"), beside)
+            self._no_states[shape] = self._reshaped(made, shape)
+        return self._no_states[shape]
 
     def laid(self, value: Value, base: Axes) -> Value:
         """The same tensor on another base, of the same atoms."""
@@ -201,10 +216,11 @@ class Builder:
         return self.laid(value, plain(value.axes, self.batch))
 
     def tokens(self, value: Value) -> Value:
-        """On a base of two axes, or of one, of which the last is torch's last."""
+        """On a base of two axes, or of one, of which the last is torch's last. A single token stays one if torch has it."""
         last = value.axes[-1]
-        if len(value.base) in (1, 2) and value.base[-1] == last and all(value.base[:-1]):
-            return value
+        if len(value.base) in (1, 2) and value.base[-1] == last:
+            if all(value.base[:-1]) or plain(value.axes, self.batch) == value.base:
+                return value
         others = self._others(value, last)
         if not others:
             return self.laid(value, (last,))

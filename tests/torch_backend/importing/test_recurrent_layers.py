@@ -43,13 +43,16 @@ class Tagger(nn.Module):
     ],
     ids=["both ways", "tokens first", "last state", "no bias"],
 )
-def test_recurrent_layers_are_blocks(layer: nn.Module, width: int, what: str, said: list[str]) -> None:
+def test_recurrent_layers_are_blocks(layer: nn.Module, width: int, what: str, said: list[str], tmp_path: Path) -> None:
     module = Tagger(layer, width, what)
     imported = archir.from_torch(module, TOKENS)
     program = program_of(imported)
     assert program.lines <= 9
     assert all(one in program.text for one in said)
     assert {source.name for source in program.sources.values()} == module.state_dict().keys()
+    archir.export(imported.graph, tmp_path / "own.onnx", archir.compile(imported.graph), deployed=False)
+    found = archir.from_onnx(tmp_path / "own.onnx").graph
+    assert archir.canonical_hash(found) == archir.canonical_hash(imported.graph)
 
 
 class Handed(nn.Module):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from archir.ops.tokens import constant as ops
 from archir_onnx.lowering.builder import Builder
@@ -42,7 +42,8 @@ def positions(g: Builder, op: ops.Positions, x: str) -> str:
 @lowers(ops.Constant)
 def constant(g: Builder, op: ops.Constant, x: str) -> str:
     kinds = {"i64": np.int64, "bool": np.bool_, "f32": g.form.dtype}
-    return g.spread(g.constant(op.values, kinds[op.dtype]), g.type.shape)
+    said = numpy_helper.from_array(np.array(op.values, kinds[op.dtype]))  # in a node: what files store may be trained
+    return g.spread(g.node("Constant", value=said), g.type.shape)
 
 
 def _count(g: Builder, x: str) -> str:

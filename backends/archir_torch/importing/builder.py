@@ -216,11 +216,11 @@ class Builder:
         return self.laid(value, plain(value.axes, self.batch))
 
     def tokens(self, value: Value) -> Value:
-        """On a base of two axes, or of one, of which the last is torch's last. A single token stays one if torch has it."""
+        """On a base of two axes, or of one, of which the last is torch's last. A single token stays."""
         last = value.axes[-1]
-        if len(value.base) in (1, 2) and value.base[-1] == last:
-            if all(value.base[:-1]) or plain(value.axes, self.batch) == value.base:
-                return value
+        alone = plain(value.axes, self.batch) == value.base
+        if len(value.base) in (1, 2) and value.base[-1] == last and (alone or all(value.base[:-1])):
+            return value
         others = self._others(value, last)
         if not others:
             return self.laid(value, (last,))

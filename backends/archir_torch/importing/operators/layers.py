@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import torch
@@ -18,7 +17,6 @@ from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value, fresh, plain
 from archir_torch.importing.operators.elementwise import add, for_one
-from archir_torch.importing.operators.movement import select, stack
 from archir_torch.importing.rules import understands
 
 Sizes = int | tuple[int, ...]
@@ -54,7 +52,7 @@ def _convolved(
     weight = _constant(weight, "a kernel")
     rank = weight.tensor.dim() - 2
     if len(x.axes) == rank + 2 and len(x.axes[0]) > 1 and x.axes[0][0] is b.batch:
-        return _beside(b, x, lambda one: _convolved(b, one, weight, bias, stride, padding, dilation, groups))
+        return _beside(b, x, weight, bias, stride, padding, dilation, groups)
     kernel = tuple(weight.tensor.shape[2:])
     strides, dilations = (_all(v, rank) for v in (stride, dilation))
     if padding == "same":
@@ -85,19 +83,23 @@ def _convolved(
     return Value(node, made, ((b.batch,), *axes))
 
 
-MOST_BESIDE = 64
-"""Tensors that go through the same layer one by one."""
-
-
-def _beside(b: Builder, x: Value, layer: Callable[[Value], Value]) -> Value:
-    """A layer of each of several tensors that are folded into the samples: frames of a film, heads."""
-    count = prod(atom.size for atom in x.axes[0][1:])
-    if count > MOST_BESIDE:
-        raise Unsupported(f"a convolution of {count} tensors beside each other in the samples")
-    apart = replace(x, axes=((b.batch,), x.axes[0][1:], *x.axes[1:]))
-    made = [layer(select(b, apart, 1, i)) for i in range(count)]
-    whole = stack(b, made, 1)
-    return replace(whole, axes=(whole.axes[0] + whole.axes[1], *whole.axes[2:]))
+def _beside(
+    b: Builder, x: Value, weight: Constant, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> Value:
+    """A convolution of tensors that are folded into the samples, such as frames of a film: they are a further axis,
+    along which the kernel has one position."""
+    rank = weight.tensor.dim() - 2
+    if rank > 2:
+        raise Unsupported("a convolution of volumes beside each other in the samples")
+    channels, each, *kernel = weight.tensor.shape
+    first, rest = (b.batch,), x.axes[0][1:]
+    apart = replace(x, axes=(first, x.axes[1], rest, *x.axes[2:]))
+    zeros = padding if isinstance(padding, str) else (0, *_all(padding, rank))
+    made = _convolved(
+        b, apart, weight.reshaped((channels, each, 1, *kernel)), bias, (1, *_all(stride, rank)), zeros,
+        (1, *_all(dilation, rank)), groups,
+    )  # fmt: skip
+    return replace(made, axes=(first + made.axes[2], made.axes[1], *made.axes[3:]))
 
 
 def _all(value: Any, rank: int) -> tuple[int, ...]:

@@ -201,11 +201,16 @@ def rounding(module: nn.Module, images: Tensor) -> float:
     return float((module(images) - exact).abs().max() / exact.abs().max())
 
 
+def random_images(example: Tensor) -> Tensor:
+    """64 of an example's shape, whose statistics norms may get."""
+    return torch.randn(64, *example.shape[1:], generator=torch.Generator().manual_seed(1))
+
+
 def settled(module: nn.Module, example: Any) -> None:
     """Statistics of images for norms, as training would leave them, where random ones make rounding errors grow."""
     if not isinstance(example, Tensor):
         return
-    images = torch.randn(64, *example.shape[1:], generator=torch.Generator().manual_seed(1))
+    images = random_images(example)
     module.eval()
     with torch.no_grad():
         if rounding(module, images[:2]) <= MOST_ROUNDING:

@@ -1,6 +1,6 @@
 """Opens networks of timm and torchvision as spaces, and says what of them holds.
 
-    python benchmarks/opening.py [NAME ...] [--rows rows.jsonl] [-o benchmarks/results/opening_cpu.txt]
+    python benchmarks/opening.py [NAME ...] [--settled] [--rows rows.jsonl] [-o FILE]
 
 A row is a network with random weights, imported: its parameters, the seconds that opening takes, the choices and
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
@@ -8,7 +8,8 @@ architectures that were drawn trained one step (a finite loss, weights that chan
 torch by onnxruntime); and by how much outputs change when channels are ordered by importance: in float32, as a part of
 the largest output and of how much outputs differ between samples, and in float64, of the latter. Beside these, how
 far outputs in float32 are from those in float64 as the network is: what float32 is good for. With --rows, rows are kept
-in a file as they come, and those that are there already are not made again.
+in a file as they come, and those that are there already are not made again. With --settled, norms have the statistics
+of the 64 random images of benchmarks/imports.py, not of the two samples that are compared.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.lowering.module import lower  # noqa: E402
 from archir_torch.search.ordering.measures import Trained  # noqa: E402
 from archir_torch.search.ordering.order import ordered  # noqa: E402
-from benchmarks.imports import Case, cases  # noqa: E402
+from archir_torch.training.recalibration import recalibrate  # noqa: E402
+from benchmarks.imports import Case, cases, random_images  # noqa: E402
 
 NAMES = (
     "timm resnet18", "timm resnext50_32x4d", "timm seresnet50", "timm regnety_002", "timm mobilenetv1_100",
@@ -72,7 +74,7 @@ class Row:
     """How far outputs in float32 are from those in float64, in parts of the largest, before anything is ordered."""
 
 
-def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
+def row(case: Case, drawn: int = DRAWN, seed: int = 0, settled: bool = False) -> Row:
     """Import a network, open it, draw architectures, and try what is claimed of them."""
     torch.manual_seed(seed)
     imported = archir.from_torch(case.make().eval(), case.example)
@@ -93,7 +95,7 @@ def row(case: Case, drawn: int = DRAWN, seed: int = 0) -> Row:
             exported += 1
     params = archir.cost(network).params
     return Row(case.name, params, seconds, len(space.choices), str(space.size), same, trained, exported, drawn,
-               *differences(network, seed))  # fmt: skip
+               *differences(network, seed, settled))  # fmt: skip
 
 
 def given(graph: Graph, seed: int) -> Tensor:
@@ -114,7 +116,7 @@ def steps(module: nn.Module, graph: Graph, seed: int) -> bool:
     return changed and bool(torch.isfinite(loss))
 
 
-def differences(network: Graph, seed: int) -> tuple[float, float, float, float]:
+def differences(network: Graph, seed: int, settled: bool) -> tuple[float, float, float, float]:
     """What `Row` has of outputs when channels are ordered by importance: random weights of unlike channels, with
     statistics of norms that fit them, so that samples do differ."""
     module = lower(network)
@@ -126,6 +128,8 @@ def differences(network: Graph, seed: int) -> tuple[float, float, float, float]:
     with torch.no_grad():
         for _ in range(PASSES):
             module.train()(x)
+    if settled:
+        recalibrate(module, [random_images(x)])
     weights = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     after = ordered(Trained(network, weights), "l1")
     found, plain = [], []
@@ -142,7 +146,7 @@ def differences(network: Graph, seed: int) -> tuple[float, float, float, float]:
     return *found[0], found[1][1], own
 
 
-def table(rows: list[Row]) -> str:
+def table(rows: list[Row], settled: bool = False) -> str:
     """Rows as text."""
     heads = (
         ("params", 11), ("s", 5), ("choices", 7), ("size", 8), ("largest", 8), ("trained", 8), ("exported", 8),
@@ -153,6 +157,7 @@ def table(rows: list[Row]) -> str:
         "Last columns: by how much ordering by importance changes outputs. In float32, in parts of the largest output",
         "(fp32/max) and of how much outputs differ between samples (fp32/spr); in float64, of the latter (fp64/spr).",
         "own/max: how far outputs in float32 are from those in float64 without any ordering, in parts of the largest.",
+        *(["Norms have the statistics of 64 random images (--settled)."] if settled else []),
         " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads)]),
     ]
     for one in rows:
@@ -167,6 +172,7 @@ def main() -> None:
     """Make the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
+    parser.add_argument("--settled", action="store_true")
     parser.add_argument("--rows", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
@@ -178,7 +184,7 @@ def main() -> None:
     for case in cases():
         if case.name in wanted and case.name not in kept:
             try:
-                kept[case.name] = row(case)
+                kept[case.name] = row(case, settled=options.settled)
             except archir.ArchError as error:
                 print(f"{case.name}: {error}", file=sys.stderr)
                 continue
@@ -186,7 +192,7 @@ def main() -> None:
             if options.rows is not None:
                 with options.rows.open("a") as stream:
                     stream.write(json.dumps(asdict(kept[case.name])) + "\n")
-    text = table([kept[name] for name in wanted if name in kept])
+    text = table([kept[name] for name in wanted if name in kept], options.settled)
     if options.output is not None:
         options.output.write_text(text, "utf-8")
     print(text)

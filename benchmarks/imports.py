@@ -186,9 +186,12 @@ def hugging(name: str, options: dict[str, Any]) -> nn.Module:
 
 
 def used(module: nn.Module) -> None:
-    """Statistics and biases as they are after training, so that nothing is 0 or 1 by chance."""
+    """Statistics and biases as they are after training, so that nothing is 0 or 1 by chance; matrices of zeros would
+    make all experts equal."""
     generator = torch.Generator().manual_seed(0)
     for name, tensor in module.state_dict().items():
+        if tensor.dim() > 1 and tensor.is_floating_point() and not tensor.any():
+            tensor.normal_(0, 0.02, generator=generator)
         if name.endswith("running_var"):
             tensor.uniform_(0.5, 1.5, generator=generator)
         elif name.endswith(("running_mean", "bias")):

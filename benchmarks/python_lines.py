@@ -88,8 +88,15 @@ def _code(text: str, tree: ast.Module) -> set[int]:
 
 def defined(make: Callable[[], nn.Module], example: Any) -> tuple[nn.Module, int]:
     """A model, made and called once, and the lines that define it."""
+    once(make, example)  # what is imported then, and fills caches, is counted in no run, whatever ran before
     definition = Definition()
     with definition.watching():
-        module = make().eval()
-        module(**example) if isinstance(example, dict) else module(example)
+        module = once(make, example)
     return module, definition.lines(module)
+
+
+def once(make: Callable[[], nn.Module], example: Any) -> nn.Module:
+    """A model that was called."""
+    module = make().eval()
+    module(**example) if isinstance(example, dict) else module(example)
+    return module

@@ -168,7 +168,11 @@ class Builder:
         for atom in atoms:
             if atom is self.batch or atom.size > MOST_COPIES:
                 raise Unsupported("an expansion that is not the batch's")
-            one = self._reshaped(self.node(value), (1, *sizes(value.base)))
+            shape = (1, *sizes(value.base))
+            if isinstance(value.node, Constant):
+                one = self.node(replace(value, node=value.node.reshaped(shape)))
+            else:
+                one = self._reshaped(value.node, shape)
             value = replace(value, node=self.joined([one] * atom.size, 0), base=((atom,), *value.base))
         return value
 
@@ -207,6 +211,8 @@ class Builder:
         return self.add(Transpose(None if usual else order), node)
 
     def _reshaped(self, node: NodeId, shape: tuple[int, ...]) -> NodeId:
+        if isinstance(self.graph[node].op, Reshape):
+            (node,) = self.graph.operands(node)
         if self.types[node].shape == shape:
             return node
         return self.add(Flatten() if len(shape) == 1 else Reshape(shape), node)

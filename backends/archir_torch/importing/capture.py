@@ -354,7 +354,7 @@ class _Reader:
             if name in FILLED:
                 value = node.meta["val"]
                 return filled(name, args, value.shape, value.dtype)
-            if name in EXPANDED and isinstance(args[0], Constant) and args[0].trained:
+            if name in EXPANDED and isinstance(args[0], Constant) and args[0].trained and args[0].tensor.numel():
                 return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)
             if name == "linear" and isinstance(args[0], Constant) and constant_number(args[0]) == 0:
                 return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)  # of a first state

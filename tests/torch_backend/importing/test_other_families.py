@@ -28,8 +28,10 @@ TEXTS: dict[str, dict[str, Any]] = {
         "attention_types": [[["global", "local"], 1]],
     },
     "CLIPTextModel": SMALL,
+    "GptOssModel": SMALL | FEW_KEYS | {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
     "HeliumForCausalLM": SMALL | {"num_key_value_heads": 4, "head_dim": 8},
     "MambaForCausalLM": {"vocab_size": 100, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4},
+    "MiniMaxM2Model": SMALL | FEW_KEYS | {"head_dim": 8, "num_local_experts": 4, "num_experts_per_tok": 2},
     "MixtralForCausalLM": SMALL | FEW_KEYS | {"num_local_experts": 4},
     "ModernBertModel": SMALL,
     "ModernBertDecoderModel": SMALL,
@@ -64,7 +66,7 @@ TIMM = {
     "botnet26t_256": 256, "coatnet_nano_rw_224": 224, "efficientvit_b1": 64, "hiera_tiny_224": 224, "mobileone_s0": 64,
     "nest_tiny": 224, "resnetblur50": 64, "twins_svt_small": 224, "vovnet39a": 64, "xcit_nano_12_p16_224": 224,
 }  # fmt: skip
-FEW = ("BloomForCausalLM", "T5EncoderModel")
+FEW = ("GptOssModel", "T5EncoderModel")
 
 
 @pytest.mark.parametrize(

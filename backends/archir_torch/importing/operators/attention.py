@@ -46,6 +46,8 @@ def product(b: Builder, x: Value, y: Value) -> Value:
     one, two = aligned_beside(b, one, two)
     beside = tuple(mine or theirs for mine, theirs in zip(one.axes[:-3], two.axes[:-3], strict=True))
     rows, columns, inner = one.axes[-3], two.axes[-2], one.axes[-1]
+    if b.batch in inner or (b.batch in rows and b.batch in columns):
+        raise Unsupported("a product of samples with each other")
     own, others_own = (tuple(atom for atom in axis if atom is not b.batch) for axis in (rows, columns))
     flat: Axis = tuple(atom for axis in beside for atom in axis if atom is not b.batch)
     held, others = set(one.atoms), set(two.atoms)

@@ -122,7 +122,9 @@ def clamp(b: Builder, x: Value, min_val: Any = None, max_val: Any = None, **name
     if low is None and high is None:
         return x
     if isinstance(low, Value | Constant) or isinstance(high, Value | Constant):
-        raise Unsupported("bounds that are tensors")
+        for bound, kind in ((low, maximum), (high, minimum)):
+            x = x if bound is None else kind(b, x, bound)
+        return x
     if (low, high) == (0, 6):
         return mapped(b, unary.Relu6(), x)
     bounds = [None if bound is None else float(bound) for bound in (low, high)]

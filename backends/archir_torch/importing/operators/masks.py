@@ -13,7 +13,7 @@ from archir.ops.tokens.lookup import Equal, OneHot, ToNumbers
 from archir.ops.tokens.routing import TopPositions
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value
+from archir_torch.importing.layout import Atom, Unsupported, Value, plain
 from archir_torch.importing.operators.elementwise import (
     Operand,
     add,
@@ -150,7 +150,7 @@ def _truth(b: Builder, x: Operand) -> Value:
     if x.dtype == "bool":
         return x
     if x.dtype not in INTEGERS:
-        raise Unsupported("numbers as truth values")
+        return numbers(b, mapped(b, binary.Greater(0.0), mapped(b, unary.Abs(), x)), "bool")
     return unequal(b, x, 0)
 
 
@@ -188,8 +188,8 @@ def argmax(b: Builder, x: Value, dim: int | None = None, keepdim: bool = False) 
         raise Unsupported("the largest number of all samples")
     at = dim % len(x.axes)
     axis = x.axes[at]
-    others = tuple(one for i, one in enumerate(x.axes) if i != at and one != (b.batch,))
-    if b.batch in axis or any(b.batch in one for one in others) or not axis:
+    others = plain(tuple(one for i, one in enumerate(x.axes) if i != at), b.batch)
+    if b.batch in axis or not axis:
         raise Unsupported("the largest along the batch")
     x = b.laid(computed(b, x), (*(one for one in others if one), axis))
     left = tuple(() if i == at else one for i, one in enumerate(x.axes))

@@ -13,7 +13,7 @@ from archir.ir.op import Op
 from archir.ops import resize as archir_resize
 from archir.ops import shape
 from archir.ops.tokens.lookup import Gather
-from archir_torch.importing.builder import Builder, number_of
+from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, coalesced, fresh, regrouped
 from archir_torch.importing.operators.elementwise import aligned_beside, valued
@@ -41,7 +41,22 @@ def reshaped(b: Builder, x: Value, wanted: Sequence[int]) -> Value:
     try:
         return regrouped(x, shape, b.batch)
     except Unsupported:
+        pass
+    try:
         return regrouped(coalesced(b.plain(x), b.batch), shape, b.batch)
+    except Unsupported:
+        return regrouped(_melted(b, x), shape, b.batch)
+
+
+def _melted(b: Builder, x: Value) -> Value:
+    """With what is before the samples, and what is after them, as one axis each: then they divide in any way."""
+    flat = [atom for axis in x.axes for atom in axis]
+    at = flat.index(b.batch) if b.batch in flat else 0
+    parts = [tuple(flat[:at]), tuple(flat[at + 1 :] if b.batch in flat else flat)]
+    x = b.laid(x, tuple(part for part in parts if part))
+    first, rest = ((Atom(prod(atom.size for atom in part)),) if part else () for part in parts)
+    batch = (b.batch,) if b.batch in flat else ()
+    return replace(x, base=tuple(part for part in (first, rest) if part), axes=(first + batch + rest,))
 
 
 @understands("view", "reshape", "_unsafe_view")
@@ -244,8 +259,8 @@ def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
     return split(b, x, -(-x.shape[dim % len(x.axes)] // chunks), dim)
 
 
-@understands("index_select")
-def index_select(b: Builder, x: Value, dim: int, index: Constant) -> Value:
+def positions(b: Builder, x: Value, dim: int, index: Constant) -> Value:
+    """Those of an axis that are known."""
     at = dim % len(x.axes)
     places = [place % x.shape[at] for place in index.tensor.tolist()]
     return cat(b, [b.sliced(x, at, i, i + 1) for i in places], at)
@@ -262,7 +277,7 @@ def index(b: Builder, x: Value, places: Sequence[Constant | Value | None]) -> Va
             and one.tensor.numel() <= MOST_PARTS
             and one.tensor.dtype != torch.bool
         ):
-            return index_select(b, x, at, one)
+            return positions(b, x, at, one)
     known = [one for one in places if isinstance(one, Constant)]
     if len(known) == len(places) and (found := _in_order(x, known)) is not None:
         return found
@@ -300,14 +315,6 @@ def _gathered(b: Builder, x: Value, places: Value) -> Value:
     return Value(node, (flat, *x.base[1:]), ((b.batch,), *places.axes[1:], *x.axes[2:]), x.dtype)
 
 
-@understands("gather")
-def gather(b: Builder, x: Value | Constant, dim: int, places: Any, sparse_grad: bool = False) -> Constant:
-    number = None if isinstance(x, Value) else number_of(x)
-    if number is None or not isinstance(x, Constant):
-        raise Unsupported("a lookup by positions")
-    return Constant(torch.full((1,), number, dtype=x.tensor.dtype).expand(places.shape), computed="a number")
-
-
 # several as one
 
 
@@ -321,7 +328,7 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
         raise Unsupported("a concatenation of copies, or along the batch")
     marked = [_marked(b, v, at) for v in values]
     known = [v for v in marked if not isinstance(v.node, Constant)]
-    lead = max(known, key=lambda v: prod(atom.size for atom in v.atoms if atom not in v.axes[at]))
+    lead = max(known or marked, key=lambda v: prod(atom.size for atom in v.atoms if atom not in v.axes[at]))
     mark = lead.axes[at]
     nodes = []
     for v in marked:

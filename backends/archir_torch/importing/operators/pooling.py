@@ -14,6 +14,7 @@ from archir_torch.importing.layout import Axis, Unsupported, Value, fresh, plain
 from archir_torch.importing.operators.elementwise import maximum as larger
 from archir_torch.importing.operators.elementwise import power as _power
 from archir_torch.importing.operators.layers import _all, _zeros, one_or_each
+from archir_torch.importing.operators.masks import argmax
 from archir_torch.importing.rules import understands
 
 
@@ -48,7 +49,8 @@ def over(b: Builder, x: Value, dims: Sequence[int], keep: bool, whole: type[Op] 
     return replace(x, axes=axes)
 
 
-def _dims(x: Value, dim: Any) -> list[int]:
+def axes_of(x: Value, dim: Any) -> list[int]:
+    """Which axes are reduced. All of them would be those of the samples, too."""
     if dim is None:
         raise Unsupported("a reduction along the batch")
     return [dim] if isinstance(dim, int) else list(dim) or list(range(len(x.axes)))
@@ -56,31 +58,39 @@ def _dims(x: Value, dim: Any) -> list[int]:
 
 @understands("mean")
 def mean(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return over(b, x, _dims(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
+    return over(b, x, axes_of(x, dim), keepdim, pool.GlobalAvgPool, pool.MeanOver)
 
 
 @understands("sum")
 def total(b: Builder, x: Value, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    return over(b, x, _dims(x, dim), keepdim, None, pool.SumOver)
+    return over(b, x, axes_of(x, dim), keepdim, None, pool.SumOver)
 
 
 @understands("amax")
 def largest(b: Builder, x: Value, dim: Any = (), keepdim: bool = False) -> Value:
-    return over(b, x, _dims(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
+    return over(b, x, axes_of(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver)
 
 
 @understands("max")
 def maximum(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     if isinstance(dim, Value | Constant) or not isinstance(x, Value):
         return larger(b, x, dim)
-    return [over(b, x, _dims(x, dim), keepdim, pool.GlobalMaxPool, pool.MaxOver), None]
+    return [largest(b, x, dim, keepdim), _where(b, x, dim, keepdim)]
+
+
+def _where(b: Builder, x: Value, dim: Any, keep: bool) -> Value | None:
+    """The positions of the largest numbers, if they can be had: most who ask for the numbers do not read them."""
+    try:
+        return argmax(b, x, dim, keep)
+    except Unsupported:
+        return None
 
 
 @understands("linalg_vector_norm", "norm")
 def length(b: Builder, x: Value, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
     if ord != 2:
         raise Unsupported("a length that is not the usual one")
-    squares = over(b, _power(b, x, 2), _dims(x, dim), keepdim, None, pool.SumOver)
+    squares = over(b, _power(b, x, 2), axes_of(x, dim), keepdim, None, pool.SumOver)
     return _power(b, squares, 0.5)
 
 
@@ -212,7 +222,8 @@ def adaptive_max_pool(b: Builder, x: Value, size: Any) -> Any:
 # maps of other sizes
 
 
-def _resized(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
+def resized(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: bool) -> Value:
+    """A map of other height and width."""
     height, width = x.shape[2:]
     if size is not None:
         wanted = tuple(size)
@@ -228,14 +239,14 @@ def _resized(b: Builder, x: Value, size: Any, scales: Any, mode: Any, corners: b
 
 @understands("upsample_nearest2d")
 def nearest(b: Builder, x: Value, size: Any = None, scales: Any = None, *_: Any) -> Value:
-    return _resized(b, x, size, scales, "nearest", False)
+    return resized(b, x, size, scales, "nearest", False)
 
 
 @understands("upsample_bilinear2d")
 def bilinear(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    return _resized(b, x, size, scales, "bilinear", align_corners)
+    return resized(b, x, size, scales, "bilinear", align_corners)
 
 
 @understands("upsample_bicubic2d")
 def bicubic(b: Builder, x: Value, size: Any, align_corners: bool, scales: Any = None, *_: Any) -> Value:
-    return _resized(b, x, size, scales, "bicubic", align_corners)
+    return resized(b, x, size, scales, "bicubic", align_corners)

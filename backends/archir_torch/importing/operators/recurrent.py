@@ -51,7 +51,9 @@ def _recurrent(
 def _layer(b: Builder, name: str, x: Value, params: Sequence[Constant], reverse: bool) -> tuple[Value, Value]:
     """What a layer gives [B, N, width], and the last cells of an LSTM."""
     tokens, features, width = x.shape[1], x.shape[2], params[1].tensor.shape[1]
-    if tokens > MOST_TOKENS or x.axes[0] != (b.batch,):
+    if x.axes[0] != (b.batch,):
+        raise Unsupported("a recurrent layer along an axis, with others folded into the samples")
+    if tokens > MOST_TOKENS:
         raise Unsupported(f"a recurrent layer of {tokens} tokens; {MOST_TOKENS} are the most that are written out")
     graph = layer(name, tokens, features, width, len(params) > 2, len(params) > 2, reverse)
     source = b.laid(x, x.axes[1:])

@@ -36,8 +36,9 @@ def _(rows: Tensor, gates: Tensor) -> Tensor:
 
 
 def unsorted(graph: fx.Graph) -> None:
-    """Undo sorting by experts, where what is between it and its inverse maps each row by itself."""
-    for node in list(graph.nodes):
+    """Undo sorting by experts, where what is between it and its inverse maps each row by itself: the last ones first,
+    since what earlier ones give may reach them."""
+    for node in reversed(list(graph.nodes)):
         if name_of(node) == "sort" and not torch.is_floating_point(_meta(node.args[0])):
             _undo(graph, node)
     for node in list(graph.nodes):
@@ -73,6 +74,18 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
         mapped = name_of(product) in GROUPED and size_of(product)[:1] == (count,)
         if mapped and product.args[2] in _reached(node):
             _put(graph, product, torch.ops.archir.of_experts.default, product.args[0], product.args[1], chosen)
+    if (ids := results.get(0)) is not None:
+        for user in list(ids.users):
+            if name_of(user) == "index" and list(user.args[1]) == [ids]:  # type: ignore[arg-type]
+                _biased(graph, user, chosen)
+
+
+def _biased(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
+    """A product of experts, and the row of a table that each of them has, added."""
+    for user in list(rows.users):
+        for product, bias in operands_of(user, "add"):
+            if bias is rows and name_of(product) == "of_experts" and len(product.args) == 3:
+                _put(graph, user, torch.ops.archir.of_experts.default, *product.args, rows.args[0])
 
 
 def _reached(node: fx.Node) -> set[fx.Node]:

@@ -15,9 +15,10 @@ from archir.language.elaboration.files import Module
 from archir.language.elaboration.names.locals import walk
 from archir.language.syntax import ast
 
-Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows"]
-"""What is set; `follows` are shapes, groups and bounds of slices, which go with a width or stay."""
-_SET: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "follows"}
+Role = Literal["width", "kernel", "heads", "depth", "ratio", "follows", "groups", "order"]
+"""What is set; shapes, bounds of slices (`follows`) and `groups` go with a width or stay. The groups that channels are
+dealt out of are an `order` of them, which trained weights behind it know, and stay."""
+_SET: dict[str, Role] = {"kernel": "kernel", "heads": "heads", "channels": "width", "groups": "groups"}
 _MOVED = {"shape": "follows", "start": "follows", "stop": "follows"}
 _SCALES = ("*", "/", "//")
 
@@ -174,6 +175,8 @@ class Flow:
                 role = _SET.get(name)
                 if name == "kernel" and not {"channels", "heads"} & {*attribute_names(use.callee)}:
                     role = None  # that of a pooling has no weights
+                if name == "groups" and use.callee.weights is Op.weights:
+                    role = "order"
                 if role is not None:
                     found += self.follow(use.home, expr, role)
                 elif name in _MOVED:

@@ -38,14 +38,18 @@ class Search:
         self.text, self.flow, self.network, self.wanted, self.made = text, flow, network, wanted, made
         self._now: dict[Group, Group] = {}
         """In a round, what groups have become."""
+        self._sites = [site for site in found if site.kind in wanted or (site.kind is None and "widths" in wanted)]
+        self._begin()
+
+    def _begin(self) -> None:
+        """Make every site a group of its own."""
         self.groups: list[Group] = []
         """Everything that may be open, and everything that was."""
-        for site in found:
-            if site.kind in wanted or (site.kind is None and "widths" in wanted):
-                group = Group([site], named=site.kind in ("widths", "depths") and self._once(site))
-                if site.kind == "heads":
-                    self._by_head(group)
-                self.groups.append(group)
+        for site in self._sites:
+            group = Group([site], named=site.kind in ("widths", "depths") and self._once(site))
+            if site.kind == "heads":
+                self._by_head(group)
+            self.groups.append(group)
 
     def _once(self, site: Site) -> bool:
         """Whether a choice there is made once, so that it can as well be made at the top."""
@@ -97,7 +101,7 @@ class Search:
                 self._learn(error, edited)
                 continue
             unfit = [*self._loose(), *self._outside(graph, edited, where)]
-            if not unfit and self._untrained(graph, edited):
+            if not unfit and (self._untrained(graph, edited) or self._parted(graph, edited)):
                 continue
             if not unfit and self.open:
                 return edited, graph
@@ -156,6 +160,30 @@ class Search:
             else:
                 self.close(max(groups, key=lambda one: _rank(one.kind)), reason, node.span)
             return True
+        return False
+
+    def _parted(self, graph: Graph, edited: Edited) -> bool:
+        """Whether groups would read other channels than they were trained for, as behind a concatenation. Those that go
+        with a width stay as many as they were, each of them narrower, and all begins anew; widths are tied or left."""
+        from archir.passes.spaces.sharing import Sharing
+
+        if all(getattr(self.network[number].op, "groups", 1) == 1 for number in self.network):
+            return False
+        for values in Sharing(graph).parted:
+            groups = _of(values, edited)
+            sites = {site for group in groups for site in group.sites if site.groups and site.kind is None}
+            if sites:
+                self._sites = [site for site in self._sites if site not in sites]
+                self._begin()
+                return True
+            reason = "what reads its channels was trained on others"
+            for kind in ("ratios", "widths"):
+                if len(alike := [group for group in groups if group.kind == kind]) > 1:
+                    self._tie(alike, reason, None)
+                    return True
+            if groups:
+                self.close(max(groups, key=lambda one: _rank(one.kind)), reason, None)
+                return True
         return False
 
     # what the checker says

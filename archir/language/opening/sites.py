@@ -24,7 +24,7 @@ class Site:
     """Something in the text that a choice can stand for.
 
     `form`: a number as it is written; an argument that is not written, to stand at `span`; a factor of what is at
-    `span`. `kind` is None for what only goes with a width: a shape, groups, the bound of a slice.
+    `span`. `kind` is None for what only goes with a width: a shape, `groups`, the bound of a slice.
     """
 
     kind: Kind | None
@@ -38,6 +38,8 @@ class Site:
     """Whether it is part of a product or the like."""
     use: Use | None = field(default=None, repr=False)
     """The call that it is an argument of, if it is heads."""
+    groups: bool = False
+    """Whether it is a number of groups."""
 
 
 def sites(flow: Flow, module: Module) -> list[Site]:
@@ -59,8 +61,9 @@ def _number(several: list[Reached], flow: Flow) -> Site | None:
     one, value = several[0], constant(several[0].expr)
     assert value is not None, "it was looked at before"
     scaled = all(reached.scaled for reached in several)
-    roles = {reached.role for reached in several} - {"follows"}
-    if value <= 0 or len(roles) > 1:
+    every = {reached.role for reached in several}
+    roles = every - {"follows", "groups"}
+    if value <= 0 or len(roles) > 1 or "order" in roles:
         return None
     kind = _KINDS[next(iter(roles))] if roles else None
     if scaled and kind == "widths" and (value <= MOST_FACTOR or value.denominator > 1):
@@ -69,7 +72,8 @@ def _number(several: list[Reached], flow: Flow) -> Site | None:
         return None
     name = next((p.name.text for p in one.home.definition.params if p.default is one.expr), "")
     use = next((use for use in flow.uses if any(given is one.expr for given in use.arguments.values())), None)
-    return Site(kind, one.home, one.expr.span, value, name=name, inside=any(r.scaled for r in several), use=use)
+    inside, groups = any(r.scaled for r in several), "groups" in every
+    return Site(kind, one.home, one.expr.span, value, name=name, inside=inside, use=use, groups=groups)
 
 
 def _arguments(flow: Flow, module: Module) -> list[Site]:
@@ -108,8 +112,13 @@ def spelt_argument(use: Use, name: str, value: str) -> str:
 
 
 def _factors(flow: Flow, module: Module) -> list[Site]:
-    """Widths in blocks that follow from others, and that others do not all follow: those in between."""
-    widths = {id(one.expr): one for one in flow.reached if one.role == "width" and one.home.module is module}
+    """Widths in blocks that follow from others, and that others do not all follow: those in between. Groups are widths
+    where there are as many as channels."""
+    reached = [one for one in flow.reached if one.home.module is module]
+    widths = {id(one.expr) for one in reached if one.role == "width"}
+    groups = {id(one.expr) for one in reached if one.role == "groups"}
+    depthwise = [use.arguments for use in flow.uses if {"channels", "groups"} <= use.arguments.keys()]
+    widths |= {id(one["groups"]) for one in depthwise if _alike(one["groups"], one["channels"])} & groups
     blocks = [use for use in flow.uses if use.home.module is module and use.home.definition.word != "net"]
     given = [(use, expr) for use in blocks for expr in use.arguments.values() if id(expr) in widths]
     often = Counter((id(use.home), expr.text) for use, expr in given if isinstance(expr, ast.Name))
@@ -129,6 +138,10 @@ def _factors(flow: Flow, module: Module) -> list[Site]:
         inside = isinstance(expr, ast.Chain)
         found.append(Site("ratios", use.home, expr.span, Fraction(1), "factor", inside=inside))
     return found
+
+
+def _alike(one: ast.Expr, other: ast.Expr) -> bool:
+    return isinstance(one, (ast.Name, ast.Attribute)) and one.span.text == other.span.text
 
 
 def inner_width(flow: Flow, use: Use) -> str | None:

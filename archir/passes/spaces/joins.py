@@ -63,6 +63,8 @@ class Joins:
     def __post_init__(self) -> None:
         self.of: dict[Class, list[Join]] = {}
         self._apart: set[NodeId] = set()
+        self.parted: list[tuple[Value, ...]] = []
+        """Of joins whose heads or pieces would part those of operands, what this depends on."""
 
     def channels(self, number: NodeId) -> Value:
         """How many channels a node has."""
@@ -112,6 +114,7 @@ class Joins:
         rings = _rings(below)
         for stream, joins in by_stream.items():
             if stream in pieces:
+                self.parted += [self._about(join) for join in joins if not self._halved(join, pieces[stream][0])]
                 continue
             columns = zip(*(join.operands for join in joins), strict=False)
             alike = len({join.form for join in joins}) == 1 and all(
@@ -124,6 +127,14 @@ class Joins:
         self._settle_apart()
         self._without_rings()
         self._share_heads(heads, ask)
+
+    def _halved(self, join: Join, pieces: int) -> bool:
+        """Whether equal pieces of a join are its operands."""
+        widths = [self.channels(number) for number in join.operands]
+        return join.kind == "beside" and len(widths) == pieces and all(same(width, widths[0]) for width in widths)
+
+    def _about(self, join: Join) -> tuple[Value, ...]:
+        return tuple(self.channels(number) for number in (join.result, *join.operands))
 
     def _settle_apart(self) -> None:
         """Streams that hold joins of several forms: each part of them that is not chosen among is on its own."""
@@ -169,6 +180,7 @@ class Joins:
                 continue
             shares = None if place[0] or joins[0].kind not in ("beside", "dealt") else self._shares(joins, split)
             if shares is None:
+                self.parted += [(split, *self._about(join)) for join in joins]
                 del self.of[place]
                 continue
             for number, share in shares:

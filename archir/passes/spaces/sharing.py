@@ -74,6 +74,8 @@ class Sharing:
         self._demands: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         self._cuts: list[tuple[NodeId, NodeId, int]] = []
         self._nodes: dict[NodeId, _Weighed] = {}
+        self._unlike: list[NodeId] = []
+        """Operations that tie nothing, since what they tie differs between architectures."""
         for number in self.types:
             self._tie(number)
             self._weigh(number)
@@ -87,6 +89,9 @@ class Sharing:
             lambda number, *demand: demands[self._streams[number]].append(demand),
         )
         self._heads = {self._streams[number]: _folded(demands[self._streams[number]]) for number in self.types}
+        self.parted = self._parted(demands)
+        """What each depends on of the places where channels lie otherwise than in the widest network: numbers of heads
+        and groups, and of channels that are split into them."""
         self._widths = self._measured()
         self._places = Places(self._joins, Plain(self._end, self._plain, self._about))
         self.largest: dict[str, dict[str, Weight]] = {}
@@ -108,6 +113,7 @@ class Sharing:
         found = lifted(_ties, op, self._operands(number), self._needed[number], self._given)
         forms = {tuple(_form(tie) for tie in leaf) for leaf in leaves(found)}
         if len(forms) > 1:
+            self._unlike.append(number)
             return
         for position, tie in enumerate(next(iter(forms))):
             match tie:
@@ -175,6 +181,20 @@ class Sharing:
         found: dict[NodeId, list[tuple[Value, Value]]] = defaultdict(list)
         for number, items in things.items():
             found[self._streams[number]] += items
+        return found
+
+    def _parted(self, demands: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
+        """Heads that a join, or others who split the same channels, know otherwise."""
+        found = list(self._joins.parted)
+        for stream, asked in demands.items():
+            heads = [wanted for _, wanted in asked]
+            if any(not same(wanted, heads[0]) for wanted in heads):
+                found.append((*heads, _channels(self.types[stream])))
+        for number in self._unlike:
+            members = [one for one in (number, *self.graph.operands(number)) if one in self.types]
+            if any(self._joins.joined(one) or demands[self._streams[one]] for one in members):
+                widths = [_channels(self.types[one]) for one in members]
+                found.append((*self.graph[number].op.varied.values(), *widths))
         return found
 
     # how wide it is

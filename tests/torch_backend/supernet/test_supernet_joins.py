@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import pytest
 import torch
 
 import archir
+from archir.language.opening.opening import open_text
+from archir.search.spaces.partial import largest
 from archir_torch.supernet import extract
 
 IMAGE = "input image: f32[3, 6, 6]"
@@ -62,19 +63,17 @@ def space_of(behind: str) -> archir.Space:
     return archir.loads(f"net joined {{\n{IMAGE}\n{HEAD}\n{behind}\n}}")
 
 
-def differs(space: archir.Space, choices: dict[str, Any]) -> float:
+def differs(space: archir.Space, architecture: archir.Architecture, widest: archir.Architecture) -> float:
     """Between an architecture's own network and the widest one of which the channels that are left out are zeros, as a
     part of the largest output."""
     model = archir.supernet(space).eval()
     generator = torch.Generator().manual_seed(0)
     for name, tensor in model.state_dict().items():
         tensor.copy_(torch.rand(tensor.shape, generator=generator) - (0 if "var" in name else 0.5))
-    architecture = space.architecture(choices)
     x = torch.randn(2, 3, 6, 6, generator=generator)
     with torch.no_grad():
         own = extract(model, architecture).double()(x.double())
-        wide = {name: {"wa": 8, "wb": 8, "wc": 8}.get(name, value) for name, value in dict(architecture).items()}
-        full = extract(model, space.architecture(wide)).double()
+        full = extract(model, widest).double()
         parts = model.parts(architecture)
         for name, tensor in full.state_dict().items():
             kept = parts[name][0].positions() if name in parts else []
@@ -87,7 +86,8 @@ def differs(space: archir.Space, choices: dict[str, Any]) -> float:
 def test_what_is_left_out_might_as_well_be_zero(behind: str) -> None:
     space = space_of(BEHIND[behind])
     for architecture in random.Random(0).sample(list(space.enumerate()), 4):
-        assert differs(space, dict(architecture)) < 1e-12
+        wide = {name: 8 if name in ("wa", "wb", "wc") else value for name, value in dict(architecture).items()}
+        assert differs(space, architecture, space.architecture(wide)) < 1e-12
 
 
 def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:
@@ -115,3 +115,34 @@ def test_weights_of_groups_that_are_chosen_are_no_larger_than_the_largest_of_the
     shapes = {name: tuple(tensor.shape) for name, tensor in archir.supernet(space).state_dict().items()}
     widest = archir.compile(space.specialize(space.architecture({"wide": 4}))).state_dict()
     assert shapes == {name: tuple(tensor.shape) for name, tensor in widest.items()}
+
+
+GROUPED = {
+    "fire": """
+        s = image |> conv(16, kernel=1) |> relu
+        x = concat(s |> conv(32, kernel=1), s |> conv(32, kernel=3, groups=4)) |> relu |> channel_shuffle(4)
+        output y = x |> conv(32, kernel=3, groups=4) |> relu |> conv(5, kernel=1)""",
+    "fewer and fewer": """
+        x = image |> conv(16, kernel=1) |> conv(32, kernel=3, groups=8) |> relu |> conv(32, kernel=3, groups=4) |> relu
+        output y = x |> conv(32, kernel=1, groups=2) |> conv(5, kernel=1)""",
+    "halves": """
+        x = image |> conv(32, kernel=3) |> relu
+        for i in 0..2 { x = x |> unit(16) }
+        output y = x |> conv(5, kernel=1)""",
+}
+UNIT = """block unit(x, width) {
+    b = x[width:] |> conv(width, kernel=1) |> relu |> conv(width, kernel=3, groups=width) |> conv(width, kernel=1)
+    return concat(x[0:width], b) |> channel_shuffle(2)
+}
+"""
+
+
+@pytest.mark.parametrize("name", GROUPED)
+def test_what_is_opened_around_groups_is_part_of_what_was_trained(name: str) -> None:
+    """Groups behind concatenations stay as many, or widths are tied, so that each reads channels that it knows."""
+    net = f"{UNIT}net n {{\n{IMAGE}\n{GROUPED[name]}\n}}"
+    space = open_text(net, "widths,ratios").graph
+    found = archir.Space(space)
+    assert found.size >= 4
+    for seed in range(4):
+        assert differs(found, found.sample(seed), largest(found)) < 1e-12

@@ -54,11 +54,11 @@ def tricky(body: str) -> Space:
 
 def agrees(space: Space, several: list[archir.Architecture]) -> None:
     """Marks that are looked up are those of canonical forms, and the same wherever hashes are."""
-    assert space._marks is not None
+    assert space.likeness.marks is not None
     found = defaultdict(set)
     for one in several:
-        mark = space.mark(one)
-        assert mark == space._marks.counted(one.outcomes), dict(one)
+        mark = space.likeness.mark(one)
+        assert mark == space.likeness.marks.counted(one.outcomes), dict(one)
         found[space.canonical(one)].add(mark)
     assert all(len(marks) == 1 for marks in found.values())
 
@@ -68,16 +68,16 @@ def test_marks_follow_the_laws(name: str) -> None:
     space = tricky(TRICKY[name])
     several = list(space.enumerate())
     agrees(space, several)
-    marks = {space.mark(one) for one in several}
+    marks = {space.likeness.mark(one) for one in several}
     assert 1 < len(marks) <= len({space.canonical(one) for one in several})
 
 
 @pytest.mark.parametrize("name", UNMARKED)
 def test_what_might_vanish_has_no_marks(name: str) -> None:
     space = tricky(UNMARKED[name])
-    assert space._marks is None
+    assert space.likeness.marks is None
     one = space.sample(0)
-    assert space.mark(one) == space.canonical(one)
+    assert space.likeness.mark(one) == space.canonical(one)
 
 
 SMALL = ["nas_bench_201/nas_bench_201.arch:nas_bench_201", "glit/glit.arch:glit", "darts/darts.arch:darts"]
@@ -86,7 +86,7 @@ SMALL = ["nas_bench_201/nas_bench_201.arch:nas_bench_201", "glit/glit.arch:glit"
 @pytest.mark.parametrize("path", portion([one for one in NETS if "/" in one], SMALL))
 def test_marks_of_published_spaces(path: str) -> None:
     space = elaborated(path, **NETS[path])
-    if space._marks is not None:
+    if space.likeness.marks is not None:
         agrees(space, [space.sample(seed) for seed in range(8)])
     else:
         assert path not in SMALL

@@ -79,7 +79,7 @@ name = "plane"
 strategy = "nsga2"
 start = { weights = "supernet" }
 training = { batch = 32 }
-options = { objectives = ["accuracy:max", "macs:min"], population = 6, generations = 3, where = "params <= 1500" }
+options = { objectives = ["accuracy:max", "macs:min"], population = 6, generations = 3, where = "params <= 600" }
 
 [[phase]]
 name = "halve"

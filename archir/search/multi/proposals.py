@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from archir.search.multi.candidate import Candidate
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.likeness.forms import Form
 from archir.search.spaces.space import MOST_LISTED, Space
 
 BATCH, MOST_DRAWN = 64, 1024
@@ -29,8 +30,8 @@ class Proposals:
         self._drawn: deque[Architecture] = deque()
         self._met: dict[tuple[int, ...], Candidate] = {}
         """By codes, the candidate that computes the same."""
-        self._marked: dict[int | str, list[Candidate]] = {}
-        """Of those that compute something else, which have a mark."""
+        self._marked: dict[int | str, Candidate | _Alike] = {}
+        """By mark, the only candidate that has it, or all of them."""
         self._batch = BATCH
         self._left: Iterator[Architecture] | None = None
         self._count = 0
@@ -39,15 +40,20 @@ class Proposals:
         """The candidate of an architecture; None if one that computes the same was there before."""
         if architecture.codes in self._met:
             return None
-        alike = self._marked.setdefault(self.space.mark(architecture), [])
-        if alike:
-            name = self.space.canonical(architecture)
-            for one in alike:
-                if self.space.canonical(one.architecture) == name:
-                    self._met[architecture.codes] = one
-                    return None
-        found = self._met[architecture.codes] = self._numbered(architecture, budget)
-        alike.append(found)
+        mark = self.space.likeness.mark(architecture)
+        alike = self._marked.get(mark)
+        if alike is None:
+            found = self._marked[mark] = self._numbered(architecture, budget)
+        else:
+            if isinstance(alike, Candidate):
+                alike = self._marked[mark] = _Alike(self.space, alike)
+            same = alike.same(architecture)
+            if same is not None:
+                self._met[architecture.codes] = same
+                return None
+            found = self._numbered(architecture, budget)
+            alike.add(found)
+        self._met[architecture.codes] = found
         return found
 
     def earlier(self, architecture: Architecture) -> Candidate | None:
@@ -121,3 +127,51 @@ class Proposals:
         left = [architecture for architecture in rest if architecture.codes not in self._met]
         self.rng.shuffle(left)
         return iter(left)
+
+
+class _Alike:
+    """Candidates that have a mark in common, none of which computes the same as another."""
+
+    def __init__(self, space: Space, first: Candidate) -> None:
+        self._space, self._likeness = space, space.likeness
+        self._values: dict[tuple[int, ...], int | str] = {}
+        self._valued: dict[int | str, list[Candidate]] = {}
+        self._settled: dict[tuple[int, ...], Candidate] = {}
+        self._formed: dict[Form | str, Candidate] = {}
+        self.add(first)
+
+    def add(self, candidate: Candidate) -> None:
+        """One more, that computes something else."""
+        architecture = candidate.architecture
+        self._valued.setdefault(self._value(architecture), []).append(candidate)
+        self._settled[self._likeness.settled(architecture)] = candidate
+
+    def same(self, architecture: Architecture) -> Candidate | None:
+        """The one that computes the same as an architecture."""
+        settled = self._likeness.settled(architecture)
+        found = self._settled.get(settled)
+        if found is None and (valued := self._valued.get(self._value(architecture))):
+            found = self._compared(architecture, valued)
+            if found is not None:
+                self._settled[settled] = found
+        return found
+
+    def _value(self, architecture: Architecture) -> int | str:
+        """The value of an architecture, which `same` and `add` ask for one after the other."""
+        known = self._values.get(architecture.codes)
+        if known is None:
+            self._values = {architecture.codes: self._likeness.value(architecture)}
+            known = self._values[architecture.codes]
+        return known
+
+    def _compared(self, architecture: Architecture, valued: Sequence[Candidate]) -> Candidate | None:
+        form = self._likeness.form(architecture)
+        if form not in self._formed:
+            self._formed.update({self._likeness.form(one.architecture): one for one in valued})
+        if form not in self._formed:
+            name = self._space.canonical(architecture)
+            same = next((one for one in valued if self._space.canonical(one.architecture) == name), None)
+            if same is None:
+                return None
+            self._formed[form] = same
+        return self._formed[form]

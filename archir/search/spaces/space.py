@@ -23,10 +23,10 @@ from archir.language.elaboration.elaborate import elaborate_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, differences
-from archir.search.spaces.bounds import Bounds, account_of
+from archir.search.spaces.bounds import Bounds, account_of, in_numbers
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order, many, quickly
-from archir.search.spaces.marks import Marks, marks
-from archir.search.spaces.relative import in_numbers
+from archir.search.spaces.likeness.likeness import Likeness
+from archir.search.spaces.nearest import Nearest, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
 MOST_HASHES = 100_000
 """Canonical hashes that are remembered."""
+_FUNCTIONS = ("likeness", "_nearest")
+"""What is made of functions, and made again in other processes."""
 MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
 
@@ -58,6 +60,9 @@ class Space(Shown):
         self.choices = [decision.choice for decision in self.order]
         self._rows = Rows(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in _FUNCTIONS}
 
     if TYPE_CHECKING:
         optimize = optimizing.optimize
@@ -149,7 +154,7 @@ class Space(Shown):
             outcome = rng.randrange(self.choices[position].outcomes - 1)
             outcome += outcome >= codes[position]
             changed = [*codes[:position], outcome, *codes[position + 1 :]]
-            if not self._settled(position):
+            if not self.apart(position):
                 later = self._dependents[position]
                 draft = [-2 if i in later else code for i, code in enumerate(changed)]
                 changed = self._complete(draft, rng, keep=codes)
@@ -163,11 +168,11 @@ class Space(Shown):
     def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
         """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
         is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
-        if self._free:
-            return self._decoded(
-                [rng.randrange(n) if wish < 0 else wish for n, wish in zip(self._free, wishes, strict=True)]
-            )
-        return self._decoded(self._complete([-2] * len(self.order), rng, "choices", wishes))
+        return self._decoded(self._nearest(wishes, rng))
+
+    @cached_property
+    def _nearest(self) -> Nearest:
+        return nearest(self.order, self._program.distributions)
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
         """All architectures that differ in one choice; choices that this turns on take their first outcome."""
@@ -259,8 +264,8 @@ class Space(Shown):
         paths = [(one.choice.path, one.active) for one in self.order]
         return [(path, active, self._program.distributions[path]) for path, active in paths]
 
-    def _settled(self, position: int) -> bool:
-        """Whether changing a choice changes nothing about any other."""
+    def apart(self, position: int) -> bool:
+        """Whether changing the choice at a position changes nothing about any other."""
         return not self._dependents[position] and position not in self._constrained
 
     def _allowed(self, codes: Sequence[int]) -> bool:
@@ -284,14 +289,6 @@ class Space(Shown):
         return found
 
     @cached_property
-    def _free(self) -> list[int]:
-        """How many outcomes each choice has, if all of them are always active and nothing is required; else nothing."""
-        plain = all(one.active is True for one in self.order) and all(
-            one is True for one in self._conditions("where", "require")
-        )
-        return [choice.outcomes for choice in self.choices] if plain else []
-
-    @cached_property
     def _constrained(self) -> set[int]:
         return {
             self._rows.index[c.path] for condition in self._conditions("where", "require") for c in support(condition)
@@ -311,19 +308,14 @@ class Space(Shown):
             found = self._hashes[architecture.codes] = self._canonical.hash(architecture.outcomes)
         return found
 
-    def mark(self, architecture: Architecture) -> int | str:
-        """What is equal for architectures that compute the same, and seldom for others: microseconds in most spaces."""
-        if self._marks is None:
-            return self.canonical(architecture)
-        return self._marks.of(architecture.codes, lambda: architecture.outcomes)
+    @cached_property
+    def likeness(self) -> Likeness:
+        """What tells whether architectures compute the same, mostly without a hash."""
+        return Likeness(self.graph, self.order, self._canonical, self.canonical)
 
     @cached_property
     def _hashes(self) -> dict[tuple[int, ...], str]:
         return {}
-
-    @cached_property
-    def _marks(self) -> Marks | None:
-        return marks(self.graph, self.order, self._canonical)
 
     @cached_property
     def _canonical(self) -> Canonical:
@@ -470,7 +462,7 @@ class Space(Shown):
 
     def decode(self, codes: Sequence[int] | Codes) -> Architecture:
         """The architecture of a row of outcomes."""
-        return self._decoded(int(code) for code in codes)
+        return self._decoded(codes if isinstance(codes, list) else map(int, codes))
 
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""

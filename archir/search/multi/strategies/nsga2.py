@@ -47,6 +47,7 @@ class Nsga2(Search):
         super().__init__(space, options.objectives, seed, options.trials)
         self.options = options
         self.generation = 0
+        self._settled = [i for i, choice in enumerate(space.choices) if choice.outcomes == 1]
         self.population: list[Scored] = []
         """The fittest first."""
 
@@ -79,7 +80,7 @@ class Nsga2(Search):
     def _child(self) -> Architecture:
         parent = self._parent()
         child = crossed(self.space, parent, self._parent(), self.rng) if self._two() else parent
-        free = sum(code >= 0 and choice.outcomes > 1 for code, choice in zip(child.codes, child.choices, strict=True))
+        free = len(child.codes) - child.codes.count(-1) - sum(child.codes[i] >= 0 for i in self._settled)
         return mutated(self.space, child, self.rng, self.options.probability or 1 / max(1, free))
 
     def _two(self) -> bool:

@@ -97,8 +97,8 @@ def test_a_search_in_a_table(tmp_path: Path) -> None:
 def test_rows_that_are_missing_are_failed_trials(tmp_path: Path) -> None:
     path = written(
         tmp_path,
-        RECIPE[: RECIPE.index('[[phase]]\nname = "front"')].replace("12 }", '12, scorer = { kind = "table" } }'),
-    )
+        RECIPE[: RECIPE.index('[[phase]]\nname = "front"')].replace("12 }", '60, scorer = { kind = "table" } }'),
+    )  # all there are
     file = tmp_path / "published" / "table.csv"
     file.write_text("\n".join(line for line in file.read_text().splitlines() if not line.startswith("4,")))
     archir.run(path, tmp_path / "run")

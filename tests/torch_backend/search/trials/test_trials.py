@@ -116,7 +116,7 @@ def test_bounds_of_a_phase_hold(run: Run) -> None:
         ]
         for name in ("evolve", "plane")
     }
-    assert max(sizes["plane"]) <= 1500 < max(sizes["evolve"])
+    assert max(sizes["plane"]) <= 600 < max(sizes["evolve"])
 
 
 def test_the_summary(run: Run) -> None:

@@ -12,35 +12,34 @@ space where the others could happen has no marks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial, reduce
 from hashlib import sha256
 from operator import add
-from typing import Any
 
 from archir.base.errors import ArchError
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import afford
 from archir.costs.sums import Terms
-from archir.costs.symbolic import Symbolic
 from archir.costs.tables import Table, grouped, sums
-from archir.ir.choices.cases import EntangledError, Value, support, varies, when
-from archir.ir.choices.conditions import both, either, if_else, negate, switch
+from archir.ir.choices.cases import Value, support, varies
+from archir.ir.choices.conditions import both, if_else, negate, switch
 from archir.ir.choices.lifting import lift
-from archir.ir.graph import Decision, Graph, NodeId
+from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import lifted
-from archir.ops.activation import Identity, Scale, Shift, Zero
-from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
+from archir.ops.activation import Identity, Scale, Shift
+from archir.ops.arithmetic import Add, Concat, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.conv import Biased
 from archir.ops.random import Dropout, DropPath
 from archir.ops.shape import ChannelShuffle, Flatten, Pad, Reshape, Slice, ToMap, ToTokens, Transpose, Upsample
-from archir.passes.equivalence.algebra import keeps_zero, label
+from archir.passes.equivalence.algebra import label
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.equivalence.movement import POINTWISE
+from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.likeness.liveness import Needs
+from archir.search.spaces.likeness.steps import total
 
 BYTES = 5
 LARGEST = 1 << 8 * BYTES
@@ -60,21 +59,16 @@ class Marks:
 
     def __init__(self, table: Table, canonical: Canonical, also: tuple[type[Op], ...], ranked: bool) -> None:
         self._canonical, self._also, self._ranked = canonical, also, ranked
-        self._constant, self._doubt = (int(one) for one in table.constant)
-        self._factors = [_flat(factor.positions, factor.table) for factor in table.factors]
+        parts = [(factor.positions, factor.table) for factor in table.factors]
+        self._mark = total(int(table.constant[0]), [(places, one[..., 0]) for places, one in parts])
+        doubts = [(places, one[..., 1]) for places, one in parts if one[..., 1].any()]
+        self._doubt = total(int(table.constant[1]), doubts) if doubts or table.constant[1] else None
 
-    def of(self, codes: Sequence[int], outcomes: Any) -> int:
-        """The mark of an architecture: of its codes, and, called where that is in doubt, its outcomes by path."""
-        mark, doubt = self._constant, self._doubt
-        for places, marks, doubts in self._factors:
-            index = 0
-            for position, size in places:
-                code = codes[position]
-                index = index * size + (code if code > 0 else 0)
-            mark += marks[index]
-            if doubts is not None:
-                doubt += doubts[index]
-        return mark if not doubt else self.counted(outcomes())
+    def of(self, architecture: Architecture) -> int:
+        """The mark of an architecture."""
+        if self._doubt is not None and self._doubt(architecture.codes):
+            return self.counted(architecture.outcomes)
+        return self._mark(architecture.codes)
 
     def counted(self, outcomes: Mapping[str, int]) -> int:
         """The mark of the canonical form of the architecture with these outcomes by path."""
@@ -82,27 +76,24 @@ class Marks:
         return sum(_ranked(_number(op, *types), rank if self._ranked else 0) for op, types, rank in operations)
 
 
-def marks(graph: Graph, order: Sequence[Decision], canonical: Canonical) -> Marks | None:
-    """The marks of a graph's architectures; None where a law might make operations vanish, or choices are too entangled
-    to tell which operations there are."""
-    try:
-        symbolic = Symbolic(graph)
-        if symbolic.loose or any(_vanishing(graph, symbolic.types)):
-            return None
-        index = {decision.choice.path: i for i, decision in enumerate(order)}
-        also = ATTENDING if _apart(graph) else ()
-        zero, doubts = _zeros(graph)
-        ranks = _ranks(symbolic, zero)
-        for known in (ranks, None) if ranks else (None,):
-            terms = _terms(symbolic, zero, doubts, also, known)
-            try:
-                table = sums(("mark", "doubt"), *grouped(terms, index), index)
-            except ArchError:
-                continue
-            return Marks(table, canonical, also, known is not None)
-    except (ArchError, EntangledError):
-        pass
-    return None
+def marks(needs: Needs, canonical: Canonical) -> Marks | None:
+    """The marks of a space's architectures; None where a law might make operations vanish. Raises ArchError where
+    choices are too entangled to tell which operations there are."""
+    graph = needs.graph
+    if any(_vanishing(graph, needs.types)):
+        return None
+    also = ATTENDING if _apart(graph) else ()
+    ranks = _ranks(needs)
+    if ranks is not None:
+        try:
+            return Marks(_table(needs, also, ranks), canonical, also, True)
+        except ArchError:
+            pass
+    return Marks(_table(needs, also, None), canonical, also, False)
+
+
+def _table(needs: Needs, also: tuple[type[Op], ...], ranks: Mapping[NodeId, Value] | None) -> Table:
+    return sums(("mark", "doubt"), *grouped(_terms(needs, also, ranks), needs.index), needs.index)
 
 
 def _apart(graph: Graph) -> bool:
@@ -126,30 +117,27 @@ def _apart(graph: Graph) -> bool:
     return True
 
 
-def _terms(
-    symbolic: Symbolic, zero: Mapping[NodeId, Value], doubts: Mapping[NodeId, Value], also: tuple[type[Op], ...],
-    ranks: Mapping[NodeId, Value] | None,
-) -> dict[str, Terms]:  # fmt: skip
+def _terms(needs: Needs, also: tuple[type[Op], ...], ranks: Mapping[NodeId, Value] | None) -> dict[str, Terms]:
     """What marks are the sums of, and conditions under which they are not to be believed."""
-    graph, types = symbolic.graph, symbolic.types
-    alive = _alive(graph, zero) if any(one is not False for one in zero.values()) else symbolic.needed
+    graph, types = needs.graph, needs.types
+    alive = needs.alive if needs.zeros else needs.needed
     found: dict[str, Terms] = {"mark": Counter(), "doubt": Counter()}
-    for number in symbolic.needed:
+    for number in needs.needed:
         op, here = graph[number].op, alive.get(number, False)
-        if number in doubts:
-            found["doubt"][if_else(both(here, doubts[number]), 1, 0)] += 1
+        if number in needs.doubts:
+            found["doubt"][if_else(both(here, needs.doubts[number]), 1, 0)] += 1
         if type(op).weights is not Op.weights or isinstance(op, also):
             known = tuple([types[one] for one in graph.operands(number)])
-            value = lifted(_number, op, known, symbolic.needed[number], graph.given)
+            value = lifted(_number, op, known, needs.needed[number], graph.given)
             value = lift(_ranked, value, ranks[number] if ranks else 0)
-            found["mark"][if_else(both(here, negate(zero[number])), value, 0)] += 1
+            found["mark"][if_else(both(here, negate(needs.zero[number])), value, 0)] += 1
     return found
 
 
-def _ranks(symbolic: Symbolic, zero: Mapping[NodeId, Value]) -> dict[NodeId, Value] | None:
+def _ranks(needs: Needs) -> dict[NodeId, Value] | None:
     """How many operations with weights are behind each other before each node, at most; None if that depends on many
     choices somewhere."""
-    graph, found, onward = symbolic.graph, dict[NodeId, Value](), dict[NodeId, Value]()
+    graph, found, onward = needs.graph, dict[NodeId, Value](), dict[NodeId, Value]()
     for number in graph:
         op, operands = graph[number].op, graph.operands(number)
         if isinstance(op, Select):
@@ -159,56 +147,12 @@ def _ranks(symbolic: Symbolic, zero: Mapping[NodeId, Value]) -> dict[NodeId, Val
         if len(support(rank)) > MOST_SUPPORT:
             return None
         found[number] = onward[number] = rank
-        if type(op).weights is not Op.weights and number in symbolic.needed:
-            known = tuple([symbolic.types[one] for one in operands])
-            weighs = lifted(_weighs, op, known, symbolic.needed[number], graph.given)
+        if type(op).weights is not Op.weights and number in needs.needed:
+            known = tuple([needs.types[one] for one in operands])
+            weighs = lifted(_weighs, op, known, needs.needed[number], graph.given)
             onward[number] = lift(add, rank, weighs)
-        onward[number] = if_else(zero[number], 0, onward[number])
+        onward[number] = if_else(needs.zero[number], 0, onward[number])
     return found
-
-
-def _alive(graph: Graph, zero: Mapping[NodeId, Value]) -> dict[NodeId, Value]:
-    """When something that is not zero depends on each node."""
-    found: dict[NodeId, Value] = dict.fromkeys(graph.outputs.values(), True)
-    for number in reversed(list(graph)):
-        op = graph[number].op
-        here = both(found.get(number, False), negate(zero[number]))
-        for place, operand in enumerate(graph.operands(number)):
-            there = here
-            if isinstance(op, Select):
-                outcomes = [outcome for outcome, case in enumerate(op.cases) if case == place]
-                there = both(here, when(graph.decisions[op.choice].choice, outcomes))
-            found[operand] = either(found.get(operand, False), there)
-    return found
-
-
-def _zeros(graph: Graph) -> tuple[dict[NodeId, Value], dict[NodeId, Value]]:
-    """When each node is zero; and when what one reads has no effect for another reason than being zero."""
-    zero: dict[NodeId, Value] = {}
-    doubts: dict[NodeId, Value] = {}
-    for number in graph:
-        op, zeros = graph[number].op, [zero[one] for one in graph.operands(number)]
-        if isinstance(op, Select):
-            zero[number] = switch(graph.decisions[op.choice].choice, [zeros[place] for place in op.cases])
-        else:
-            zero[number], doubt = _zero(op, zeros)
-            if doubt is not False:
-                doubts[number] = doubt
-    return zero, doubts
-
-
-def _zero(op: Op, zeros: Sequence[Value]) -> tuple[Value, Value]:
-    """When the result of an operation is zero, and when what it reads has no effect for this."""
-    match op:
-        case Zero():
-            return True, False
-        case Mul() | Matmul() | Attention() | LocalAttention() | AxialAttention():
-            some = reduce(either, zeros)
-            return some, some
-    every = reduce(both, zeros) if zeros else False
-    if every is False or isinstance(op, Identity):
-        return every, False
-    return (False, every) if op.varied else (every if keeps_zero(op) else False, False)
 
 
 def _number(op: Op, *types: TensorType) -> int:
@@ -267,13 +211,3 @@ def _sliced(graph: Graph, types: Mapping[NodeId, TensorType], number: NodeId) ->
 def _axis(op: Op, type_: TensorType) -> int:
     assert isinstance(op, Slice | Concat)
     return type_.channel_axis if op.axis is None else op.axis % type_.rank
-
-
-def _flat(
-    positions: tuple[int, ...], table: NDArray[np.int64]
-) -> tuple[list[tuple[int, int]], list[int], list[int] | None]:
-    """A table as lists, with the position and the number of outcomes of each of its choices."""
-    sizes = table.shape[:-1]
-    afford(table.size)
-    found, doubts = (table[..., column].reshape(-1).tolist() for column in (0, 1))
-    return list(zip(positions, sizes, strict=True)), found, doubts if any(doubts) else None

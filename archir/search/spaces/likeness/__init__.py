@@ -1,0 +1,1 @@
+"""Which architectures compute the same, told without canonical forms as far as possible."""

@@ -28,6 +28,7 @@ from measure import Table, machine
 import archir
 from archir.base import toml
 from archir.search.recipes.spaces import files_of
+from archir.search.reuse.shrinking import Plan
 from archir.search.spaces.space import Space
 from archir_torch.lowering.weights import read_weights, save_weights
 from archir_torch.search.ordering import Trained
@@ -135,7 +136,10 @@ class Comparison:
         save_weights(archir.extract(model, uniform), folder / "start.safetensors")
         for name, text in files_of(NETS.name, NETS.parent).items():
             (folder / name).write_text(text, "utf-8")
-        teacher = {"kind": "distillation", "teacher": f"{NETS.name}:full", "weights": str(self.weights)}
+        teacher = {
+            "kind": "distillation", "teacher": f"{NETS.name}:full", "weights": str(self.weights),
+            "temperature": Plan().temperature,
+        }  # fmt: skip
         phase = {
             "start": {"weights": "./start.safetensors"},
             "fixed": {c.path: c.label(uniform.outcomes[c.path]) for c in self.space.choices},

@@ -49,6 +49,10 @@ from archir.search.fronts.figures import shown
 )  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), default=10, show_default=True, help="Epochs of what was found.")
 @click.option("--trials", type=click.IntRange(1), default=100, show_default=True, help="Architectures that are tried.")
+@click.option(
+    "--use", type=Real(0, 1), default=0.9, show_default=True,
+    help="Part of the budget that they cost at least, where enough do; with 0, any are tried.",
+)  # fmt: skip
 @click.option("--samples", type=click.IntRange(1), help="Samples that each is scored on [all for validation].")
 @click.option("--lr", type=Real(0), default=1e-3, show_default=True, help="Largest learning rate.")
 @click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples in a step.")
@@ -67,7 +71,10 @@ from archir.search.fronts.figures import shown
     "--teach", type=click.Choice(["beside", "alone", "none"]), default="beside", show_default=True,
     help="Whether the net teaches what becomes of it: beside the data's targets, in place of them, or not.",
 )  # fmt: skip
-@click.option("--temperature", type=Real(0), default=1.0, show_default=True, help="Of what it teaches.")
+@click.option(
+    "--temperature", type=Real(0), default=2.0, show_default=True,
+    help="Of what it teaches: above 1, more is said of classes that are not likely.",
+)  # fmt: skip
 @click.option(
     "--validation", type=Real(0, 1), default=0.1, show_default=True,
     help="The part of the training samples that architectures are chosen by.",

@@ -85,6 +85,9 @@ class TrialOptions(Settings):
     scorer: Scorer = Scorer()
     where: str = ""
     """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
+    use: float = Field(default=0.0, ge=0, le=1)
+    """The part of a bound of `where` that candidates cost at least: with 0.9, all are near the bound, if there are
+    enough (`archir.search.multi.near`)."""
     executor: str = "local"
     """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
     limit: Positive | None = None

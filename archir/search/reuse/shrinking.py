@@ -41,6 +41,8 @@ class Plan(Settings):
     """Epochs in which what was found is trained on."""
     trials: Count = 100
     """Architectures that are tried."""
+    use: float = Field(default=0.9, ge=0, le=1)
+    """The part of the budget that they cost at least."""
     samples: Count | None = None
     """Samples that each of them is scored on; all for validation by default."""
     lr: float = Field(default=1e-3, gt=0, le=1000)
@@ -53,7 +55,8 @@ class Plan(Settings):
     """Whether half of the images are mirrored, left to right."""
     teach: Literal["beside", "alone", "none"] = "beside"
     """Whether the full network teaches: beside the targets of the data, in place of them, or not at all."""
-    temperature: float = Field(default=1.0, gt=0, le=1e3)
+    temperature: float = Field(default=2.0, gt=0, le=1e3)
+    """What the full network's logits are divided by: above 1, more is learnt of classes that are not likely."""
     recalibrate: Amount | None = None
     """Batches on which statistics of norms are measured anew for what is cut out; 4 in the search and 16 afterwards by
     default. With 0 they stay as they are."""
@@ -127,6 +130,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     # a network is mostly made smaller with the data that it was trained on: docs/shrink.md says what that means
     ordered = given | {"seen": True} | ({"order": plan.order} if plan.order != "none" else {})
     steps, measured = {"batch": plan.batch}, {} if plan.recalibrate is None else {"recalibrate": plan.recalibrate}
+    within = {"where": budget, "use": plan.use}
     if plan.elastic:
         home: dict[str, Any] = {"weights": ELASTIC}
         first = {
@@ -136,7 +140,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
             "weights": optimizer,
             **learns,
             "training": steps | {"epochs": plan.elastic, "norms": plan.norms},
-            "options": {"drawn": 2, "uniform": "architectures", "where": budget, "evaluate_every": plan.elastic},
+            "options": within | {"drawn": 2, "uniform": "architectures", "evaluate_every": plan.elastic},
         }
     else:
         home = {"weights": SHARED, "refit": plan.refit}
@@ -145,7 +149,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
         {"name": FULL, "space": names["net"], "strategy": "inherit", "start": given, "options": {"recalibrate": 0}},
         first,
         {"name": SEARCH, "strategy": "evolution", "start": home, "training": steps,
-         "options": evolution(plan.trials, images=plan.samples, **measured) | {"where": budget}},
+         "options": evolution(plan.trials, images=plan.samples, **measured) | within},
         {"name": CUT, "strategy": "inherit", "start": {"architecture": SEARCH, **home}, "training": steps,
          "options": measured},
         {"name": TUNED, "strategy": "train", "start": {"architecture": SEARCH, "weights": CUT}, **learns,

@@ -6,7 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from pydantic import Field
+
 from archir.base.settings import Count
+from archir.search.multi.near import near
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import single
 from archir_torch.search.job import Job, strategy
@@ -22,6 +25,8 @@ class SposOptions(SupernetOptions):
     """Paths of a step, whose gradients are added up."""
     where: str = ""
     """Bounds on costs that paths keep, such as `macs <= 0.5x`; all of the space are drawn without any."""
+    use: float = Field(default=0.0, ge=0, le=1)
+    """The part of a bound of `where` that paths cost at least (`archir.search.multi.near`)."""
 
 
 @strategy("spos", SposOptions, orders=True)
@@ -31,7 +36,7 @@ class Spos(Supernet):
     def __init__(self, job: Job, options: SposOptions) -> None:
         super().__init__(job, options)
         self.options = options
-        self.within = self.space.where(options.where) if options.where else self.space
+        self.within = near(self.space, options.where, options.use) if options.where else self.space
 
     def looked_at(self) -> Mapping[str, Architecture]:
         """Within bounds, one that is always the same."""

@@ -1,0 +1,72 @@
+"""Architectures that use what they may cost: all of these, and no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import archir
+from archir.base.errors import ArchError
+from archir.search.multi import near as module
+from archir.search.multi.near import near
+from archir.search.spaces.space import Space
+
+SPACE = archir.loads("""net n {
+    input image: f32[3, 8, 8]
+    x = image
+    for i in 0..4 { x = x |> conv(choose width([4 * k for k in 1..9]), kernel=3) |> relu }
+    output y = x |> global_avg_pool |> linear(10)
+}""")
+EACH = SPACE.cost(list(SPACE.enumerate()))
+MOST = {name: int(max(EACH[name])) for name in ("macs", "params")}
+
+
+def used(space: Space, cost: str = "macs") -> float:
+    """The least part of the whole that architectures of a space cost, of two hundred that are drawn."""
+    return float(min(space.cost(space.sample_codes(200, np.random.default_rng(0)))[cost]) / MOST[cost])
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is enough for a space of 4,096."""
+    monkeypatch.setattr(module, "ENOUGH", 100)
+
+
+@pytest.mark.parametrize(("bound", "part", "least"), [(0.5, 0.9, 0.9), (0.8, 0.5, 0.5), (0.1, 0.9, 0.8)])
+def test_all_that_come_near_a_bound_are_left_and_no_others(bound: float, part: float, least: float) -> None:
+    """Where a hundred do not, those of a tenth less."""
+    limit = int(MOST["macs"] * bound)
+    wanted = np.sum((EACH["macs"] <= limit) & (EACH["macs"] >= least * limit))
+    assert near(SPACE, f"macs <= {bound}x", part).count() == (wanted, wanted)
+    assert wanted >= module.ENOUGH
+
+
+def test_what_a_page_says_of_a_space() -> None:
+    whole = archir.load(f"{Path(__file__).parents[2]}/examples/shrink/cifar.arch:space")
+    near_half, half = (whole.where(f"macs <= 0.5x{more}").count()[0] for more in (" and macs >= 0.45x", ""))
+    assert round(100 * near_half / half) == 7
+
+
+def test_a_bound_that_others_make_needless_is_not_used() -> None:
+    assert used(near(SPACE, "macs <= 0.5x and params < 1M", 0.9)) >= 0.45
+    assert used(near(SPACE, "params < 0.5x and macs <= 1x", 0.9), "params") >= 0.449
+
+
+def test_without_a_part_and_where_nothing_adds_up_bounds_are_kept_alone() -> None:
+    everything = SPACE.where("macs <= 0.5x").count()
+    assert near(SPACE, "macs <= 0.5x", 0).count() == everything
+    assert near(SPACE, "macs >= 0.5x", 0.9).count() == SPACE.where("macs >= 0.5x").count()
+    assert used(near(SPACE, "macs <= 0.5x and peak_bytes <= 0.9x", 0.9)) < 0.3
+
+
+def test_what_cannot_be_counted_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archir.costs.account.Account.followed", lambda account, ranges: False)
+    assert used(near(SPACE, "macs <= 0.5x", 0.9)) >= 0.45
+    assert used(near(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
+
+
+def test_bounds_that_nothing_keeps_are_refused() -> None:
+    with pytest.raises(ArchError, match=r"A1603.*no architecture has macs <= 10"):
+        near(SPACE, "macs <= 10", 0.9)

@@ -21,9 +21,9 @@ import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
-from archir_torch.lowering.depthwise import compile_network
+
 from archir_torch.lowering.precision import autocast
-from archir_torch.lowering.regions import Kinds
+
 from archir_torch.lowering.replay import Replayed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned

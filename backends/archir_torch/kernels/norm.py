@@ -24,6 +24,32 @@ class Norm(NamedTuple):
     bias: Tensor | None
 
 
+class Handed:
+    """How a norm leaves the last part of its gradient to what made the map that it alone reads.
+
+    The gradient of that map is first + second g + third y, with numbers for each channel. Whoever reads the norm gives
+    g itself to the map's maker and the numbers here: the sum is made where it is used, and is never written.
+    """
+
+    __slots__ = ("coefficients", "gradient")
+
+    def __init__(self) -> None:
+        self.coefficients: Tensor | None = None
+        self.gradient = 0
+
+    def offered(self, gradient: Tensor) -> Tensor:
+        """Where the numbers [3, C] are to be written, for a gradient g."""
+        self.coefficients, self.gradient = gradient.new_empty(3, gradient.shape[1]), gradient.data_ptr()
+        return self.coefficients
+
+    def taken(self, gradient: Tensor) -> Tensor | None:
+        """The numbers for a gradient that came; None, if it is what it says."""
+        found, self.coefficients = self.coefficients, None
+        if found is not None and gradient.data_ptr() != self.gradient:
+            raise RuntimeError("a map whose norm hands on its gradient was read by something else, too")
+        return found
+
+
 NOTHING = Norm(None, None, None, None)  # type: ignore[arg-type]
 
 
@@ -35,6 +61,17 @@ def measured(
     channels = x.shape[1]
     mean, inverse = x.new_empty(2, channels).unbind()
     call("moments", x.dtype, x, x.numel() // channels, channels, eps, momentum, mean, inverse, running_mean, running_var)
+    return Norm(mean, inverse, weight, bias)
+
+
+def known(
+    mean: Tensor, variance: Tensor, pixels: int, running_mean: Tensor, running_var: Tensor, weight: Tensor | None,
+    bias: Tensor | None, eps: float, momentum: float,
+) -> Norm:  # fmt: skip
+    """The norm of a map whose statistics are known."""
+    inverse = torch.empty_like(mean)
+    running = running_mean, running_var
+    call("statistics", mean.dtype, mean, variance, pixels, len(mean), eps, momentum, inverse, *running)
     return Norm(mean, inverse, weight, bias)
 
 

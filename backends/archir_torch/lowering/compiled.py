@@ -12,11 +12,12 @@ from typing import Any
 
 from torch import Tensor
 
-from archir_torch.kernels.depthwise import depthwise, geometry
-from archir_torch.kernels.lazy import LAZY, Pending, Sum, term, whole
+from archir_torch.kernels.depthwise import geometry
+from archir_torch.kernels.lazy import LAZY, Filtered, Made, Pending, Sum, term, whole
 from archir_torch.kernels.library import laid_out, suits
-from archir_torch.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, measured
+from archir_torch.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, known, measured
 from archir_torch.kernels.pool import pooled
+from archir_torch.kernels.separable import MOST_CHANNELS, separable
 from archir_torch.kernels.sums import Term
 from archir_torch.lowering.operations import activation, arithmetic, conv, norm, pool
 
@@ -46,10 +47,15 @@ def _batch_norm(
     x: Any, running_mean: Tensor, running_var: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *,
     eps: float, momentum: float, training: bool,
 ) -> Any:  # fmt: skip
-    x = whole(x)
+    made, x = x, whole(x)
     if not training or not suits(x, running_mean, running_var, weight, bias) or x.numel() == x.shape[1]:
         settings = {"eps": eps, "momentum": momentum, "training": training}
         return norm.batch_norm(x, running_mean, running_var, weight, bias, **settings)
+    if isinstance(made, Made):
+        pixels = x.numel() // x.shape[1]
+        running = running_mean, running_var
+        found = known(made.mean, made.variance, pixels, *running, weight, bias, eps, momentum)
+        return Pending(x, found, NONE, made.handed)
     x = laid_out(x)
     return Pending(x, measured(x.detach(), running_mean, running_var, weight, bias, eps, momentum))
 
@@ -58,7 +64,7 @@ def _activation(function: Function, number: int) -> Function:
     @wraps(function)
     def run(x: Any) -> Any:
         if isinstance(x, Pending) and x.activation == NONE:
-            return Pending(x.x, x.norm, number)
+            return Pending(x.x, x.norm, number, x.handed)
         x = whole(x)
         return Pending(laid_out(x), None, number) if suits(x) else function(x)
 
@@ -68,9 +74,12 @@ def _activation(function: Function, number: int) -> Function:
 def _conv(
     x: Any, weight: Tensor, bias: Tensor | None = None, *, stride: Any, pads: tuple[int, ...], dilation: Any,
     groups: int,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     settings = {"stride": stride, "pads": pads, "dilation": dilation, "groups": groups}
     channels = x.shape[1]
+    if isinstance(x, Filtered) and _is_pointwise(x, weight, bias, settings):
+        of = x.map
+        return Made(*separable(of.x, of.norm, of.activation, of.handed, x.filter, x.geometry, weight))
     plain = isinstance(stride, int) and isinstance(dilation, int) and bias is None
     if not plain or not groups == channels == weight.shape[0] or groups == 1 or weight.dim() != 4:
         return conv.conv(whole(x), weight, bias, **settings)
@@ -80,7 +89,18 @@ def _conv(
     if not isinstance(x, Pending) or not suits(x.x, weight):
         return conv.conv(whole(x), weight, bias, **settings)
     kernel = (weight.shape[2], weight.shape[3])
-    return depthwise(x.x, x.norm, x.activation, weight, geometry(x.x, kernel, stride, dilation, pads))
+    return Filtered(x, weight, geometry(x.x, kernel, stride, dilation, pads))
+
+
+def _is_pointwise(x: Filtered, weight: Tensor, bias: Tensor | None, settings: dict[str, Any]) -> bool:
+    same = {"stride": (1, (1, 1)), "pads": ((0, 0, 0, 0),), "groups": (1,)}
+    return (
+        bias is None
+        and weight.shape[2:] == (1, 1)
+        and max(weight.shape) <= MOST_CHANNELS
+        and all(settings[name] in values for name, values in same.items())
+        and suits(x.map.x, weight)
+    )
 
 
 def _max_pool(x: Any, *, kernel: Any, stride: Any, pads: tuple[int, ...]) -> Tensor:

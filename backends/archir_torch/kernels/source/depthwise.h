@@ -63,6 +63,22 @@ inline void gather(const Vec<T>* plane, Size step, const std::vector<Size>& offs
     }
 }
 
+// What the taps of a filter read, from the pixel that a result stands at.
+inline std::vector<Size> offsets_of(const Geometry& g) {
+    std::vector<Size> offsets;
+    for (Size i = 0; i < g.kernel_height; i++)
+        for (Size j = 0; j < g.kernel_width; j++) offsets.push_back(g.dilation * (i * g.plane_width() + j));
+    return offsets;
+}
+
+// Filters' gradients [channels, taps] of parts [image][tap][lane].
+template <class T> void sum_filters(const std::vector<T>& parts, const Geometry& g, Size wide, T* to) {
+    std::vector<T> sums(g.taps() * wide);
+    summed(parts.data(), g.images, g.taps() * wide, sums.data());
+    for (Size c = 0; c < g.channels; c++)
+        for (Size tap = 0; tap < g.taps(); tap++) to[c * g.taps() + tap] = sums[tap * wide + c];
+}
+
 // Copies activation(norm(x)) of an image's block to the plane.
 template <class T, Size kind>
 inline void to_plane(const T* x, const Geometry& g, const Scaled<T>& scaled, bool plain, Size lanes, Vec<T>* plane) {
@@ -86,13 +102,20 @@ inline void to_plane(const T* x, const Geometry& g, const Scaled<T>& scaled, boo
     }
 }
 
+// The convolution of a plane, pixel by pixel.
+template <class T>
+inline void filtered(const Vec<T>* plane, const Geometry& g, const std::vector<Size>& offsets, const Vec<T>* weights,
+                     Vec<T>* to) {
+    for (Size row = 0; row < g.out_height; row++)
+        gather<T>(plane + row * g.stride * g.plane_width(), g.stride, offsets, weights, g.out_width,
+                  [&](Size i, Vec<T> sum) { to[row * g.out_width + i] = sum; });
+}
+
 template <class T>
 void depthwise_forward(const T* x, Geometry g, Norm<T> norm, Size activation, const T* filter, T* y, Size threads) {
     const Size blocks = blocks_of(g.channels, LANES<T>), taps = g.taps(), columns = g.plane_width();
     const std::vector<T> filters = in_blocks(filter, g.channels, taps);
-    std::vector<Size> offsets;
-    for (Size i = 0; i < g.kernel_height; i++)
-        for (Size j = 0; j < g.kernel_width; j++) offsets.push_back(g.dilation * (i * columns + j));
+    const std::vector<Size> offsets = offsets_of(g);
     with_activation(activation, [&](auto kind) {
 #pragma omp parallel for schedule(static) num_threads(threads)
         for (Size job = 0; job < g.images * blocks; job++) {
@@ -130,21 +153,73 @@ inline void correlate(const Vec<T>* plane, Size columns, const Vec<T>* gradient,
     for (Size tap = 0; tap < COUNT; tap++) sums[tap] = found[tap];
 }
 
+// sums[tap] of a block of an image, for all taps. `given` is where the gradient begins in its plane.
+template <class T>
+inline void filter_gradient(const Vec<T>* plane, const Vec<T>* given, const Geometry& g,
+                            const std::vector<Size>& offsets, Size step, T* sums) {
+    const Size columns = g.plane_width(), taps = g.taps(), gradient_columns = g.gradient_width();
+    Vec<T> found[9];
+    for (Size tap = 0; tap < taps;) {
+        const Size* at = &offsets[tap];
+        const Size left = taps - tap, count = left >= 9 ? 9 : left >= 5 ? 5 : left >= 3 ? 3 : 1;
+        if (count == 9) correlate<T, 9>(plane, columns, given, gradient_columns, g, at, found);
+        if (count == 5) correlate<T, 5>(plane, columns, given, gradient_columns, g, at, found);
+        if (count == 3) correlate<T, 3>(plane, columns, given, gradient_columns, g, at, found);
+        if (count == 1) correlate<T, 1>(plane, columns, given, gradient_columns, g, at, found);
+        for (Size i = 0; i < count; i++) store(sums + (tap + i) * step, found[i]);
+        tap += count;
+    }
+}
+
+// The gradient of a block of an image. `x` and `to` begin at the block; `sums` are of the gradient behind the
+// activation, and of it times what the norm makes of x: [0] and [step], where there is a norm.
+template <class T, Size kind>
+inline void map_gradient(const Vec<T>* given, const T* x, const Geometry& g, const Scaled<T>& scaled, bool normed,
+                         const Vec<T>* weights, Vec<T>* chosen, Size lanes, T* to, T* sums, Size step) {
+    const Size gradient_columns = g.gradient_width();
+    Vec<T> sum{}, product{};
+    std::vector<Size> reach;
+    // rows and columns of one phase meet the same taps
+    for (Size phase_row = 0; phase_row < std::min(g.stride, g.height); phase_row++)
+        for (Size phase = 0; phase < std::min(g.stride, g.width); phase++) {
+            reach.clear();
+            for (Size i = 0; i < g.kernel_height; i++)
+                for (Size j = 0; j < g.kernel_width; j++) {
+                    const Size down = phase_row + g.top - g.dilation * i, along = phase + g.left - g.dilation * j;
+                    if (down % g.stride || along % g.stride) continue;
+                    chosen[reach.size()] = weights[i * g.kernel_width + j];
+                    reach.push_back(down / g.stride * gradient_columns + along / g.stride);
+                }
+            for (Size row = phase_row; row < g.height; row += g.stride) {
+                const Size at = (row * g.width + phase) * g.channels, next = g.stride * g.channels;
+                gather<T>(given + row / g.stride * gradient_columns, 1, reach, chosen,
+                          (g.width - phase + g.stride - 1) / g.stride, [&](Size i, Vec<T> found) {
+                              if (kind == NONE && !normed) return store(to + at + i * next, found, lanes);
+                              const Vec<T> read = load(x + at + i * next, lanes);
+                              found = sloped<T, kind>(found, scaled.of(read));
+                              sum += found, product += found * (read - scaled.mean);
+                              store(to + at + i * next, found, lanes);
+                          });
+            }
+        }
+    if (!normed) return;
+    store(sums, sum);
+    store(sums + step, Vec<T>(product * scaled.inverse));
+}
+
 // Gradients of x [images, height, width, channels] and of the filter [channels, taps], where they are not null; of a
 // norm's weight and bias too, if there is one.
 template <class T>
 void depthwise_backward(const T* gradient, const T* x, Geometry g, Norm<T> norm, Size activation, const T* filter,
                         T* to_x, T* to_filter, T* to_weight, T* to_bias, Size threads) {
-    const Size blocks = blocks_of(g.channels, LANES<T>), taps = g.taps(), columns = g.plane_width();
+    const Size blocks = blocks_of(g.channels, LANES<T>), taps = g.taps();
     const Size wide = blocks * LANES<T>, pixels = g.height * g.width;
-    const Size gradient_columns = g.gradient_width(), plane_size = g.plane_height() * columns;
+    const Size gradient_columns = g.gradient_width(), plane_size = g.plane_height() * g.plane_width();
     const Size gradient_size = g.gradient_height() * gradient_columns;
     const std::vector<T> filters = in_blocks(filter, g.channels, taps);
+    const std::vector<Size> offsets = offsets_of(g);
     std::vector<T> filter_parts(to_filter ? g.images * taps * wide : 0);
     std::vector<T> parts(to_x && norm.inverse ? g.images * 2 * wide : 0);
-    std::vector<Size> offsets;
-    for (Size i = 0; i < g.kernel_height; i++)
-        for (Size j = 0; j < g.kernel_width; j++) offsets.push_back(g.dilation * (i * columns + j));
     with_activation(activation, [&](auto kind) {
 #pragma omp parallel for schedule(static) num_threads(threads)
         for (Size job = 0; job < g.images * blocks; job++) {
@@ -156,82 +231,27 @@ void depthwise_backward(const T* gradient, const T* x, Geometry g, Norm<T> norm,
             Vec<T>*weights = given + gradient_size, *chosen = weights + taps;
             std::memcpy(weights, &filters[block * taps * LANES<T>], taps * sizeof(Vec<T>));
             const Scaled<T> scaled(norm, first, lanes);
-            const T* image_x = x + image * pixels * g.channels + first;
+            const Size at = image * pixels * g.channels + first;
             std::fill_n(given, gradient_size, Vec<T>{});
-            const Vec<T>* begin = given + g.above() * gradient_columns + g.aside();
+            given += g.above() * gradient_columns + g.aside();
             for (Size row = 0; row < g.out_height; row++) {
                 const T* from = gradient + (image * g.out_height + row) * g.out_width * g.channels + first;
-                Vec<T>* to = given + (row + g.above()) * gradient_columns + g.aside();
-                for (Size i = 0; i < g.out_width; i++) to[i] = load(from + i * g.channels, lanes);
+                for (Size i = 0; i < g.out_width; i++)
+                    given[row * gradient_columns + i] = load(from + i * g.channels, lanes);
             }
             if (to_filter) {
-                to_plane<T, kind()>(image_x, g, scaled, !norm.inverse, lanes, plane);
-                Vec<T> sums[9];
-                for (Size tap = 0; tap < taps;) {
-                    const Size* at = &offsets[tap];
-                    Size count = taps - tap >= 9 ? 9 : taps - tap >= 5 ? 5 : taps - tap >= 3 ? 3 : 1;
-                    if (count == 9) correlate<T, 9>(plane, columns, begin, gradient_columns, g, at, sums);
-                    if (count == 5) correlate<T, 5>(plane, columns, begin, gradient_columns, g, at, sums);
-                    if (count == 3) correlate<T, 3>(plane, columns, begin, gradient_columns, g, at, sums);
-                    if (count == 1) correlate<T, 1>(plane, columns, begin, gradient_columns, g, at, sums);
-                    for (Size i = 0; i < count; i++) store(&filter_parts[(image * taps + tap + i) * wide + first], sums[i]);
-                    tap += count;
-                }
+                to_plane<T, kind()>(x + at, g, scaled, !norm.inverse, lanes, plane);
+                filter_gradient<T>(plane, given, g, offsets, wide, &filter_parts[image * taps * wide + first]);
             }
-            if (!to_x) continue;
-            Vec<T> sum{}, product{};
-            T* image_to = to_x + image * pixels * g.channels + first;
-            // rows and columns of one phase meet the same taps
-            for (Size phase_row = 0; phase_row < std::min(g.stride, g.height); phase_row++)
-                for (Size phase = 0; phase < std::min(g.stride, g.width); phase++) {
-                    std::vector<Size> reach;
-                    for (Size i = 0; i < g.kernel_height; i++)
-                        for (Size j = 0; j < g.kernel_width; j++) {
-                            const Size down = phase_row + g.top - g.dilation * i, along = phase + g.left - g.dilation * j;
-                            if (down % g.stride || along % g.stride) continue;
-                            chosen[reach.size()] = weights[i * g.kernel_width + j];
-                            reach.push_back(down / g.stride * gradient_columns + along / g.stride);
-                        }
-                    for (Size row = phase_row; row < g.height; row += g.stride) {
-                        const Size at = (row * g.width + phase) * g.channels, step = g.stride * g.channels;
-                        gather<T>(begin + row / g.stride * gradient_columns, 1, reach, chosen,
-                                  (g.width - phase + g.stride - 1) / g.stride, [&](Size i, Vec<T> found) {
-                                      if (kind() == NONE && !norm.inverse)
-                                          return store(image_to + at + i * step, found, lanes);
-                                      const Vec<T> read = load(image_x + at + i * step, lanes);
-                                      found = sloped<T, kind()>(found, scaled.of(read));
-                                      sum += found, product += found * (read - scaled.mean);
-                                      store(image_to + at + i * step, found, lanes);
-                                  });
-                    }
-                }
-            if (norm.inverse) {
-                store(&parts[image * 2 * wide + first], sum);
-                store(&parts[(image * 2 + 1) * wide + first], Vec<T>(product * scaled.inverse));
-            }
+            if (to_x)
+                map_gradient<T, kind()>(given, x + at, g, scaled, norm.inverse, weights, chosen, lanes, to_x + at,
+                                        parts.data() + image * 2 * wide + first, wide);
         }
     });
-    if (to_filter) {
-        std::vector<T> sums(taps * wide);
-        summed(filter_parts.data(), g.images, taps * wide, sums.data());
-        for (Size c = 0; c < g.channels; c++)
-            for (Size tap = 0; tap < taps; tap++) to_filter[c * taps + tap] = sums[tap * wide + c];
+    if (to_filter) sum_filters(filter_parts, g, wide, to_filter);
+    if (to_x && norm.inverse) {
+        std::vector<T> sums(2 * wide);
+        summed(parts.data(), g.images, 2 * wide, sums.data());
+        through_norm(x, g.images * pixels, g.channels, norm, sums, to_x, to_weight, to_bias, threads);
     }
-    if (!to_x || !norm.inverse) return;
-    std::vector<T> sums(2 * wide);
-    summed(parts.data(), g.images, 2 * wide, sums.data());
-    if (to_bias) std::copy_n(sums.data(), g.channels, to_bias);
-    if (to_weight) std::copy_n(sums.data() + wide, g.channels, to_weight);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (Size chunk = 0; chunk < chunks_of(g.images * pixels); chunk++)
-        for (Size first = 0; first < g.channels; first += LANES<T>) {
-            const Size lanes = std::min(LANES<T>, g.channels - first);
-            const Size end = std::min(g.images * pixels, (chunk + 1) * CHUNK);
-            const Passed<T> passed(Scaled<T>(norm, first, lanes), load(&sums[first]), load(&sums[wide + first]),
-                                   g.images * pixels);
-            for (Size pixel = chunk * CHUNK; pixel < end; pixel++) {
-                const Size at = pixel * g.channels + first;
-                store(to_x + at, passed.of(load(to_x + at, lanes), load(x + at, lanes)), lanes);
-            }
-        }
 }

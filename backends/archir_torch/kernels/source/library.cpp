@@ -2,6 +2,7 @@
 #include "depthwise.h"
 #include "norm.h"
 #include "pool.h"
+#include "separable.h"
 #include "sums.h"
 
 #define FOR_EACH(MAKE) MAKE(float, f32) MAKE(double, f64)
@@ -29,6 +30,22 @@
                                               T* to_filter, T* to_weight, T* to_bias, Size threads) {                  \
         depthwise_backward(gradient, x, *geometry, *norm, activation, filter, to_x, to_filter, to_weight, to_bias,     \
                            threads);                                                                                   \
+    }                                                                                                                  \
+    extern "C" void statistics_##NAME(const T* mean, const T* variance, Size pixels, Size channels, double eps,         \
+                                      double momentum, T* inverse, T* running_mean, T* running_var, Size) {            \
+        statistics(mean, variance, pixels, channels, eps, momentum, inverse, running_mean, running_var);               \
+    }                                                                                                                  \
+    extern "C" void separable_forward_##NAME(const T* x, const Geometry* geometry, const Norm<T>* norm,                \
+                                             Size activation, const T* filter, const T* pointwise, Size outputs, T* y, \
+                                             T* mean, T* variance, Size threads) {                                     \
+        separable_forward(x, *geometry, *norm, activation, filter, pointwise, outputs, y, mean, variance, threads);    \
+    }                                                                                                                  \
+    extern "C" void separable_backward_##NAME(                                                                         \
+        const Given<T>* given, const T* x, const Geometry* geometry, const Norm<T>* norm, Size activation,             \
+        const T* filter, const T* pointwise, Size outputs, T* to_x, T* to_filter, T* to_pointwise, T* to_weight,       \
+        T* to_bias, T* passed_on, Size threads) {                                                                      \
+        separable_backward(*given, x, *geometry, *norm, activation, filter, pointwise, outputs, to_x, to_filter,       \
+                           to_pointwise, to_weight, to_bias, passed_on, threads);                                      \
     }                                                                                                                  \
     extern "C" void sum_forward_##NAME(const Term<T>* terms, Size count, Size pixels, Size channels, T* y,             \
                                        Size threads) {                                                                 \

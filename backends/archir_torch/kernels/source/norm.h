@@ -40,6 +40,20 @@ template <class T> struct Passed {
     Vec<T> of(Vec<T> gradient, Vec<T> x) const { return first + second * gradient + third * x; }
 };
 
+// Writes what `Passed` holds, [3][channels], for a norm whose result is taken `share` times.
+template <class T>
+void pass_on(const Norm<T>& norm, T share, const T* sum, const T* product, Size pixels, Size channels, T* to) {
+    for (Size first = 0; first < channels; first += LANES<T>) {
+        const Size lanes = std::min(LANES<T>, channels - first);
+        Scaled<T> scaled(norm, first, lanes);
+        scaled.scale *= share;
+        const Passed<T> passed(scaled, load(sum + first, lanes), load(product + first, lanes), pixels);
+        store(to + first, passed.first, lanes);
+        store(to + channels + first, passed.second, lanes);
+        store(to + 2 * channels + first, passed.third, lanes);
+    }
+}
+
 // Adds up `count` rows [rows][width] in their order, in double precision.
 template <class T> void summed(const T* rows, Size count, Size width, T* sums) {
     for (Size i = 0; i < width; i++) {
@@ -47,6 +61,25 @@ template <class T> void summed(const T* rows, Size count, Size width, T* sums) {
         for (Size row = 0; row < count; row++) sum += rows[row * width + i];
         sums[i] = T(sum);
     }
+}
+
+// The gradient `to_x` of what a norm gave becomes that of what it read, by its sums [2][channels, whole blocks].
+template <class T>
+void through_norm(const T* x, Size pixels, Size channels, const Norm<T>& norm, const std::vector<T>& sums, T* to_x,
+                  T* to_weight, T* to_bias, Size threads) {
+    const Size wide = sums.size() / 2;
+    if (to_bias) std::copy_n(sums.data(), channels, to_bias);
+    if (to_weight) std::copy_n(sums.data() + wide, channels, to_weight);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (Size chunk = 0; chunk < chunks_of(pixels); chunk++)
+        for (Size first = 0; first < channels; first += LANES<T>) {
+            const Size lanes = std::min(LANES<T>, channels - first), end = std::min(pixels, (chunk + 1) * CHUNK);
+            const Passed<T> passed(Scaled<T>(norm, first, lanes), load(&sums[first]), load(&sums[wide + first]), pixels);
+            for (Size pixel = chunk * CHUNK; pixel < end; pixel++) {
+                const Size at = pixel * channels + first;
+                store(to_x + at, passed.of(load(to_x + at, lanes), load(x + at, lanes)), lanes);
+            }
+        }
 }
 
 // Mean and 1 / deviation of each channel; running statistics take up `momentum` of them.
@@ -85,6 +118,17 @@ void moments(const T* x, Size pixels, Size channels, double eps, double momentum
         if (!running_mean) continue;
         running_mean[c] += T(momentum * (x[c] + off - running_mean[c]));
         running_var[c] += T(momentum * (variance * pixels / std::max<Size>(1, pixels - 1) - running_var[c]));
+    }
+}
+
+// The same, of mean and variance that are known.
+template <class T>
+void statistics(const T* mean, const T* variance, Size pixels, Size channels, double eps, double momentum, T* inverse,
+                T* running_mean, T* running_var) {
+    for (Size c = 0; c < channels; c++) {
+        inverse[c] = T(1 / std::sqrt(double(variance[c]) + eps));
+        running_mean[c] += T(momentum * (mean[c] - running_mean[c]));
+        running_var[c] += T(momentum * (double(variance[c]) * pixels / std::max<Size>(1, pixels - 1) - running_var[c]));
     }
 }
 

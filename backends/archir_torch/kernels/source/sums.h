@@ -50,9 +50,10 @@ void sum_forward(const Term<T>* terms, Size count, Size pixels, Size channels, T
         }
 }
 
-// Gradients of a term, where they are not null: of the map, of the norm's weight and bias, and of the share.
+// Gradients of a term, where they are not null: of the map, of the norm's weight and bias, and of the share. What the
+// map is the result of may take up the norm's gradient: then `passed_on` [3, channels] is written, and not `x`.
 template <class T> struct To {
-    T *x, *weight, *bias, *share;
+    T *x, *weight, *bias, *share, *passed_on;
 };
 
 template <class T>
@@ -102,6 +103,7 @@ void sum_backward(const T* gradient, const Term<T>* terms, const To<T>* to, Size
             if (norm.inverse && norm.bias) whole += double(total_gradient[c]) * norm.bias[c];
         }
         if (to[k].share) *to[k].share = T(whole);
+        if (to[k].passed_on) pass_on(norm, share, total_gradient, product, pixels, channels, to[k].passed_on);
     }
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (Size chunk = 0; chunk < chunks; chunk++)

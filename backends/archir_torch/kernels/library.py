@@ -108,6 +108,8 @@ ARGUMENTS = {
     "separable_backward": "ppppnppnppppppn",
     "sum_forward": "pnnnpn",
     "sum_backward": "pppnnnn",
+    "attention_forward": "ppppppn",
+    "attention_backward": "ppppppppppn",
     "pool_forward": "ppnnpn",
     "pool_backward": "pppnnpn",
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from archir_torch.kernels.attention import windowed
 from archir_torch.kernels.depthwise import geometry
 from archir_torch.kernels.lazy import LAZY, Filtered, Made, Pending, Sum, term, whole
 from archir_torch.kernels.library import laid_out, suits
@@ -19,7 +20,8 @@ from archir_torch.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, known, meas
 from archir_torch.kernels.pool import pooled
 from archir_torch.kernels.separable import MOST_CHANNELS, separable
 from archir_torch.kernels.sums import Term
-from archir_torch.lowering.operations import activation, arithmetic, conv, norm, pool
+from archir_torch.lowering.local_attention import offset_tables
+from archir_torch.lowering.operations import activation, arithmetic, attention, conv, norm, pool
 
 Function = Callable[..., Any]
 
@@ -132,6 +134,22 @@ def _terms(value: Any) -> tuple[Term, ...]:
     return (term(value),)
 
 
+def _local_attention(
+    query: Any, key: Any, value: Any, rows: Tensor | None = None, columns: Tensor | None = None, *, heads: int,
+    kernel: int, **settings: Any,
+) -> Tensor:  # fmt: skip
+    query, key, value = whole(query), whole(key), whole(value)
+    if not suits(query, key, value, rows, columns):
+        return attention.local_attention(query, key, value, rows, columns, heads=heads, kernel=kernel, **settings)
+    scale = settings.get("scale", 1.0)
+    query = query * scale if scale != 1.0 else query
+    table = None
+    if rows is not None and columns is not None:
+        by_row, by_column = offset_tables(rows, columns, query.shape[1])
+        table = (by_row[:, :, None] + by_column[:, None]).flatten(1)
+    return windowed(laid_out(query), laid_out(key), laid_out(value), table, heads, kernel)
+
+
 def _identity(x: Any) -> Any:
     return x
 
@@ -143,6 +161,7 @@ _INSTEAD: dict[Function, Function] = {
     activation.hard_swish: _activation(activation.hard_swish, HARD_SWISH),
     activation.identity: _identity,
     arithmetic.add: _add,
+    attention.local_attention: _local_attention,
     conv.conv: _conv,
     pool.max_pool: _max_pool,
     pool.avg_pool: _avg_pool,

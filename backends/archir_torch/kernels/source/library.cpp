@@ -1,4 +1,5 @@
 // What Python calls: each function for numbers of single and of double precision.
+#include "attention.h"
 #include "depthwise.h"
 #include "norm.h"
 #include "pool.h"
@@ -54,6 +55,15 @@
     extern "C" void sum_backward_##NAME(const T* gradient, const Term<T>* terms, const To<T>* to, Size count,          \
                                         Size pixels, Size channels, Size threads) {                                    \
         sum_backward(gradient, terms, to, count, pixels, channels, threads);                                           \
+    }                                                                                                                  \
+    extern "C" void attention_forward_##NAME(const T* query, const T* key, const T* value, const T* table,             \
+                                             const Attention* sizes, T* y, Size threads) {                             \
+        attention_forward(query, key, value, table, *sizes, y, threads);                                               \
+    }                                                                                                                  \
+    extern "C" void attention_backward_##NAME(const T* gradient, const T* query, const T* key, const T* value,         \
+                                              const T* table, const Attention* sizes, T* to_query, T* to_key,          \
+                                              T* to_value, T* to_table, Size threads) {                                \
+        attention_backward(gradient, query, key, value, table, *sizes, to_query, to_key, to_value, to_table, threads); \
     }                                                                                                                  \
     extern "C" void pool_forward_##NAME(const T* x, const Geometry* geometry, Size largest, Size padded, T* y,         \
                                         Size threads) {                                                                \

@@ -87,6 +87,9 @@ void separable_backward(Given<T> given, const T* x, Geometry g, Norm<T> norm, Si
     const std::vector<T> filters = in_blocks(filter, g.channels, taps);
     const std::vector<Size> offsets = offsets_of(g);
     const Matrix<T> matrix(pointwise, outputs, g.channels, false);
+    std::vector<Size> places(out_pixels);  // of pixels in the gradient's plane
+    for (Size pixel = 0; pixel < out_pixels; pixel++)
+        places[pixel] = begin + pixel / g.out_width * gradient_columns + pixel % g.out_width;
     std::vector<T> filter_parts(to_filter ? g.images * taps * wide : 0);
     std::vector<T> pointwise_parts(to_pointwise ? g.images * outputs * wide : 0);
     std::vector<T> parts(norm.inverse ? g.images * 2 * wide : 0);
@@ -107,8 +110,7 @@ void separable_backward(Given<T> given, const T* x, Geometry g, Norm<T> norm, Si
             std::fill_n(inner, blocks * gradient_size, Vec<T>{});
             multiply<T>(reinterpret_cast<T*>(outer_planes), out_pixels, out_pixels, matrix,
                         [&](Size pixel, Size block, Vec<T> sum) {
-                            inner[block * gradient_size + begin + pixel / g.out_width * gradient_columns +
-                                  pixel % g.out_width] = sum;
+                            inner[block * gradient_size + places[pixel]] = sum;
                         });
             for (Size block = 0; block < blocks; block++) {
                 const Size first = block * LANES<T>, lanes = std::min(LANES<T>, g.channels - first);

@@ -53,24 +53,31 @@ def folder() -> Path:
 
 @cache
 def library() -> ctypes.CDLL:
-    """The library, compiled if this machine has not compiled it yet. Raises ArchError (A1109) if it cannot be."""
+    """The library. Raises ArchError (A1109) if it cannot be compiled."""
+    return ctypes.CDLL(str(built()))
+
+
+def built() -> Path:
+    """The library's file, compiled if this machine has not compiled it yet."""
     name = compiler()
-    flags = [*FLAGS, *_machine_flags(name), *_threads()]
+    flags = [*FLAGS, *_machine_flags(), *_threads()]
     path = folder() / f"{_key(name, flags)}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as room:
-            made = Path(room) / path.name
-            command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(made)]
-            run = subprocess.run(command, capture_output=True, text=True)
-            if run.returncode:
-                raise fail("A1109", f"kernels cannot be compiled: {run.stderr.strip().splitlines()[0]}")
-            os.replace(made, path)
-    return ctypes.CDLL(str(path))
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as room:
+        made = Path(room) / path.name
+        command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(made)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        if run.returncode:
+            said = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip())
+            raise fail("A1109", f"kernels cannot be compiled: {said}", None, "training.compile = false")
+        os.replace(made, path)
+    return path
 
 
-def _machine_flags(name: str) -> list[str]:
-    return [] if platform.machine() in ("arm64",) else ["-march=native"]
+def _machine_flags() -> list[str]:
+    return ["-mcpu=native"] if platform.machine() in ("arm64", "aarch64") else ["-march=native"]
 
 
 def _threads() -> list[str]:

@@ -1,8 +1,9 @@
-"""Kernels compute what torch does, forwards and backwards, whatever the sizes, on one thread and on two."""
+"""Kernels compute what torch does, forwards and backwards, whatever the sizes, and the same bits on any threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -31,13 +32,21 @@ FILTERS = [  # kernel, stride, dilation, channels, height, width
 ]  # fmt: skip
 
 
-@pytest.fixture(params=[1, 2])
-def threads(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Threads that kernels run on."""
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Two threads wait for each other longer than they compute here."""
+    with on_threads(1):
+        yield
+
+
+@contextmanager
+def on_threads(count: int) -> Iterator[None]:
     before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def leaf(*shape: int, seed: int = 0, like_map: bool = True) -> Tensor:
@@ -64,7 +73,7 @@ def running(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @pytest.mark.parametrize("channels", [1, 7, 8, 16, 19])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_norms_and_activations(channels: int, activation: int, threads: None) -> None:
+def test_norms_and_activations(channels: int, activation: int) -> None:
     x, weight, bias = leaf(3, channels, 5, 4), leaf(channels), leaf(channels, seed=1)
     means, variances = running(x), running(x)
     close(
@@ -86,7 +95,7 @@ def test_statistics_keep_their_digits_far_from_zero() -> None:
 
 
 @pytest.mark.parametrize("settings", FILTERS, ids=str)
-def test_depthwise_convolutions(settings: tuple[int, ...], threads: None) -> None:
+def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
     kernel, stride, dilation, channels, height, width = settings
     pad = dilation * (kernel - 1) // 2
     x, filter, weight = leaf(2, channels, height, width), leaf(channels, 1, kernel, kernel, like_map=False), leaf(channels)
@@ -113,7 +122,7 @@ def test_padding_may_differ_from_side_to_side() -> None:
 
 
 @pytest.mark.parametrize("settings", FILTERS, ids=str)
-def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, ...], threads: None) -> None:
+def test_separable_convolutions_hand_gradients_of_norms_on(settings: tuple[int, ...]) -> None:
     """Two of them with norms between and behind, as DARTS has them."""
     kernel, stride, dilation, channels, height, width = settings
     pad, outputs = dilation * (kernel - 1) // 2, channels + 3
@@ -150,7 +159,7 @@ def test_a_gradient_that_is_not_the_one_handed_on_is_refused() -> None:
 
 
 @pytest.mark.parametrize("channels", [3, 16, 21])
-def test_weighted_sums(channels: int, threads: None) -> None:
+def test_weighted_sums(channels: int) -> None:
     maps = [leaf(2, channels, 4, 3, seed=seed) for seed in range(4)]
     shares, weight, bias = leaf(3), leaf(channels, seed=5), leaf(channels, seed=6)
     one, two, three = shares.unbind()
@@ -169,7 +178,7 @@ def test_weighted_sums(channels: int, threads: None) -> None:
 
 
 @pytest.mark.parametrize(("kernel", "stride", "channels"), [(3, 1, 16), (3, 2, 5), (2, 2, 24), (5, 1, 3)])
-def test_pools(kernel: int, stride: int, channels: int, threads: None) -> None:
+def test_pools(kernel: int, stride: int, channels: int) -> None:
     x, pad = leaf(2, channels, 7, 8), kernel // 2
     where = geometry(x, (kernel, kernel), stride, 1, (pad,) * 4)
     close(lambda: pooled(x, where, largest=True), lambda: F.max_pool2d(x, kernel, stride, pad), [x])
@@ -187,7 +196,7 @@ def test_of_equal_pixels_the_first_has_the_gradient() -> None:
 
 
 @pytest.mark.parametrize(("heads", "depth", "kernel", "size"), [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6))])
-def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, int], threads: None) -> None:
+def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, int]) -> None:
     query, key = (leaf(2, heads * depth, *size, seed=seed) for seed in (1, 2))
     value, table = leaf(2, 2 * heads, *size, seed=3), leaf(heads * depth, kernel, seed=4)
     close(
@@ -203,17 +212,31 @@ def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, i
     )  # fmt: skip
 
 
-def test_single_precision_and_any_number_of_threads_give_the_same_bits() -> None:
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    """In single precision, of maps that are several chunks of pixels."""
     generator = torch.Generator().manual_seed(0)
-    x = laid_out(torch.randn(3, 19, 40, 40, generator=generator)).requires_grad_()
-    filter = torch.randn(19, 1, 5, 5, generator=generator).requires_grad_()
+
+    def drawn(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator).requires_grad_()
+
+    x, filter, product = laid_out(drawn(3, 19, 20, 20).detach()).requires_grad_(), drawn(19, 1, 5, 5), drawn(6, 19, 1, 1)
+    share, leaves = drawn(1), [x, filter, product]
+    where, window = (geometry(x, size, 1, 1, (pad,) * 4) for size, pad in (((5, 5), 2), ((3, 3), 1)))
+
+    def results() -> list[Tensor]:
+        own = norm(x, None, None)
+        y = depthwise(x, own, RELU, filter, where)
+        z, mean, variance, handed = separable(x, own, RELU, None, filter, where, product)
+        behind = known(mean, variance, z.numel() // 6, *running(z), None, None, EPS, 0.1)
+        w = weighted_sum([Term(z, behind, share.squeeze(), handed), Term(windowed(z.detach(), z.detach(), z.detach(), None, 2, 3))])
+        pools = [pooled(x, window, largest=largest) for largest in (False, True)]
+        outputs = [normed(x, own, HARD_SWISH), y, w, *pools]
+        return [*outputs, *torch.autograd.grad([one.square().sum() for one in outputs], [*leaves, share])]
+
     found = []
-    before = torch.get_num_threads()
-    for threads in (1, 2, 1):
-        torch.set_num_threads(threads)
-        y = depthwise(x, norm(x, None, None), RELU, filter, geometry(x, (5, 5), 1, 1, (2,) * 4))
-        found.append([y, *torch.autograd.grad(y.square().sum(), [x, filter])])
-    torch.set_num_threads(before)
+    for count in (1, 2, 1):
+        with on_threads(count):
+            found.append(results())
     assert all(torch.equal(one, other) for more in found[1:] for one, other in zip(found[0], more, strict=True))
     plain = F.conv2d(F.relu(F.batch_norm(x, *running(x), None, None, True, 0.1, EPS)), filter, None, 1, 2, 1, 19)
-    torch.testing.assert_close(found[0][0], plain, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(found[0][1], plain, rtol=1e-4, atol=1e-4)

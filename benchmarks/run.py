@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
-           executors,tasks,optimizing,loading]
+           supernet_compiled,executors,tasks,optimizing,loading]
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import tasks
 from measure import Table, machine
 
 PARTS = (
-    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks,"
-    "optimizing,loading"
+    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,"
+    "supernet_compiled,executors,tasks,optimizing,loading"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -50,6 +50,7 @@ def main() -> None:
         "compiled": lambda: search_step.compiled(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
         "supernet": lambda: supernet.run(given.device, given.quick),
+        "supernet_compiled": lambda: supernet.compiled(given.quick),
         "executors": lambda: executors.run(given.quick),
         "tasks": lambda: tasks.run(given.quick),
         "optimizing": lambda: optimizing.run(given.quick),

@@ -125,7 +125,8 @@ _KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "d": ctypes.c_double}
 
 
 @cache
-def _function(name: str, dtype: torch.dtype) -> Callable[..., None]:
+def function(name: str, dtype: torch.dtype) -> Callable[..., None]:
+    """A kernel for numbers of a type."""
     found = getattr(library(), f"{name}_{PRECISIONS[dtype]}")
     found.argtypes, found.restype = [_KINDS[kind] for kind in ARGUMENTS[name]], None
     return found  # type: ignore[no-any-return]
@@ -137,7 +138,7 @@ def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:
         one.data_ptr() if isinstance(one, torch.Tensor) else array(one) if isinstance(one, tuple) else one
         for one in arguments
     ]
-    _function(name, dtype)(*given, torch.get_num_threads())
+    function(name, dtype)(*given, torch.get_num_threads())
 
 
 def array(values: Sequence[Any]) -> Any:

@@ -23,10 +23,8 @@ import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
-
-from archir_torch.kernels import library
+from archir_torch.lowering.kernels import library
 from archir_torch.lowering.precision import autocast
-
 from archir_torch.lowering.replay import Replayed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned

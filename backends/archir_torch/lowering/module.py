@@ -24,11 +24,11 @@ from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix
 from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
-from archir_torch.kernels.lazy import settled, whole
-from archir_torch.kernels.library import laid_out
 from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
-from archir_torch.lowering.compiled import compiled
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import settled, whole
+from archir_torch.lowering.kernels.library import laid_out
 from archir_torch.lowering.rules import RULES
 
 Path = tuple[str, ...]
@@ -221,16 +221,14 @@ class Network(Hierarchy):
             names = ", ".join(self.input_names)
             raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
         values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
+        batch = inputs[0].shape[0] if inputs else 1
         for step in self._steps:
             call = step.function
             operands = [values[i] for i in step.reads]
             if call is None:
                 call = step.home._modules[step.name]
                 operands = operands if isinstance(call, Layer) else [whole(x) for x in operands]
-            if step.wants_batch:
-                found = call(*operands, batch=inputs[0].shape[0] if inputs else 1)
-            else:
-                found = call(*operands)
+            found = call(*operands, batch=batch) if step.wants_batch else call(*operands)
             values[step.writes] = settled(found) if step.settles else found
             for i in step.frees:
                 values[i] = None

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from archir.ir.graph import Graph, NodeId
 from archir.ops.shape import Slice
-from archir_torch.kernels.lazy import whole
-from archir_torch.lowering.compiled import compiled
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import whole
 from archir_torch.lowering.module import Home, Layer
 
 

@@ -23,9 +23,9 @@ from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
-from archir_torch.kernels.lazy import LAZY, Sum, settled, term, whole
-from archir_torch.kernels.library import suits
-from archir_torch.kernels.sums import Term
+from archir_torch.lowering.kernels.lazy import LAZY, Sum, settled, term, whole
+from archir_torch.lowering.kernels.library import suits
+from archir_torch.lowering.kernels.sums import Term
 from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.fused import Shared, Stacked, in_parts, part_of

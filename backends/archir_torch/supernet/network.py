@@ -26,10 +26,10 @@ from archir.passes.spaces.positions import Part
 from archir.passes.spaces.sharing import Sharing
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture
-from archir_torch.kernels.lazy import settled, whole
-from archir_torch.kernels.library import laid_out
-from archir_torch.lowering.compiled import compiled
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import settled, whole
+from archir_torch.lowering.kernels.library import laid_out
 from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.slicing import Cut, Picked, cut

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer, Training
-from archir_torch.kernels.library import impossible, library
+from archir_torch.lowering.kernels.library import impossible, library
 from archir_torch.lowering.module import Network
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.supernet.network import SuperNetwork

@@ -10,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir_torch.kernels.attention import windowed
-from archir_torch.kernels.depthwise import depthwise, geometry
-from archir_torch.kernels.library import impossible, laid_out
-from archir_torch.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, Norm, known, measured, normed
-from archir_torch.kernels.pool import pooled
-from archir_torch.kernels.separable import separable
-from archir_torch.kernels.sums import Term, weighted_sum
+from archir_torch.lowering.kernels.attention import windowed
+from archir_torch.lowering.kernels.depthwise import depthwise, geometry
+from archir_torch.lowering.kernels.library import impossible, laid_out
+from archir_torch.lowering.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, Norm, known, measured, normed
+from archir_torch.lowering.kernels.pool import pooled
+from archir_torch.lowering.kernels.separable import separable
+from archir_torch.lowering.kernels.sums import Term, weighted_sum
 from archir_torch.lowering.local_attention import local_attention
 from tests.torch_backend.searches import doubles
 
@@ -98,7 +98,11 @@ def test_statistics_keep_their_digits_far_from_zero() -> None:
 def test_depthwise_convolutions(settings: tuple[int, ...]) -> None:
     kernel, stride, dilation, channels, height, width = settings
     pad = dilation * (kernel - 1) // 2
-    x, filter, weight = leaf(2, channels, height, width), leaf(channels, 1, kernel, kernel, like_map=False), leaf(channels)
+    x, filter, weight = (
+        leaf(2, channels, height, width),
+        leaf(channels, 1, kernel, kernel, like_map=False),
+        leaf(channels),
+    )
     where = geometry(x, (kernel, kernel), stride, dilation, (pad,) * 4)
 
     def plain(y: Tensor) -> Tensor:
@@ -165,7 +169,10 @@ def test_weighted_sums(channels: int) -> None:
     one, two, three = shares.unbind()
 
     def theirs() -> Tensor:
-        normed = [F.batch_norm(x, *running(x), w, b, True, 0.1, EPS) for x, w, b in ((maps[0], weight, bias), (maps[1], None, None))]
+        normed = [
+            F.batch_norm(x, *running(x), w, b, True, 0.1, EPS)
+            for x, w, b in ((maps[0], weight, bias), (maps[1], None, None))
+        ]
         return one * normed[0] + two * normed[1] + three * maps[2] + maps[3]
 
     close(
@@ -195,7 +202,9 @@ def test_of_equal_pixels_the_first_has_the_gradient() -> None:
     close(lambda: pooled(x, where, largest=True), lambda: F.max_pool2d(x, 2, 2), [x])
 
 
-@pytest.mark.parametrize(("heads", "depth", "kernel", "size"), [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6))])
+@pytest.mark.parametrize(
+    ("heads", "depth", "kernel", "size"), [(2, 3, 3, (5, 7)), (1, 4, 7, (4, 4)), (3, 2, 5, (9, 6))]
+)
 def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, int]) -> None:
     query, key = (leaf(2, heads * depth, *size, seed=seed) for seed in (1, 2))
     value, table = leaf(2, 2 * heads, *size, seed=3), leaf(heads * depth, kernel, seed=4)
@@ -204,7 +213,9 @@ def test_local_attention(heads: int, depth: int, kernel: int, size: tuple[int, i
         lambda: local_attention(query, key, value, heads=heads, kernel=kernel), [query, key, value],
     )  # fmt: skip
     half = heads * depth // 2
-    both = torch.cat([table[:half, :, None].expand(-1, -1, kernel), table[half:, None].expand(-1, kernel, -1)]).flatten(1)
+    both = torch.cat([table[:half, :, None].expand(-1, -1, kernel), table[half:, None].expand(-1, kernel, -1)]).flatten(
+        1
+    )
     close(
         lambda: windowed(query, key, value, both, heads, kernel),
         lambda: local_attention(query, key, value, table[:half], table[half:], heads=heads, kernel=kernel),
@@ -219,7 +230,11 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     def drawn(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator).requires_grad_()
 
-    x, filter, product = laid_out(drawn(3, 19, 20, 20).detach()).requires_grad_(), drawn(19, 1, 5, 5), drawn(6, 19, 1, 1)
+    x, filter, product = (
+        laid_out(drawn(3, 19, 20, 20).detach()).requires_grad_(),
+        drawn(19, 1, 5, 5),
+        drawn(6, 19, 1, 1),
+    )
     share, leaves = drawn(1), [x, filter, product]
     where, window = (geometry(x, size, 1, 1, (pad,) * 4) for size, pad in (((5, 5), 2), ((3, 3), 1)))
 
@@ -228,7 +243,9 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
         y = depthwise(x, own, RELU, filter, where)
         z, mean, variance, handed = separable(x, own, RELU, None, filter, where, product)
         behind = known(mean, variance, z.numel() // 6, *running(z), None, None, EPS, 0.1)
-        w = weighted_sum([Term(z, behind, share.squeeze(), handed), Term(windowed(z.detach(), z.detach(), z.detach(), None, 2, 3))])
+        w = weighted_sum(
+            [Term(z, behind, share.squeeze(), handed), Term(windowed(z.detach(), z.detach(), z.detach(), None, 2, 3))]
+        )
         pools = [pooled(x, window, largest=largest) for largest in (False, True)]
         outputs = [normed(x, own, HARD_SWISH), y, w, *pools]
         return [*outputs, *torch.autograd.grad([one.square().sum() for one in outputs], [*leaves, share])]

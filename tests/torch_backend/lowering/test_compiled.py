@@ -19,8 +19,8 @@ from archir.ir.graph import Graph
 from archir.passes.spaces.relax import relax
 from archir.search.recipes.training import Training
 from archir.search.spaces.space import Space
-from archir_torch.kernels import library
-from archir_torch.kernels.library import impossible
+from archir_torch.lowering.kernels import library
+from archir_torch.lowering.kernels.library import impossible
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 from archir_torch.search.job import Job, made
@@ -50,7 +50,7 @@ CELL = """choose {
         skip: identity
         none: zero
         pool: max_pool(3, stride=1) |> batch_norm(affine=false)
-        wide: relu |> conv(4, kernel=5, groups=4, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm(affine=false)
+        wide: relu |> conv(4, kernel=5, groups=4, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm
         norm: conv(4, kernel=3, bias=false) |> batch_norm
     }"""
 MIXED = f"""
@@ -67,11 +67,12 @@ net wide() {
     input x: f32[1, 8, 8]
     width = choose width(5, 8, 19)
     x = x |> conv(width, kernel=3, bias=false) |> batch_norm |> hard_swish
-    x = x |> choose block {
+    near = local_attention(conv(x, 8, kernel=1), conv(x, 8, kernel=1), x, kernel=3, heads=1)
+    y = x |> choose block {
         deep: conv(width, kernel=5, groups=width, bias=false) |> conv(width, kernel=1, bias=false) |> batch_norm
-        near: local_attention(width, heads=1, kernel=3)
+        skip: identity
     }
-    output logits = x |> relu |> global_avg_pool |> linear(3)
+    output logits = y + near |> relu |> global_avg_pool |> linear(3)
 }
 """
 
@@ -208,7 +209,7 @@ def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
     assert library.built() == built
     assert [path.name for path in built.parent.iterdir()] == [built.name], "nothing is left beside it"
     (sources / "library.cpp").write_text("no program\n")
-    with pytest.raises(ArchError, match="kernels cannot be compiled: .*error") as raised:
+    with pytest.raises(ArchError, match=r"kernels cannot be compiled: .*error") as raised:
         library.built()
     assert raised.value.diagnostics[0].hint == "training.compile = false"
 
@@ -242,4 +243,3 @@ def changed(one: Job) -> Job:
     """A job whose training is compiled."""
     training = one.phase.training.model_copy(update={"compile": True})
     return replace(one, phase=one.phase.model_copy(update={"training": training}))
-

@@ -22,7 +22,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
-from archir_torch.training.learner import Learner, with_kernels, replayable
+from archir_torch.training.learner import Learner, replayable, with_kernels
 from archir_torch.training.norms import freeze, synchronise
 
 

@@ -154,7 +154,9 @@ def suits(*tensors: torch.Tensor | None) -> bool:
         first.dim() == 4
         and first.dtype in PRECISIONS
         and first.numel() > 0
-        and all(one.device.type == "cpu" and one.dtype == first.dtype and type(one) in PLAIN for one in (first, *others))
+        and all(
+            one.device.type == "cpu" and one.dtype == first.dtype and type(one) in PLAIN for one in (first, *others)
+        )
         and all(one.dim() == 4 or one.is_contiguous() for one in others)
         and torch.is_grad_enabled()
         and not torch.is_autocast_enabled("cpu")

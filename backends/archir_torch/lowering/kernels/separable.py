@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.depthwise import Geometry
-from archir_torch.kernels.library import call, empty, laid_out
-from archir_torch.kernels.norm import NOTHING, Handed, Norm
+from archir_torch.lowering.kernels.depthwise import Geometry
+from archir_torch.lowering.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.norm import NOTHING, Handed, Norm
 
 MOST_CHANNELS = 256
 """Behind more, products take so long that what is between need not be spared, and libraries have faster ones."""
@@ -40,12 +40,25 @@ class _Separable(torch.autograd.Function):
         ctx.settings = activation, geometry, handed, own
         outputs = pointwise.shape[0]
         y = empty((geometry[0], outputs, geometry[4], geometry[5]), x)
-        found = x.new_empty(2, outputs).unbind()
+        mean_of_y, variance = x.new_empty(2, outputs).unbind()
         norm = mean, inverse, weight, bias
-        call("separable_forward", x.dtype, x, geometry, norm, activation, filter, pointwise, outputs, y, *found)
+        call(
+            "separable_forward",
+            x.dtype,
+            x,
+            geometry,
+            norm,
+            activation,
+            filter,
+            pointwise,
+            outputs,
+            y,
+            mean_of_y,
+            variance,
+        )
         ctx.save_for_backward(x, filter, pointwise, weight, bias, mean, inverse, y)
-        ctx.mark_non_differentiable(*found)
-        return y, *found
+        ctx.mark_non_differentiable(mean_of_y, variance)
+        return y, mean_of_y, variance
 
     @staticmethod
     @once_differentiable

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.library import call, empty, laid_out
-from archir_torch.kernels.norm import Handed, Norm
+from archir_torch.lowering.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.norm import Handed, Norm
 
 
 class Term(NamedTuple):

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir_torch.kernels.depthwise import Geometry, depthwise, result_shape
-from archir_torch.kernels.library import laid_out
-from archir_torch.kernels.norm import NONE, Handed, Norm, normed
-from archir_torch.kernels.sums import Term, weighted_sum
+from archir_torch.lowering.kernels.depthwise import Geometry, depthwise, result_shape
+from archir_torch.lowering.kernels.library import laid_out
+from archir_torch.lowering.kernels.norm import NONE, Handed, Norm, normed
+from archir_torch.lowering.kernels.sums import Term, weighted_sum
 
 
 class Pending:

@@ -12,16 +12,16 @@ from typing import Any
 
 from torch import Tensor
 
-from archir_torch.kernels.attention import windowed
-from archir_torch.kernels.depthwise import geometry
-from archir_torch.kernels.lazy import LAZY, Filtered, Made, Pending, Sum, term, whole
-from archir_torch.kernels.library import laid_out, suits
-from archir_torch.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, known, measured
-from archir_torch.kernels.pool import pooled
-from archir_torch.kernels.separable import MOST_CHANNELS, separable
-from archir_torch.kernels.sums import Term
-from archir_torch.lowering.local_attention import offset_tables
-from archir_torch.lowering.operations import activation, arithmetic, attention, conv, norm, pool
+from archir_torch.lowering.kernels.attention import windowed
+from archir_torch.lowering.kernels.depthwise import geometry
+from archir_torch.lowering.kernels.lazy import LAZY, Filtered, Made, Pending, Sum, term, whole
+from archir_torch.lowering.kernels.library import laid_out, suits
+from archir_torch.lowering.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, known, measured
+from archir_torch.lowering.kernels.pool import pooled
+from archir_torch.lowering.kernels.separable import MOST_CHANNELS, separable
+from archir_torch.lowering.kernels.sums import Term
+from archir_torch.lowering.local_attention import local_attention, offset_tables
+from archir_torch.lowering.operations import activation, arithmetic, conv, norm, pool
 
 Function = Callable[..., Any]
 
@@ -51,8 +51,9 @@ def _batch_norm(
 ) -> Any:  # fmt: skip
     made, x = x, whole(x)
     if not training or not suits(x, running_mean, running_var, weight, bias) or x.numel() == x.shape[1]:
-        settings = {"eps": eps, "momentum": momentum, "training": training}
-        return norm.batch_norm(x, running_mean, running_var, weight, bias, **settings)
+        return norm.batch_norm(
+            x, running_mean, running_var, weight, bias, eps=eps, momentum=momentum, training=training
+        )
     if isinstance(made, Made):
         pixels = x.numel() // x.shape[1]
         running = running_mean, running_var
@@ -140,7 +141,7 @@ def _local_attention(
 ) -> Tensor:  # fmt: skip
     query, key, value = whole(query), whole(key), whole(value)
     if not suits(query, key, value, rows, columns):
-        return attention.local_attention(query, key, value, rows, columns, heads=heads, kernel=kernel, **settings)
+        return local_attention(query, key, value, rows, columns, heads=heads, kernel=kernel, **settings)
     scale = settings.get("scale", 1.0)
     query = query * scale if scale != 1.0 else query
     table = None
@@ -161,7 +162,7 @@ _INSTEAD: dict[Function, Function] = {
     activation.hard_swish: _activation(activation.hard_swish, HARD_SWISH),
     activation.identity: _identity,
     arithmetic.add: _add,
-    attention.local_attention: _local_attention,
+    local_attention: _local_attention,
     conv.conv: _conv,
     pool.max_pool: _max_pool,
     pool.avg_pool: _avg_pool,

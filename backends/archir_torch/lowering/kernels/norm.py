@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 NONE, RELU, RELU6, HARD_SWISH = range(4)
 """Activations, as `source/activations.h` numbers them."""
@@ -60,7 +60,9 @@ def measured(
     """The norm of a map that lies pixel by pixel; running statistics take it up."""
     channels = x.shape[1]
     mean, inverse = x.new_empty(2, channels).unbind()
-    call("moments", x.dtype, x, x.numel() // channels, channels, eps, momentum, mean, inverse, running_mean, running_var)
+    call(
+        "moments", x.dtype, x, x.numel() // channels, channels, eps, momentum, mean, inverse, running_mean, running_var
+    )
     return Norm(mean, inverse, weight, bias)
 
 

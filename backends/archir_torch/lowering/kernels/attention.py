@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 
 def windowed(query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, heads: int, kernel: int) -> Tensor:

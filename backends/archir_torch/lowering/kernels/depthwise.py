@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.library import call, empty, laid_out
-from archir_torch.kernels.norm import NOTHING, Norm
+from archir_torch.lowering.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.norm import NOTHING, Norm
 
 Geometry = tuple[int, ...]
 """As `source/depthwise.h` has it: images, height, width, channels, height and width of the result, height and width of

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.kernels.depthwise import Geometry, result_shape
-from archir_torch.kernels.library import call, empty, laid_out
+from archir_torch.lowering.kernels.depthwise import Geometry, result_shape
+from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 
 def pooled(x: Tensor, geometry: Geometry, *, largest: bool, padded: bool = False) -> Tensor:

@@ -203,7 +203,7 @@ class Network(Hierarchy):
         for layer in self.modules():
             if isinstance(layer, Layer):
                 layer.compiled = True
-        readers = Counter(slot for step in self._steps for slot in step.reads)
+        readers = Counter([*self._outputs, *(slot for step in self._steps for slot in step.reads)])
         for step in self._steps:
             step.settles = readers[step.writes] > 1
             if step.function is not None and not hasattr(step.function, "takes_unwritten"):

@@ -200,7 +200,7 @@ class SuperNetwork(Hierarchy):
                 reads[number] = found = tuple([standing(operand) for operand in graph.operands(number)])
                 stack += found
         later = {*outputs, *self._inputs}
-        readers = Counter(operand for found in reads.values() for operand in found)
+        readers = Counter([*outputs, *(operand for found in reads.values() for operand in found)])
         moves = []
         for number in sorted(reads.keys() - self._inputs, reverse=True):
             frees = tuple([operand for operand in dict.fromkeys(reads[number]) if operand not in later])

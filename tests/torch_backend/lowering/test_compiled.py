@@ -41,7 +41,7 @@ net plain() {
     x = x |> conv(4, kernel=3) |> batch_norm |> relu
     y = x |> conv(4, kernel=5, groups=4, bias=false) |> conv(6, kernel=1, bias=false) |> batch_norm |> hard_swish
     y = y |> conv(6, kernel=3, groups=6, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm
-    z = y |> relu |> conv(4, kernel=3, groups=4, dilation=2, bias=false)
+    z = x |> relu |> conv(4, kernel=3, groups=4, dilation=2, bias=false)
     output logits = x + y + avg_pool(z, 3, stride=1) |> relu6 |> global_avg_pool |> linear(3)
     output map = y
 }

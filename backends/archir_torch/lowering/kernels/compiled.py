@@ -82,6 +82,7 @@ def _conv(
     channels = x.shape[1]
     if isinstance(x, Filtered) and _is_pointwise(x, weight, bias, settings):
         of = x.map
+        weight = weight.contiguous()
         return Made(*separable(of.x, of.norm, of.activation, of.handed, x.filter, x.geometry, weight))
     plain = isinstance(stride, int) and isinstance(dilation, int) and bias is None
     if not plain or not groups == channels == weight.shape[0] or groups == 1 or weight.dim() != 4:
@@ -92,7 +93,7 @@ def _conv(
     if not isinstance(x, Pending) or not suits(x.x, weight):
         return conv.conv(whole(x), weight, bias, **settings)
     kernel = (weight.shape[2], weight.shape[3])
-    return Filtered(x, weight, geometry(x.x, kernel, stride, dilation, pads))
+    return Filtered(x, weight.contiguous(), geometry(x.x, kernel, stride, dilation, pads))
 
 
 def _is_pointwise(x: Filtered, weight: Tensor, bias: Tensor | None, settings: dict[str, Any]) -> bool:

@@ -21,7 +21,8 @@ from archir.search.recipes.training import Training
 from archir.search.spaces.space import Space
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.kernels.library import impossible
-from archir_torch.lowering.module import lower
+from archir_torch.lowering.module import Layer, lower
+from archir_torch.lowering.operations.random import dropout
 from archir_torch.measuring.latency import random_input
 from archir_torch.search.job import Job, made
 from archir_torch.supernet.mixture import MixedNetwork
@@ -220,13 +221,17 @@ def test_examples_run_with_kernels(net: str) -> None:
     space = Space(made_small(net))
     one = space.specialize(space.sample(1)) if space.choices else space.graph
     inputs = [random_input(kind, 4, torch.Generator().manual_seed(1)) for kind in ranged_inputs(one).values()]
-    plain, compiled = lower(one).train(), lower(one).train()
+    inputs = [x.double() if x.is_floating_point() else x for x in inputs]  # norms of few pixels magnify rounding
+    plain, compiled = lower(one).double().train(), lower(one).double().train()
     compiled.use_kernels()
     found = []
     for network in (plain, compiled):
+        for layer in network.modules():
+            if isinstance(layer, Layer) and layer.function is dropout:  # is drawn in the order of memory
+                layer.attributes["rate"] = 0.0
         torch.manual_seed(0)
         found.append(network(*inputs))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found[1], found[0], rtol=1e-6, atol=1e-7)
 
 
 @needs_compiler

@@ -114,7 +114,7 @@ def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:
     points = [(2.0, 2.0), (0.0, 4.0), (1.9, 2.1), (4.0, 0.0), (5.0, 5.0)]
     batch = create("random", PLAIN, {"batch": 5}).ask()
     scored = [Scored(one, {}, point) for one, point in zip(batch, points, strict=True)]
-    assert [points.index(one.values) for one in fittest(scored)] == [1, 3, 0, 2, 4]
+    assert [points.index(one.values) for one in fittest(scored, len(scored))] == [1, 3, 0, 2, 4]
 
 
 def test_nsga2_keeps_as_many_as_its_population() -> None:

@@ -112,6 +112,13 @@ def test_values_tell_apart_what_marks_do_not() -> None:
     assert values > 0.9 * len(hashes)
 
 
+def test_apart_nothing_is_told_by_marks_or_values() -> None:
+    space = archir.apart(archir.loads(CELLS))
+    several = list(space.enumerate())
+    found = Proposals(space, 0).first(iter(several), len(several))
+    assert [one.architecture for one in found] == several
+
+
 def test_few_hashes_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search in a space of cells hashes what has the value of another, and hardly anything else."""
     space = archir.loads(CELLS)

@@ -14,6 +14,7 @@ from archir.ir.graph import NodeId
 from archir.search.spaces.likeness.steps import Number, Step
 
 _BEGIN = -1
+_ZERO = Step()
 
 
 def places(step: Step) -> set[int]:
@@ -28,15 +29,11 @@ def shortened(steps: dict[NodeId, Step], root: NodeId) -> NodeId:
     pieces one after the other, it has one of these; elsewhere, it is the root."""
     pieces = _pieces(steps, root)
     varied = [i for i, piece in enumerate(pieces) if any(places(steps[one]) for one in piece)]
-    if len(varied) < 2 or varied != [*range(varied[0], varied[-1] + 1)]:
+    if len(varied) < 2 or varied[0] == 0 or varied != [*range(varied[0], varied[-1] + 1)]:
         return root
     begin, last = varied[0], varied[-1]
-    second = _form(steps, pieces[begin + 1], pieces[begin][-1])
-    others = range(begin + 2, last + 1)
-    if any(_form(steps, pieces[i], pieces[i - 1][-1]) != second for i in others):
-        return root
-    ways = [pieces[begin - 1][-1]] if begin else sorted({one for part in pieces[0] for one in steps[part].needs})
-    if not any(_form(steps, pieces[begin], way) == second for way in ways):
+    first = _form(steps, pieces[begin], pieces[begin - 1][-1])
+    if any(_form(steps, pieces[i], pieces[i - 1][-1]) != first for i in range(begin + 1, last + 1)):
         return root
     moved = {pieces[last][-1]: pieces[begin][-1]}
     for piece in pieces[last + 1 :]:
@@ -47,7 +44,7 @@ def shortened(steps: dict[NodeId, Step], root: NodeId) -> NodeId:
 
 
 def _pieces(steps: Mapping[NodeId, Step], root: NodeId) -> list[list[NodeId]]:
-    """What is behind a node as a chain of pieces: each reads the last node of the one before, and constants."""
+    """What is behind a node as a chain of pieces: each reads the last node of the one before, and zeros."""
     stack, seen = [root], {root}
     last: dict[NodeId, NodeId] = {}
     while stack:
@@ -59,7 +56,7 @@ def _pieces(steps: Mapping[NodeId, Step], root: NodeId) -> list[list[NodeId]]:
                 stack.append(other)
     found: list[list[NodeId]] = [[]]
     far = _BEGIN
-    for one in sorted(one for one in seen if steps[one].needs):
+    for one in sorted(one for one in seen if steps[one] != _ZERO):
         found[-1].append(one)
         if far <= one:
             found.append([])

@@ -14,7 +14,7 @@ from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value
 from archir_torch.importing.operators.elementwise import add
-from archir_torch.importing.operators.movement import MOST_PARTS, cat, permute, reshaped, select, stack
+from archir_torch.importing.operators.movement import MOST_PARTS, cat, movedim, permute, reshaped, select, stack
 from archir_torch.importing.rules import understands
 
 
@@ -94,14 +94,14 @@ def _mirrored(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
 
 @understands("unfold")
 def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -> Value:
-    """Windows of an axis as a last axis: their first positions, their second ones, and so on."""
+    """Windows of an axis as a last axis."""
     at, rank = dim % len(x.axes), len(x.axes)
     count = (x.shape[at] - gap * (size - 1) - 1) // step + 1
+    if step > 1 and gap == 1:
+        return movedim(b, _stepped(b, x, at, size, step, count), at + 1, rank)
     if size > MOST_PARTS:
         raise Unsupported(f"windows of {size} positions")
-    longest = gap * (size - 1) + step * count
-    if longest > x.shape[at]:
-        x = pad(b, x, [0, 0] * (rank - 1 - at) + [0, longest - x.shape[at]])
+    x = _long(b, x, at, gap * (size - 1) + step * count)
     parts = []
     for i in range(size):
         part = b.sliced(x, at, gap * i, gap * i + step * count)
@@ -109,6 +109,25 @@ def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -
             part = select(b, reshaped(b, part, [*part.shape[:at], count, step, *part.shape[at + 1 :]]), at + 1, 0)
         parts.append(part)
     return stack(b, parts, rank)
+
+
+def _stepped(b: Builder, x: Value, at: int, size: int, step: int, count: int) -> Value:
+    """Windows that are more than a position apart, of steps that follow each other, beside their axis."""
+    turns = -(-size // step)
+    if turns > MOST_PARTS:
+        raise Unsupported(f"windows of {size} positions")
+    x = _long(b, x, at, step * (count + turns - 1))
+    x = b.sliced(x, at, 0, step * (count + turns - 1))
+    steps = reshaped(b, x, [*x.shape[:at], count + turns - 1, step, *x.shape[at + 1 :]])
+    if turns > 1:
+        steps = cat(b, [b.sliced(steps, at, i, i + count) for i in range(turns)], at + 1)
+    return b.sliced(steps, at + 1, 0, size)
+
+
+def _long(b: Builder, x: Value, at: int, length: int) -> Value:
+    """With zeros behind, where an axis is shorter."""
+    missing = length - x.shape[at]
+    return pad(b, x, [0, 0] * (len(x.axes) - 1 - at) + [0, missing]) if missing > 0 else x
 
 
 @understands("im2col")

@@ -196,13 +196,14 @@ def constant_number(x: Operand) -> float | None:
     return float(x) if isinstance(x, int | float) else None
 
 
-def valued(b: Builder, x: Value | Constant) -> Value:
-    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's."""
+def valued(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
+    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's, but for an axis
+    that is known to be its own."""
     if isinstance(x, Value):
         return x
     axes: list[Axis] = []
     for at, size in enumerate(x.tensor.shape):
-        one = _of_one(b, x, at)
+        one = x if at == own else _of_one(b, x, at)
         copies = () if one is x else (b.batch,)
         own = size // b.batch.size if copies else size
         axes.append((*copies, *((Atom(own),) if own > 1 else ())))

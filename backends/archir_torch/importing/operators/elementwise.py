@@ -225,7 +225,8 @@ def _of_one(b: Builder, x: Constant, axis: int) -> Constant:
     if not size or size % batch:
         return x
     parts = x.tensor.unflatten(axis, (batch, size // batch))
-    alike = x.origin is None and bool((parts == parts.narrow(axis, 0, 1)).all())  # a parameter may be so by chance
+    stored = x.origin is not None and x.origin.kept  # may be alike by chance
+    alike = not stored and bool((parts == parts.narrow(axis, 0, 1)).all())
     same = x.tensor.stride(axis) == 0 or alike
     return x.sliced(axis, 0, size // batch) if same else x
 

@@ -347,7 +347,7 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
     axes = tuple(whole if i == at else one for i, one in enumerate(lead.axes))
     if len(axes[0]) == 0:  # the first tensor may be one for all samples
         axes = (next((v.axes[0] for v in marked if v.axes[0]), ()), *axes[1:])
-    return Value(node, base, axes)
+    return Value(node, base, axes, lead.dtype)
 
 
 def _marked(b: Builder, x: Value, at: int) -> Value:

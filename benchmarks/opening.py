@@ -19,6 +19,7 @@ import json
 import random
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -45,7 +46,7 @@ NAMES = (
     "timm mobilenetv2_050", "timm mobilenetv3_small_050", "timm efficientnet_b0", "timm mnasnet_050",
     "timm lcnet_050", "timm convnext_atto", "timm ghostnet_050", "timm repvgg_a0", "timm vit_tiny_patch16_224",
     "timm deit_tiny_distilled_patch16_224", "timm poolformer_s12", "torchvision squeezenet1_1",
-    "torchvision shufflenet_v2_x0_5", "torchvision vgg11", "torchvision alexnet", "timm resnet50", "timm densenet121",
+    "torchvision shufflenet_v2_x0_5", "torchvision vgg11", "torchvision alexnet", "timm resnet50",
     "timm mixer_s32_224", "timm swin_tiny_patch4_window7_224", "transformers GPT2LMHeadModel",
     "transformers BertModel", "transformers LlamaForCausalLM",
 )  # fmt: skip
@@ -202,7 +203,7 @@ def table(rows: list[Row], settled: bool = False) -> str:
         "Last columns: by how much ordering by importance changes outputs. In float32, in parts of the largest output",
         "(fp32/max) and of how much outputs differ between samples (fp32/spr); in float64, of the latter (fp64/spr).",
         "own/max: how far outputs in float32 are from those in float64 without any ordering, in parts of the largest.",
-        *_said(rows),
+        *(line for text in _said(rows) for line in textwrap.wrap(text, 120)),
         *(["Norms have the statistics of 64 random images (--settled)."] if settled else []),
         " ".join([f"{'network':40}", *(f"{name:>{width}}" for name, width in heads)]),
     ]

@@ -48,6 +48,8 @@ def numbers(b: Builder, x: Value, dtype: str) -> Value:
 
 def computed(b: Builder, x: Value) -> Value:
     """As numbers that are computed with, which torch may have as integers."""
+    if isinstance(x.node, Constant) and not x.node.tensor.is_floating_point():
+        return replace(x, node=Constant(x.node.tensor.float(), computed="numbers"))
     return x if b.types[b.node(x)].numeric else numbers(b, x, x.dtype)
 
 

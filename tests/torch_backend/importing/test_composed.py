@@ -70,6 +70,8 @@ BODIES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "routed": (routed, (5, 12)),
     "shifted": (shifted, (6, 11)),
     "regrouped": (lambda x: x.reshape(-1, 10, 6).transpose(1, 2).reshape(-1, 4, 15), (12, 5)),
+    "more parts than pixels": (lambda x: F.adaptive_avg_pool2d(x, (7, 3)), (3, 2, 4)),
+    "the largest of more parts": (lambda x: F.adaptive_max_pool2d(x, 5), (3, 1, 2)),
     "longer": (lambda x: F.interpolate(x, scale_factor=2.0, mode="linear"), (3, 8)),
     "longer by copies": (lambda x: F.interpolate(x, scale_factor=2.0), (3, 8)),
 }

@@ -70,6 +70,8 @@ def scatter(b: Builder, x: Value | Constant, dim: int, places: Any, source: Any,
         raise Unsupported("numbers put at positions")
     if not isinstance(b.graph[b.node(places)].op, TopPositions):
         raise Unsupported("numbers put at positions that may be the same")
+    if isinstance(x, Constant) and (low := number_of(x)) is not None and low < LOWEST:  # infinity has no product
+        x = Constant(torch.full((1,), LOWEST).expand(x.tensor.shape), computed="a number")
     x = valued(b, x)
     at, last = dim % len(x.axes), len(x.axes) - 1
     if at != last:

@@ -23,9 +23,8 @@ import search_step
 import supernet
 import torch
 import torch.nn.functional as F
-from handwritten import DeiTTiny, ResNet50
-from handwritten_mobilenet import MobileNetV2
 from measure import Table, machine, medians
+from networks import PAIRS, compiled
 from torch import Tensor, nn
 
 import archir
@@ -57,7 +56,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "trionet/trionet.arch": {},
 }
 """Those whose outputs are compared: one architecture of each."""
-BY_HAND: dict[str, type[nn.Module]] = {"resnet50": ResNet50, "deit_tiny": DeiTTiny, "mobilenet_v2": MobileNetV2}
 
 
 def tests() -> Table:
@@ -180,15 +178,15 @@ def training() -> Table:
         ["network", "batch", "precision", "by hand", "archir", "archir, replayed", "by hand / replayed"],
     )
     small = archir.load(EXAMPLES / "nas_bench_201" / "nas_bench_201.arch")
-    graphs = {name: archir.load(EXAMPLES / f"{name}.arch").graph for name in BY_HAND}
+    graphs = {name: archir.load(EXAMPLES / f"{name}.arch").graph for name in PAIRS}
     graphs["nas_bench_201, an architecture"] = small.specialize(small.sample(1))
     for name, graph in graphs.items():
         for precision in ("float32", "bf16"):
-            batch = 64 if name in BY_HAND else 256
+            batch = 64 if name in PAIRS else 256
             steps = {"archir": _training(lower(graph), graph, batch, precision, replayed=False)}
             steps["replayed"] = _training(lower(graph), graph, batch, precision, replayed=True)
-            if name in BY_HAND:
-                steps["hand"] = _training(BY_HAND[name](), graph, batch, precision, replayed=False)
+            if name in PAIRS:
+                steps["hand"] = _training(PAIRS[name](), graph, batch, precision, replayed=False)
             times = medians(steps, 5, DEVICE, warm=8)
             theirs = f"{times['hand']:.1f}" if "hand" in times else "-"
             against = times.get("hand", times["archir"]) / times["replayed"]
@@ -220,36 +218,6 @@ def _training(network: nn.Module, graph: Graph, batch: int, precision: str, *, r
         optimizer.step()
 
     return step
-
-
-def compiled() -> Table:
-    """The same under torch's compiler."""
-    table = Table(
-        "forward and backward under torch.compile, float32, batch 64",
-        ["network", "first step, s: by hand", "archir", "ms: by hand", "archir", "archir / by hand", "graph breaks"],
-    )
-    x = torch.randn(64, 3, 224, 224, device=DEVICE)
-    for name, kind in BY_HAND.items():
-        first, steps = {}, {}
-        for who, network in (("hand", kind()), ("ours", lower(archir.load(EXAMPLES / f"{name}.arch").graph))):
-            torch._dynamo.reset()
-            network = network.to(DEVICE).train()
-            fast = torch.compile(network, fullgraph=True)
-
-            def step(network: nn.Module = network, fast: Any = fast) -> None:
-                network.zero_grad(set_to_none=True)
-                fast(x).sum().backward()
-
-            begin = time.perf_counter()
-            step()
-            torch.cuda.synchronize()
-            first[who], steps[who] = time.perf_counter() - begin, step
-        times = medians(steps, 7, DEVICE, warm=2)
-        ratio = times["ours"] / times["hand"]
-        table.add(
-            name, *(f"{first[who]:.0f}" for who in first), *(f"{times[who]:.1f}" for who in first), f"{ratio:.3f}", "0"
-        )
-    return table
 
 
 def exports() -> Table:
@@ -290,7 +258,7 @@ PARTS: Mapping[str, Callable[[], Table]] = {
     "training": training,
     "supernet": lambda: supernet.run(DEVICE, True),
     "exports": exports,
-    "compiled": compiled,
+    "compiled": lambda: compiled(DEVICE, False),
 }
 
 

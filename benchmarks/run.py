@@ -1,8 +1,8 @@
 """All benchmarks: prints the figures, and keeps them in `benchmarks/results/DEVICE.txt`.
 
 python benchmarks/run.py [--device cuda] [--quick]
-    [--only training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,
-           executors,tasks,optimizing,loading]
+    [--only training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,
+           supernet,executors,tasks,optimizing,loading]
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import tasks
 from measure import Table, machine
 
 PARTS = (
-    "training,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,executors,tasks,"
-    "optimizing,loading"
+    "training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,"
+    "executors,tasks,optimizing,loading"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -40,6 +40,7 @@ def main() -> None:
     given = parser.parse_args()
     parts = {
         "training": lambda: networks.training(given.device, given.quick),
+        "inductor": lambda: networks.compiled(given.device, given.quick),
         "export": lambda: exporters.run(given.quick),
         "spaces": lambda: spaces.run(given.quick),
         "nine": lambda: spaces.nine(given.quick),

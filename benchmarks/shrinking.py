@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--epochs", type=int, default=5, help="of the full network")
-    parser.add_argument("--tune", type=int, default=3, help="epochs of what was cut out")
+    parser.add_argument("--tune", type=int, default=2, help="epochs of what was cut out")
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()

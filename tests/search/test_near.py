@@ -9,8 +9,9 @@ import pytest
 
 import archir
 from archir.base.errors import ArchError
+from archir.base.settings import parsed
 from archir.search.multi import near as module
-from archir.search.multi.near import near
+from archir.search.multi.near import Within, near
 from archir.search.spaces.space import Space
 
 SPACE = archir.loads("""net n {
@@ -65,6 +66,11 @@ def test_what_cannot_be_counted_is_drawn(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("archir.costs.account.Account.followed", lambda account, ranges: False)
     assert used(near(SPACE, "macs <= 0.5x", 0.9)) >= 0.45
     assert used(near(SPACE, "macs <= 0.5x and macs >= 0.1x", 1.0)) >= 0.4
+
+
+def test_a_part_of_no_bound_is_a_mistake() -> None:
+    with pytest.raises(ArchError, match=r"A1109.*`use` is a part of the bounds of `where`, which are missing"):
+        parsed(Within, {"use": 0.9})
 
 
 def test_bounds_that_nothing_keeps_are_refused() -> None:

@@ -19,7 +19,6 @@ from archir.language.elaboration.expressions.values import Tensor, show
 from archir.language.elaboration.names.locals import walk
 from archir.language.elaboration.recursion import keeping
 from archir.language.syntax import ast
-from archir.search.spaces.counting import compile_program
 from archir.search.spaces.space import Space
 
 MOST_VALUES = 6
@@ -60,8 +59,7 @@ class Net:
         """In how many architectures a choice is made."""
         try:
             with bounded(_WORK):
-                conditions = [one.condition for one in self.graph.constraints if one.cost is None]
-                return compile_program(self.space.order, [*conditions, choice.active]).size
+                return self.space.holding(choice.active)
         except ArchError:
             return None
 

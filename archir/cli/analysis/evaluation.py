@@ -21,7 +21,6 @@ from archir.ir.choices.conditions import both
 from archir.language.elaboration.asking import asked
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import split
-from archir.search.spaces.counting import compile_program
 from archir.search.spaces.space import Space
 
 MOST_SHOWN = 40
@@ -116,8 +115,7 @@ def _count(space: Space, when: Value) -> int | None:
         return None
     try:
         with bounded():
-            conditions = [one.condition for one in space.graph.constraints if one.cost is None]
-            return compile_program(space.order, [*conditions, when]).size
+            return space.holding(when)
     except ArchError:
         return None
 

@@ -13,8 +13,10 @@ from fractions import Fraction
 from math import ceil
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from archir.base.errors import ArchError
+from archir.base.settings import Settings
 from archir.ir.graph import Constraint
 from archir.search.spaces.space import Space
 
@@ -25,6 +27,25 @@ DRAWN, FEW = 1_000, 20
 bound is found among others, then."""
 STEP = Fraction(1, 10)
 """By which less of a bound is enough, until there are so many."""
+
+
+class Within(Settings):
+    """Which architectures a phase keeps to."""
+
+    where: str = ""
+    """Bounds on costs that all keep, beside those of the space: `macs <= 600M and params < 5M`, `macs <= 0.5x`."""
+    use: float = Field(default=0.0, ge=0, le=1)
+    """The part of a bound of `where` that each costs at least: with 0.9, all are near the bound, if enough are."""
+
+    @model_validator(mode="after")
+    def _has_bounds(self) -> Within:
+        if self.use and not self.where:
+            raise ValueError('`use` is a part of the bounds of `where`, which are missing: where = "macs <= 0.5x"')
+        return self
+
+    def within(self, space: Space) -> Space:
+        """These architectures of a space. Raises ArchError (A1603) if there are none."""
+        return near(space, self.where, self.use) if self.where else space
 
 
 def near(space: Space, bounds: str, part: float) -> Space:

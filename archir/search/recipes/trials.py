@@ -13,6 +13,7 @@ from archir.base.plugins.registry import Registry
 from archir.base.settings import Amount, Count, Many, Positive, Settings
 from archir.base.work import MOST_THREADS
 from archir.search.executors import Executor, executor
+from archir.search.multi.near import Within
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
 
@@ -79,15 +80,10 @@ class Scorer(Settings):
         return SCORERS[self.kind]
 
 
-class TrialOptions(Settings):
+class TrialOptions(Within):
     """What all strategies that try candidates can be told, beside their own options."""
 
     scorer: Scorer = Scorer()
-    where: str = ""
-    """Bounds on costs that all candidates keep, beside those of the space: `macs <= 600M and params < 5M`."""
-    use: float = Field(default=0.0, ge=0, le=1)
-    """The part of a bound of `where` that candidates cost at least: with 0.9, all are near the bound, if there are
-    enough (`archir.search.multi.near`)."""
     executor: str = "local"
     """Who scores (see `archir.search.executors`): `local`, `processes:4`, `ray`, `ray://HOST:PORT`."""
     limit: Positive | None = None

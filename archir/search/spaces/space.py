@@ -127,6 +127,11 @@ class Space(Shown):
         """Whether there are `require`s on costs, which `satisfying` does not count."""
         return bool(self._bounds)
 
+    def holding(self, when: Value) -> int:
+        """In how many architectures a condition holds, `require`s on costs aside."""
+        conditions = [one.condition for one in self.graph.constraints if one.cost is None]
+        return compile_program(self.order, [*conditions, when]).size
+
     def _conditions(self, *words: str) -> list[Value]:
         return [c.condition for c in self.graph.constraints if c.word in words and c.cost is None]
 

@@ -44,6 +44,8 @@ class ExactOptions(TrialOptions):
     def _one(self) -> ExactOptions:
         if self.maximize and self.minimize:
             raise ValueError("one thing is optimised: `maximize` something, or `minimize` something")
+        if self.use:
+            raise ValueError("`use` is for what is drawn; the best within bounds is found wherever it is")
         return self
 
 

@@ -19,7 +19,6 @@ from archir.search.executors import Outcome as Found
 from archir.search.fronts.listing import rows
 from archir.search.fronts.scatter import scatter
 from archir.search.multi.candidate import Candidate, Scores
-from archir.search.multi.near import near
 from archir.search.multi.registry import Kind, strategies
 from archir.search.multi.search import Search
 from archir.search.recipes.open_choices import settle
@@ -48,7 +47,7 @@ class Trials:
         """`make` makes the search, of a space and with a seed."""
         self.job, self.options = job, options
         self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
-        space = near(self.opened.space, options.where, options.use) if options.where else self.opened.space
+        space = options.within(self.opened.space)
         search = make(space, mixed(job.seed, "trials"))
         assert isinstance(search, Search)
         self.search = search

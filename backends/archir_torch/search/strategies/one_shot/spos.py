@@ -6,27 +6,21 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field
-
 from archir.base.settings import Count
-from archir.search.multi.near import near
+from archir.search.multi.near import Within
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import single
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
 
-class SposOptions(SupernetOptions):
+class SposOptions(Within, SupernetOptions):
     """What `spos` can be told, too."""
 
     uniform: Literal["choices", "architectures"] = "choices"
     """What is uniform: each choice, from the first to the last, or all architectures together."""
     drawn: Count = 1
     """Paths of a step, whose gradients are added up."""
-    where: str = ""
-    """Bounds on costs that paths keep, such as `macs <= 0.5x`; all of the space are drawn without any."""
-    use: float = Field(default=0.0, ge=0, le=1)
-    """The part of a bound of `where` that paths cost at least (`archir.search.multi.near`)."""
 
 
 @strategy("spos", SposOptions, orders=True)
@@ -36,7 +30,7 @@ class Spos(Supernet):
     def __init__(self, job: Job, options: SposOptions) -> None:
         super().__init__(job, options)
         self.options = options
-        self.within = near(self.space, options.where, options.use) if options.where else self.space
+        self.within = options.within(self.space)
 
     def looked_at(self) -> Mapping[str, Architecture]:
         """Within bounds, one that is always the same."""

@@ -2,7 +2,7 @@
 
 python benchmarks/run.py [--device cuda] [--quick]
     [--only training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,
-           supernet,executors,tasks,optimizing,loading]
+           supernet,supernet_compiled,executors,tasks,optimizing,loading]
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from measure import Table, machine
 
 PARTS = (
     "training,inductor,export,spaces,nine,counters,attention,latency,search_step,compiled,multi_trial,supernet,"
-    "executors,tasks,optimizing,loading"
+    "supernet_compiled,executors,tasks,optimizing,loading"
 )
 FILES = {"optimizing": "optimize_solvers", "attention": "local_attention", "compiled": "search_step_compiled"}
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -51,6 +51,7 @@ def main() -> None:
         "compiled": lambda: search_step.compiled(given.device, given.quick),
         "multi_trial": lambda: multi_trial.run(given.quick),
         "supernet": lambda: supernet.run(given.device, given.quick),
+        "supernet_compiled": lambda: supernet.compiled(given.quick),
         "executors": lambda: executors.run(given.quick),
         "tasks": lambda: tasks.run(given.quick),
         "optimizing": lambda: optimizing.run(given.quick),

@@ -6,6 +6,8 @@ architecture's parameters (Adam), that on training images the weights (SGD, clip
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,9 +23,8 @@ import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
 from archir.passes.spaces.relax import relax
-from archir_torch.lowering.depthwise import compile_network
+from archir_torch.lowering.kernels import library
 from archir_torch.lowering.precision import autocast
-from archir_torch.lowering.regions import Kinds
 from archir_torch.lowering.replay import Replayed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
@@ -143,9 +144,11 @@ def graph(channels: int, cells: int = 8) -> Graph:
     return relax(archir.load(path, channels=channels, cells=cells, affine=False, zero=True).graph)
 
 
-def agreement() -> float:
+def agreement(kernels: bool = False) -> float:
     """How far gradients of the two networks, with 4 channels, are apart in float64, as a part of the largest norm."""
     hand, ours = DartsSearch(4).double(), planned(graph(4), Plan(True, True, True)).double()
+    if kernels:
+        ours.use_kernels()
     named, own = weights_in_graph(hand), dict(ours.named_parameters())
     ours.load_state_dict(named, strict=False)
     x = torch.randn(2, 3, 32, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
@@ -182,6 +185,8 @@ def candidates(relaxed: Graph, device: str, best: Plan) -> dict[str, Callable[[]
         "  + batch": ours(Plan(channels_last=True, depthwise=True, batch=True)),
     }
     rows[f"as measured: {best}"] = ours(best)
+    if device == "cpu":
+        rows["compiled: kernels"] = lambda: from_graph(_with_kernels(relaxed), device)
     return rows
 
 
@@ -211,7 +216,10 @@ def run(device: str, quick: bool) -> Table:
 
 
 def compiled(device: str, quick: bool) -> Table:
-    """The same compiled: in regions on a CPU, and as a whole on a GPU (eight cells as a whole take a CPU too long)."""
+    """The same compiled: with kernels on a CPU, and as a whole on a GPU (eight cells as a whole take a CPU too long).
+
+    The library of kernels is compiled anew in the first step. Processor time says more where other work runs beside.
+    """
     torch.manual_seed(0)
     cells, size = 8, (8 if quick else 32) if device == "cpu" else 64
     batches = _batches(size, device)
@@ -221,32 +229,47 @@ def compiled(device: str, quick: bool) -> Table:
         f"archir: {plan}": lambda: from_graph(planned(graph(16, cells), plan), device),
     }
     if device == "cpu":
-        made[f"archir: {plan}, compiled regions"] = lambda: from_graph(_regional(graph(16, cells), plan), device)
+        made["archir: compiled"] = lambda: from_graph(_with_kernels(graph(16, cells)), device)
     else:
         made["by hand, compiled"] = lambda: by_hand(device, cells=cells, compiled=True)
         whole = planned(graph(16, cells), plan)
         made[f"archir: {plan}, compiled"] = lambda: from_graph(whole, device, compiled=True)
-    table = Table(
-        f"a search step of the network of DARTS with {cells} cells and 16 channels, batch {size}",
-        ["network", "first step, s", "ms", "times as fast", "saved, MiB" if device == "cpu" else "peak, MiB"],
-    )
+    title = f"a search step of the network of DARTS with {cells} cells and 16 channels, batch {size}"
+    if device == "cpu":
+        title += f"; gradients of the compiled one agree to {agreement(kernels=True):.0e} in float64"
+    memory = "saved, MiB" if device == "cpu" else "peak, MiB"
+    columns = ["network", "first step, s", "ms", "times as fast", "processor, ms", "times as fast", memory]
+    table = Table(title, columns)
     searches = {name: make() for name, make in made.items()}
     first: dict[str, float] = {}
     for name, search in searches.items():
+        if "compiled" in name:
+            _forget_kernels()
         first[name] = _seconds(search, batches, device)
         print(f"  {name}: {first[name]:.0f} s for the first step", flush=True)
-    times = _turns(searches, batches, 3 if device == "cpu" else 11, device)
+    processor: dict[str, list[float]] = {}
+    times = _turns(searches, batches, 3 if device == "cpu" else 11, device, processor)
     for name in searches:
-        ratio = median(theirs / ours for ours, theirs in zip(times[name], times["by hand"], strict=True))
+        cells_of = []
+        for kind in (times, processor):
+            ratio = median(theirs / ours for ours, theirs in zip(kind[name], kind["by hand"], strict=True))
+            cells_of += [f"{median(kind[name]):.0f}", f"{ratio:.2f}"]
         megabytes = _memory(searches[name], batches, device)
-        table.add(name, f"{first[name]:.0f}", f"{median(times[name]):.0f}", f"{ratio:.2f}", f"{megabytes:.0f}")
+        table.add(name, f"{first[name]:.0f}", *cells_of, f"{megabytes:.0f}")
     return table
 
 
-def _regional(relaxed: Graph, plan: Plan) -> MixedNetwork:
-    network = planned(relaxed, plan)
-    compile_network(network, Kinds())
+def _with_kernels(relaxed: Graph) -> MixedNetwork:
+    network = planned(relaxed, Plan(channels_last=True))
+    network.use_kernels()
     return network
+
+
+def _forget_kernels() -> None:
+    """Kernels are compiled when they are used next."""
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp()
+    library.library.cache_clear()
+    library.function.cache_clear()
 
 
 def _batches(size: int, device: str) -> list[tuple[Tensor, Tensor]]:
@@ -263,18 +286,24 @@ def _seconds(search: Search, batches: list[tuple[Tensor, Tensor]], device: str) 
 
 
 def _turns(
-    searches: Mapping[str, Search], batches: list[tuple[Tensor, Tensor]], rounds: int, device: str
-) -> dict[str, list[float]]:
-    """Milliseconds of each, which take turns; round 0 does not count. Ratios are those within a round."""
+    searches: Mapping[str, Search], batches: list[tuple[Tensor, Tensor]], rounds: int, device: str,
+    processor: dict[str, list[float]] | None = None,
+) -> dict[str, list[float]]:  # fmt: skip
+    """Milliseconds of each, which take turns; round 0 does not count. Ratios are those within a round.
+
+    `processor` is given those of all processors together.
+    """
     times: dict[str, list[float]] = {name: [] for name in searches}
     for turn in range(rounds + 1):
         order = list(searches.items())
         for name, search in order if turn % 2 else reversed(order):
             _wait(device)
-            begin = time.perf_counter()
+            begin, before = time.perf_counter(), time.process_time()
             search.step(*batches)
             _wait(device)
             passed = 1000 * (time.perf_counter() - begin)
+            if turn and processor is not None:
+                processor.setdefault(name, []).append(1000 * (time.process_time() - before))
             print(f"  {turn}: {name.strip()}: {passed:.0f} ms", flush=True)
             if turn:
                 times[name].append(passed)

@@ -1,8 +1,8 @@
 """A step of a supernet against the same step of the architecture's own network, what changing architectures costs, and
-what a step holds in memory.
+what a step holds in memory; on a CPU, the same step with kernels (`training.compile`).
 
 A step is forward and backward of one path, batch 64. Both run in turns, and the ratio is the median over turns and
-architectures.
+architectures. Where kernels are compared, times are those of all processors together, and other work runs beside.
 """
 
 from __future__ import annotations
@@ -47,6 +47,44 @@ def run(device: str, quick: bool) -> Table:
         table.add(name, *_row(space, device, 2 if quick else 3, 2 if quick else 3))
         print(f"  {name} done", flush=True)
     return table
+
+
+def compiled(quick: bool) -> Table:
+    """Steps with kernels and without, of the same weights and paths, on a CPU."""
+    columns = ["space", "plain, ms", "compiled, ms", "times as fast", "least", "greatest", "gradients apart"]
+    title = f"a step of one path, 64 pixels, batch {BATCH}, {torch.get_num_threads()} threads, processor time"
+    table = Table(title, columns)
+    for name, (path, parameters) in SPACES.items():
+        space = archir.load(EXAMPLES / path, **parameters)
+        plain, fast = (SuperNetwork(space.graph).train() for _ in range(2))
+        fast.load_state_dict(plain.state_dict())
+        fast.use_kernels()
+        table.add(name, *_compared(space, plain, fast, 2 if quick else 6, 2))
+        print(f"  {name} done", flush=True)
+    return table
+
+
+def _compared(space: Space, plain: SuperNetwork, fast: SuperNetwork, architectures: int, turns: int) -> list[str]:
+    (number,) = space.graph.inputs.values()
+    images, labels = torch.randn(BATCH, *infer(space.graph)[number].shape), torch.randint(10, (BATCH,))
+    times: list[list[float]] = [[], []]
+    apart: list[float] = []
+    for seed in range(architectures):
+        architecture = space.sample(seed, policy="choices")
+        steps = [_step(model, images, labels, architecture) for model in (plain, fast)]
+        for turn in range(turns + 1):
+            for step, found in zip(steps, times, strict=True):
+                torch.manual_seed(turn)  # of what is dropped
+                begin = time.process_time()
+                step()
+                if turn:
+                    found.append(time.process_time() - begin)
+        pairs = [(a.grad, b.grad) for a, b in zip(plain.parameters(), fast.parameters(), strict=True)]
+        norms = [(float((a - b).norm()), float(a.norm())) for a, b in pairs if a is not None and b is not None]
+        apart.append(max(one for one, _ in norms) / max(whole for _, whole in norms))
+    ratios = [before / after for before, after in zip(*times, strict=True)]
+    figures = median(ratios), min(ratios), max(ratios)
+    return [*(f"{1e3 * median(found):.0f}" for found in times), *(f"{x:.2f}" for x in figures), f"{max(apart):.0e}"]
 
 
 def _row(space: Space, device: str, architectures: int, turns: int) -> list[str]:

@@ -37,6 +37,8 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
         "archir/search/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
+        "archir_torch/lowering/kernels/source/library.cpp",
+        "archir_torch/lowering/kernels/source/maps.h",
         "archir_torch/lowering/local_attention.py",
         "archir/search/data/readers/digits/digits.npz",
         "archir_torch/py.typed",

@@ -119,7 +119,7 @@ class Training(Settings):
     cuda_graphs: bool = True
     """Whether a GPU records the network's part of a step once and replays it, where that is possible."""
     compile: bool = False
-    """Whether what stands between convolutions and products is compiled, on CPUs: norms, activations, pools, sums."""
+    """Whether CPUs run kernels of archir's own, compiled once for a machine: norms, sums, depthwise convolutions."""
     checkpoint_minutes: NonNegative | None = None
     """Checkpoints are written after each epoch, and after so many minutes inside one."""
     seed: Seed = 0

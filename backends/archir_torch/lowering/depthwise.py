@@ -6,8 +6,6 @@ filters wider than three pixels: they take 5 to 50 times as long as these.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
@@ -15,12 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from archir_torch.lowering.module import Layer, Network
 from archir_torch.lowering.operations.conv import conv
-from archir_torch.lowering.regions import Kinds
-
-Taps = Callable[[Tensor, Tensor, int, int], Tensor]
-"""The gradient of a filter: of images, gradients, the filter's size and its dilation."""
 
 _WIDEST = 3
 """Pixels in a row of the widest filter whose gradient is fast."""
@@ -37,21 +30,6 @@ def depthwise_conv(
     groups: int,
 ) -> Tensor:
     """What `conv` does; if it is depthwise, square and keeps the size, with gradients that can be taken once."""
-    return _convolved(x, weight, bias, None, stride=stride, pads=pads, dilation=dilation, groups=groups)
-
-
-def _convolved(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    taps: Taps | None,
-    *,
-    stride: int | tuple[int, ...],
-    pads: tuple[int, ...],
-    dilation: int | tuple[int, ...],
-    groups: int,
-) -> Tensor:
-    """`taps` gives the gradients of filters, where it is not None."""
     kernel = weight.shape[-1]
     if weight.shape[-2] != kernel or isinstance(stride, tuple) or isinstance(dilation, tuple):
         return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
@@ -60,7 +38,7 @@ def _convolved(
     apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2
     slow = stride > 1 or dilation > 1 or kernel > _WIDEST
     if slow and same and depthwise and apart and torch.is_grad_enabled():
-        y: Tensor = _Depthwise.apply(*_as_run(x, weight), stride, dilation, taps)  # type: ignore[no-untyped-call]
+        y: Tensor = _Depthwise.apply(*_as_run(x, weight), stride, dilation)  # type: ignore[no-untyped-call]
         return y
     return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
 
@@ -78,23 +56,22 @@ class _Depthwise(torch.autograd.Function):
     """y[c, h, w] = sum of weight[c, i, j] x[c, s h + d (i - m), s w + d (j - m)], zeros outside, filters of 2 m + 1."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, dilation: int, taps: Taps | None) -> Tensor:
-        ctx.stride, ctx.dilation, ctx.shape, ctx.kernel, ctx.taps = stride, dilation, x.shape, weight.shape[-1], taps
+    def forward(ctx: Any, x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+        ctx.stride, ctx.dilation, ctx.shape, ctx.kernel = stride, dilation, x.shape, weight.shape[-1]
         ctx.layout = _layout(x)
         ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, weight if ctx.needs_input_grad[0] else None)
         return _same(x, weight, stride, dilation)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         x, weight = ctx.saved_tensors
         gradient = _spread(gradient, ctx.stride, ctx.shape).contiguous(memory_format=ctx.layout)
         to_input = _same(gradient, weight.flip(2, 3), 1, ctx.dilation) if weight is not None else None
         to_weight = None
         if x is not None:
-            found = ctx.taps or _weight_gradient
-            to_weight = found(x, gradient, ctx.kernel, ctx.dilation).view(-1, 1, ctx.kernel, ctx.kernel)
-        return to_input, to_weight, None, None, None
+            to_weight = _weight_gradient(x, gradient, ctx.kernel, ctx.dilation).view(-1, 1, ctx.kernel, ctx.kernel)
+        return to_input, to_weight, None, None
 
 
 def _same(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
@@ -129,38 +106,6 @@ def _columns_gradient(x: Tensor, gradient: Tensor, size: tuple[int, int], margin
         gradient, x, weight, None, [1, 1], paddings, [1, 1], False, [0, 0], x.shape[1], [False, True, False]
     )
     return found[1]
-
-
-def compile_network(network: Network, kinds: Kinds) -> None:
-    """Train a network in regions of these kinds from now on, and with compiled gradients of depthwise filters."""
-    network.compile_regions(kinds)
-    taps = compiled_taps(kinds)
-
-    @wraps(depthwise_conv)
-    def compiled_conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, **attributes: Any) -> Tensor:
-        return _convolved(x, weight, bias, taps, **attributes)
-
-    for layer in network.modules():
-        if isinstance(layer, Layer) and layer.function in (conv, depthwise_conv):
-            layer.function = compiled_conv
-
-
-def compiled_taps(kinds: Kinds) -> Taps:
-    """Gradients of filters in one loop, which reads every pixel of the gradient once."""
-
-    def found(x: Tensor, gradient: Tensor, kernel: int, dilation: int) -> Tensor:
-        attributes = (("dilation", dilation), ("kernel", kernel))
-        return kinds.of(((_taps, (0, 1), attributes, ()),), 2, (2,))([x, gradient])[0]
-
-    return found
-
-
-def _taps(x: Tensor, gradient: Tensor, *, kernel: int, dilation: int) -> Tensor:
-    """The gradient [C, k k] at stride 1."""
-    height, width = gradient.shape[2:]
-    x = F.pad(x, (dilation * (kernel - 1) // 2,) * 4)
-    starts = [(i, j) for i in range(0, kernel * dilation, dilation) for j in range(0, kernel * dilation, dilation)]
-    return torch.stack([(x[:, :, i : i + height, j : j + width] * gradient).sum((0, 2, 3)) for i, j in starts], 1)
 
 
 def _apart(x: Tensor, dilation: int) -> Tensor:

@@ -79,18 +79,26 @@ class _Shifted(torch.autograd.Function):
         return d_query.flatten(1, 2), d_key, d_value, d_logits if ctx.biased else None, None, None
 
 
+def offset_tables(rows: Tensor, columns: Tensor, channels: int) -> tuple[Tensor, Tensor]:
+    """Of all channels [channels, kernel], what queries meet by row and by column.
+
+    The first half of the channels meets the rows, the other half the columns. The tables are for all channels, or for
+    those of one head and shared by all.
+    """
+    half = rows.shape[0]
+    zeros = rows.new_zeros(half + columns.shape[0], rows.shape[1])
+    repeats = channels // zeros.shape[0]
+    return torch.cat([rows, zeros[half:]]).repeat(repeats, 1), torch.cat([zeros[:half], columns]).repeat(repeats, 1)
+
+
 def _offset_logits(query: Tensor, rows: Tensor, columns: Tensor, heads: int) -> Tensor:
     """The queries against the tables of row and column offsets: [B, heads, kernel * kernel, H, W].
 
-    The first half of the channels meets the rows, the other half the columns; a head sums its own channels. The tables
-    are for all channels, or for those of one head and shared by all.
+    A head sums its own channels.
     """
     batch, channels, height, width = query.shape
-    kernel, half = rows.shape[1], rows.shape[0]
-    zeros = rows.new_zeros(half + columns.shape[0], kernel)
-    repeats = channels // zeros.shape[0]
-    by_row = torch.cat([rows, zeros[half:]]).repeat(repeats, 1).unflatten(0, (heads, -1))
-    by_column = torch.cat([zeros[:half], columns]).repeat(repeats, 1).unflatten(0, (heads, -1))
+    kernel = rows.shape[1]
+    by_row, by_column = (table.unflatten(0, (heads, -1)) for table in offset_tables(rows, columns, channels))
     q = query.unflatten(1, (heads, -1))
     row = torch.einsum("bhdyx,hdk->bhkyx", q, by_row.to(q.dtype))
     column = torch.einsum("bhdyx,hdk->bhkyx", q, by_column.to(q.dtype))

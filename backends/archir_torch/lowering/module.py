@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +26,9 @@ from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_torch.lowering.initial import initial
-from archir_torch.lowering.regions import Kinds, Line, Plain, Regional, Values, joins
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import settled, whole
+from archir_torch.lowering.kernels.library import laid_out
 from archir_torch.lowering.rules import RULES
 
 Path = tuple[str, ...]
@@ -49,6 +52,8 @@ class Layer(Named):
     def __init__(self, function: Callable[..., Tensor], attributes: dict[str, Any], wants_mode: bool) -> None:
         super().__init__()
         self.function, self.attributes, self.wants_mode = function, attributes, wants_mode
+        self.compiled = False
+        """Whether kernels run instead of the function, where there are any."""
 
     def hold(self, name: str, weight: Weight, generator: torch.Generator | None) -> None:
         """Take a weight in, newly initialised."""
@@ -72,6 +77,8 @@ class Layer(Named):
             weights = {name: getattr(self, name) for name in self.names}
         if self.wants_mode:
             run["training"] = self.training
+        if self.compiled:
+            function = compiled(function)
         return function(*operands, **weights, **attributes, **run)
 
     def extra_repr(self) -> str:
@@ -82,6 +89,9 @@ class Layer(Named):
 
 class Borrower:
     """The function of a node that uses the weights of another's layer, which may be replaced where it is."""
+
+    takes_unwritten = True
+    """Layers see to it that kernels run."""
 
     def __init__(self, home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> None:
         self.home, self.function, self.attributes = home, function, attributes
@@ -101,7 +111,7 @@ class Scopes(nn.Module):
 class Step:
     """What the network does for one node: a function, or the module `name` in `home`, which may be replaced there."""
 
-    __slots__ = ("frees", "function", "home", "name", "reads", "wants_batch", "writes")
+    __slots__ = ("frees", "function", "home", "name", "reads", "settles", "wants_batch", "writes")
 
     def __init__(self, function: Callable[..., Tensor] | None, home: nn.Module | None = None, name: str = "") -> None:
         self.function: Any = function
@@ -111,41 +121,8 @@ class Step:
         self.writes = 0
         self.frees: tuple[int, ...] = ()
         self.wants_batch = False
-
-    def call(self) -> Any:
-        """What is called."""
-        return self.function if self.function is not None else self.home._modules[self.name]
-
-    def in_lines(self) -> list[Line | Plain]:
-        """The step for a network that is compiled in regions."""
-        call = self.call()
-        if isinstance(call, Layer) and joins(call.function):
-            return [layer_line(lambda: self.home._modules[self.name], self.reads, self.writes)]
-        if joins(call):
-            function, attributes = (call.func, dict(call.keywords)) if isinstance(call, partial) else (call, {})
-            attributes.pop("inplace", None)
-            return [Line(function, self.reads, self.writes, tuple(sorted(attributes.items())))]
-
-        def run(values: Values, batch: int) -> Any:
-            operands = [values[i] for i in self.reads]
-            return self.call()(*operands, batch=batch) if self.wants_batch else self.call()(*operands)
-
-        return [Plain(run, self.reads, self.writes)]
-
-
-def layer_line(
-    layer: Callable[[], Any], reads: tuple[int, ...], writes: int, function: Callable[..., Any] | None = None
-) -> Line:
-    """The call of a layer, or of another function with its weights."""
-    now: Layer = layer()
-    attributes = {**now.attributes, **({"training": now.training} if now.wants_mode else {})}
-    names = now.names
-
-    def fetch() -> list[Tensor]:
-        held = layer()
-        return [getattr(held, name) for name in names]
-
-    return Line(function or now.function, reads, writes, tuple(sorted(attributes.items())), names, fetch)
+        self.settles = False
+        """Whether several read the result: it is not left to each of them."""
 
 
 class Hierarchy(nn.Module):
@@ -194,8 +171,7 @@ class Network(Hierarchy):
         slots = {number: slot for slot, number in enumerate(dict.fromkeys([*inputs.values(), *graph]))}
         self._outputs = tuple(slots[number] for number in graph.outputs.values())
         self._slots = len(slots)
-        self._kinds: Kinds | None = None
-        self._regional: Regional | None = None
+        self._compiled = False
         self._steps: list[Step] = []
         paths, layers = _layers(graph, infer(graph), generator)
         homes = self._place(layers)
@@ -219,40 +195,41 @@ class Network(Hierarchy):
         step.wants_batch = RULES[type(graph[number].op)].takes("batch")
         return step
 
-    def compile_regions(self, kinds: Kinds) -> None:
-        """From now on, train in regions that are compiled (see `regions`)."""
-        self._kinds, self._regional = kinds, None
+    def use_kernels(self) -> None:
+        """From now on, train with kernels (see `compiled`), which gives the same figures but for rounding."""
+        if self._compiled:
+            return
+        self._compiled = True
+        for layer in self.modules():
+            if isinstance(layer, Layer):
+                layer.compiled = True
+        readers = Counter([*self._outputs, *(slot for step in self._steps for slot in step.reads)])
+        for step in self._steps:
+            step.settles = readers[step.writes] > 1
+            if step.function is not None and not hasattr(step.function, "takes_unwritten"):
+                step.function = compiled(step.function)
 
-    def _in_regions(self) -> Regional | None:
-        """The regions, if they are to run: in training, made when the first batch comes."""
-        if self._kinds is None or not self.training or not torch.is_grad_enabled():
-            return None
-        if self._regional is None:
-            self._regional = Regional(self._lines(), self._outputs, self._kinds)
-        return self._regional
-
-    def _lines(self) -> list[Line | Plain]:
-        return [line for step in self._steps for line in step.in_lines()]
+    def _laid_out(self, inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Inputs as kernels want them, if they run."""
+        if not (self._compiled and self.training and torch.is_grad_enabled()):
+            return inputs
+        return [laid_out(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
 
     def forward(self, *inputs: Tensor) -> Any:
         """Run the network on a batch."""
         if len(inputs) != len(self.input_names):
             names = ", ".join(self.input_names)
             raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
-        values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
-        regional = self._in_regions()
-        if regional is not None:
-            regional.run(values, inputs[0].shape[0] if inputs else 1)
-            return self._given(values)
+        values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
+        batch = inputs[0].shape[0] if inputs else 1
         for step in self._steps:
             call = step.function
+            operands = [values[i] for i in step.reads]
             if call is None:
                 call = step.home._modules[step.name]
-            operands = [values[i] for i in step.reads]
-            if step.wants_batch:
-                values[step.writes] = call(*operands, batch=inputs[0].shape[0] if inputs else 1)
-            else:
-                values[step.writes] = call(*operands)
+                operands = operands if isinstance(call, Layer) else [whole(x) for x in operands]
+            found = call(*operands, batch=batch) if step.wants_batch else call(*operands)
+            values[step.writes] = settled(found) if step.settles else found
             for i in step.frees:
                 values[i] = None
         return self._given(values)
@@ -260,8 +237,8 @@ class Network(Hierarchy):
     def _given(self, values: list[Any]) -> Any:
         """What is handed out."""
         if len(self._outputs) == 1:
-            return values[self._outputs[0]]
-        return {name: values[i] for name, i in zip(self.output_names, self._outputs, strict=True)}
+            return whole(values[self._outputs[0]])
+        return {name: whole(values[i]) for name, i in zip(self.output_names, self._outputs, strict=True)}
 
 
 def _is_made_for(home: Home, function: Callable[..., Tensor], attributes: Mapping[str, Any]) -> bool:

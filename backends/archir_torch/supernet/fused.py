@@ -13,11 +13,15 @@ from torch import Tensor
 
 from archir.ir.graph import Graph, NodeId
 from archir.ops.shape import Slice
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import whole
 from archir_torch.lowering.module import Home, Layer
 
 
 class Merged:
     """What one of several layers does for all of them."""
+
+    takes_unwritten = True
 
     def __init__(self, homes: Sequence[Home]) -> None:
         self.homes = homes
@@ -56,7 +60,8 @@ class Stacked(Merged):
         first = layers[0]
         weights = {name: torch.cat([getattr(layer, name) for layer in layers]) for name in first.names}
         mode = {"training": first.training} if first.wants_mode else {}
-        y: Tensor = first.function(x, **weights, **first.attributes, **mode)
+        function = compiled(first.function) if first.compiled else first.function
+        y: Tensor = function(x, **weights, **first.attributes, **mode)
         if first.training:
             with torch.no_grad():
                 for name in first._buffers:
@@ -68,12 +73,15 @@ class Stacked(Merged):
 class Parts:
     """A function whose result is handed out in equal parts, all at once: slices have a gradient of full size each."""
 
+    takes_unwritten = True
+
     def __init__(self, function: Callable[..., Tensor], count: int) -> None:
         self.function, self.count = function, count
 
     def __call__(self, *operands: Tensor) -> tuple[Tensor, ...]:
         """The parts along the channels."""
-        return self.function(*operands).chunk(self.count, 1)
+        found: Tensor = whole(self.function(*operands))
+        return found.chunk(self.count, 1)
 
 
 def in_parts(graph: Graph, number: NodeId, function: Callable[..., Tensor]) -> Any:

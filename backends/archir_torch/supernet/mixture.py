@@ -6,9 +6,9 @@ its gradient would need is computed or kept. Sums are accumulated in place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial, reduce
-from itertools import accumulate, count
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from itertools import accumulate
 from operator import itemgetter, mul
 from typing import Any
 
@@ -23,9 +23,10 @@ from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
-from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, layer_line, parts_of
-from archir_torch.lowering.operations.norm import batch_norm
-from archir_torch.lowering.regions import Line, Plain, joins
+from archir_torch.lowering.kernels.lazy import LAZY, Sum, settled, term, whole
+from archir_torch.lowering.kernels.library import suits
+from archir_torch.lowering.kernels.sums import Term
+from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.fused import Shared, Stacked, in_parts, part_of
 
@@ -43,8 +44,6 @@ class MixedNetwork(Network):
     def __init__(self, graph: Graph, generator: torch.Generator | None = None, *, fold_norms: bool = True) -> None:
         self.layout: torch.memory_format | None = None
         """How inputs that are maps are laid out before anything reads them; the rest follows. None: as they come."""
-        self._sums = 0
-        """Slots for the sums of the first terms of mixtures, in regions."""
         self._norms: dict[NodeId, Home] = {}
         self._homes: dict[Path, Home] = {}
         self._fold_norms = fold_norms
@@ -99,41 +98,28 @@ class MixedNetwork(Network):
         batch = inputs[0].shape[0] if inputs else 1
         if self.layout is not None:
             inputs = tuple(x.contiguous(memory_format=self.layout) if x.dim() == 4 else x for x in inputs)
-        values: list[Any] = [*inputs, *[None] * (self._slots - len(inputs))]
-        regional = self._in_regions() if active is None else None
-        if regional is not None:
-            values += [*shares, *[None] * self._sums]
-            regional.run(values, batch)
-            return self._given(values)
+        values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
         for step in self._steps if active is None else self._needed(active):
             if isinstance(step, MixStep):
-                values[step.writes] = step.mixed(values, shares, active, batch)
+                found = step.mixed(values, shares, active, batch)
             else:
-                call = step.function if step.function is not None else step.home._modules[step.name]
+                call = step.function
                 operands = [values[i] for i in step.reads]
-                if step.wants_batch:
-                    values[step.writes] = call(*operands, batch=batch)
-                else:
-                    values[step.writes] = call(*operands)
+                if call is None:
+                    call = step.home._modules[step.name]
+                    operands = operands if isinstance(call, Layer) else [whole(x) for x in operands]
+                found = call(*operands, batch=batch) if step.wants_batch else call(*operands)
+            values[step.writes] = settled(found) if step.settles else found
             for i in step.frees:
                 values[i] = None
         return self._given(values)
 
-    def _lines(self) -> list[Line | Plain]:
-        """Behind the values of nodes stand the weights of terms, and behind these the sums of the first terms."""
-        shares = self._slots
-        first = shares + len(self._shares.products)  # type: ignore[arg-type]
-        fresh = count(first)
-        found: list[Line | Plain] = []
+    def use_kernels(self) -> None:
+        """As of every network; sums of mixtures are kernels, too."""
+        super().use_kernels()
         for step in self._steps:
             if isinstance(step, MixStep):
-                found += step.terms(shares, fresh)
-            elif isinstance(step.function, Shared) and joins(step.function.layers()[0].function):
-                found.append(_copied(step.function, step))
-            else:
-                found += step.in_lines()
-        self._sums = next(fresh) - first
-        return found
+                step.compiled = True
 
     def _needed(self, active: Active) -> list[Step]:
         """The steps that outputs need where only some terms of mixtures have weights."""
@@ -182,48 +168,39 @@ class Shares(nn.Module):
 class MixStep(Step):
     """A weighted sum of tensors [batch, *shape]. `norms` say where the batch norms are that terms go through first."""
 
-    __slots__ = ("factors", "norms", "shape", "shares")
+    __slots__ = ("compiled", "factors", "norms", "shape", "shares")
 
     def __init__(self, factors: Sequence[Factors], norms: Sequence[Home | None], shape: tuple[int, ...]) -> None:
         super().__init__(None)
         self.factors, self.norms, self.shape = factors, norms, shape
         self.shares: tuple[int, ...] = ()
+        self.compiled = False
 
     def running(self, active: Active) -> list[int]:
         """The slots of the terms that have a weight."""
         return [slot for slot, factors in zip(self.reads, self.factors, strict=True) if _has_weight(factors, active)]
 
-    def terms(self, shares: int, fresh: Iterator[int]) -> list[Line | Plain]:
-        """The sum term by term; behind each row of norms ends a region, for sums have many lengths."""
-        layers = [None if home is None else home[0]._modules[home[1]] for home in self.norms]
-        if any(isinstance(layer, Layer) and layer.function is not batch_norm for layer in layers):
-            reads = (*self.reads, *(shares + index for index in self.shares))
-            return [Plain(lambda values, batch: self.mixed(values, values[shares:], None, batch), reads, self.writes)]
-        found: list[Line] = []
-        total: int | None = None
-        for place, (slot, factors, index, home) in enumerate(
-            zip(self.reads, self.factors, self.shares, self.norms, strict=True)
-        ):
-            term = slot
-            if home is not None:
-                function = _scaled if factors else None
-                reads = (slot, shares + index) if factors else (slot,)
-                found.append(layer_line(partial(_layer_at, *home), reads, next(fresh), function))
-                term = found[-1].writes
-            elif factors:
-                found.append(Line(_weighted, (slot, shares + index), next(fresh)))
-                term = found[-1].writes
-            if total is not None:
-                found.append(Line(_sum, (total, term), next(fresh)))
-                term = found[-1].writes
-            total = term
-            if home is not None and place + 1 < len(self.norms) and self.norms[place + 1] is None:
-                found[-1] = found[-1]._replace(ends=True)
-        assert total is not None
-        return [*found, Line(_rounded, (total, self.reads[-1]), self.writes)]
-
-    def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
+    def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Any:
         """The sum, rounded once where weights have more digits than tensors; zeros, if no term has a weight."""
+        if self.compiled and (terms := self._terms(values, shares, active)):
+            return Sum(terms)
+        return self._plain([whole(x) for x in values], shares, active, batch)
+
+    def _terms(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None) -> tuple[Term, ...]:
+        """The terms, for kernels; none if some cannot be."""
+        found: list[Term] = []
+        for slot, factors, index, home in zip(self.reads, self.factors, self.shares, self.norms, strict=True):
+            if active is not None and not _has_weight(factors, active):
+                continue
+            x, share = values[slot], shares[index] if factors else None
+            if home is not None:
+                x = home[0]._modules[home[1]](x)  # type: ignore[misc]
+            if not isinstance(x, LAZY) and not suits(x):
+                return ()
+            found.append(term(x, share))
+        return tuple(found) if found and suits(*(t.x for t in found), *(t.share for t in found)) else ()
+
+    def _plain(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
         total: Tensor | None = None
         ours = False
         """Whether the sum so far is a tensor that nobody else reads."""
@@ -246,34 +223,6 @@ class MixStep(Step):
             else:
                 total, ours = (total.addcmul_(x, share) if ours else torch.addcmul(total, x, share)), True
         return total.to(x.dtype) if total is not None else shares[0].new_zeros(batch, *self.shape)
-
-
-def _scaled(
-    x: Tensor,
-    share: Tensor,
-    running_mean: Tensor,
-    running_var: Tensor,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    **settings: Any,
-) -> Tensor:
-    """A batch norm's result, times a weight."""
-    # in memory: torch's gradient of norms of channels-last maps reads weights as if they had no strides
-    weight = share.to(running_mean.dtype).repeat(running_mean.shape[0]) if weight is None else weight * share
-    bias = torch.zeros_like(weight) if bias is None else bias * share
-    return batch_norm(x, running_mean, running_var, weight, bias, **settings)
-
-
-def _weighted(x: Tensor, share: Tensor) -> Tensor:
-    return x * share.view((1,) * x.dim())  # of no dimension, it would be rounded to the type of x first
-
-
-def _sum(one: Tensor, other: Tensor) -> Tensor:
-    return one + other
-
-
-def _rounded(total: Tensor, like: Tensor) -> Tensor:
-    return total.to(like.dtype)
 
 
 def _added(total: Tensor, term: Tensor, ours: bool) -> Tensor:
@@ -306,15 +255,6 @@ def _factors(op: Mix) -> list[Factors]:
         tuple((name, positions) for name, positions in zip(op.mixed, share, strict=True) if positions)
         for share in op.shares
     ]
-
-
-def _layer_at(module: nn.Module, name: str) -> Any:
-    return module._modules[name]
-
-
-def _copied(shared: Shared, step: Step) -> Line:
-    line = layer_line(lambda: shared.layers()[0], step.reads, step.writes)
-    return line._replace(after=lambda _: shared.copy())
 
 
 def _has_weight(factors: Factors, active: Active) -> bool:

@@ -7,7 +7,7 @@ the choices that it depends on is worked out once, and so is the order of the no
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +27,9 @@ from archir.passes.spaces.sharing import Sharing
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.kernels.compiled import compiled
+from archir_torch.lowering.kernels.lazy import settled, whole
+from archir_torch.lowering.kernels.library import laid_out
 from archir_torch.lowering.module import Hierarchy, Named, Network, lower, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.slicing import Cut, Picked, cut
@@ -92,6 +95,8 @@ class Move:
     reads: tuple[NodeId, ...]
     writes: NodeId
     frees: tuple[NodeId, ...]
+    settles: bool
+    """Whether several read the result: what is not written yet is not left to each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,7 @@ class SuperNetwork(Hierarchy):
             for number in graph if isinstance(op := graph[number].op, Select)
         }  # fmt: skip
         self._inputs = frozenset(graph.inputs.values())
+        self._compiled = False
         self._instead: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
 
@@ -136,16 +142,19 @@ class SuperNetwork(Hierarchy):
             names = ", ".join(self.input_names)
             raise TypeError(f"a supernet takes its inputs ({names}) and an architecture")
         plan = self.plan(architecture)
-        values: dict[NodeId, Tensor] = dict(zip(self.graph.inputs.values(), inputs, strict=True))
+        if self._compiled and self.training and torch.is_grad_enabled():
+            inputs = [laid_out(x) if x.dim() == 4 else x for x in inputs]
+        values: dict[NodeId, Any] = dict(zip(self.graph.inputs.values(), inputs, strict=True))
         batch = inputs[0].shape[0] if inputs else 1
         training = self.training
         for move in plan.moves:
-            values[move.writes] = move.action([values[number] for number in move.reads], training, batch)
+            found = move.action([values[number] for number in move.reads], training, batch)
+            values[move.writes] = settled(found) if move.settles else found
             for number in move.frees:
                 del values[number]
         if len(plan.outputs) == 1:
-            return values[plan.outputs[0]]
-        return {name: values[number] for name, number in zip(self.output_names, plan.outputs, strict=True)}
+            return whole(values[plan.outputs[0]])
+        return {name: whole(values[number]) for name, number in zip(self.output_names, plan.outputs, strict=True)}
 
     # plans
 
@@ -161,6 +170,14 @@ class SuperNetwork(Hierarchy):
     def substitute(self, lowering: Callable[..., Tensor], other: Callable[..., Tensor]) -> None:
         """From now on, run another function where this lowering would be."""
         self._instead[lowering] = other
+        self._forget()
+
+    def use_kernels(self) -> None:
+        """From now on, train with kernels (see `compiled`), which gives the same figures but for rounding."""
+        self._compiled = True
+        self._forget()
+
+    def _forget(self) -> None:
         self._plans.clear()
         for known in self._actions.values():
             known.clear()
@@ -183,11 +200,12 @@ class SuperNetwork(Hierarchy):
                 reads[number] = found = tuple([standing(operand) for operand in graph.operands(number)])
                 stack += found
         later = {*outputs, *self._inputs}
+        readers = Counter([*outputs, *(operand for found in reads.values() for operand in found)])
         moves = []
         for number in sorted(reads.keys() - self._inputs, reverse=True):
             frees = tuple([operand for operand in dict.fromkeys(reads[number]) if operand not in later])
             later.update(frees)
-            moves.append(Move(self._action(number, outcomes), reads[number], number, frees))
+            moves.append(Move(self._action(number, outcomes), reads[number], number, frees, readers[number] > 1))
         return Plan(tuple(reversed(moves)), outputs)
 
     def _action(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
@@ -204,10 +222,12 @@ class SuperNetwork(Hierarchy):
         op = node.op.at(outcomes)
         if isinstance(op, Composite):
             types = [self.sharing.types[operand].at(outcomes) for operand in self.graph.operands(number)]
-            return Action(_written_out(op, types))
+            written = _written_out(op, types)
+            return Action(compiled(written) if self._compiled else written)
         rule = RULES[type(op)]
         attributes = rule.attributes(op)
         lowering = self._instead.get(rule.function, rule.function)
+        lowering = compiled(lowering) if self._compiled else lowering
         function = partial(lowering, **attributes) if attributes else lowering
         layer = None
         cuts: list[tuple[str, Cut | Picked | None]] = []

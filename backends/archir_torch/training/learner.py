@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer, Training
-from archir_torch.lowering.depthwise import compile_network
+from archir_torch.lowering.kernels.library import impossible, library
 from archir_torch.lowering.module import Network
 from archir_torch.lowering.precision import autocast, chosen_precision
-from archir_torch.lowering.regions import Kinds, impossible
+from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
@@ -213,8 +213,8 @@ def replayable(training: Training, paths: DropPaths) -> bool:
     return training.cuda_graphs and alone and same and training.accumulate == 1
 
 
-def in_regions(network: Network, training: Training, device: str) -> None:
-    """Have a network compiled in regions, if that is asked for. Raises ArchError (A1109) where it cannot be."""
+def with_kernels(network: Network | SuperNetwork, training: Training, device: str) -> None:
+    """Have a network trained with kernels, if that is asked for. Raises ArchError (A1109) where it cannot be."""
     if not training.compile:
         return
     why = impossible()
@@ -224,4 +224,5 @@ def in_regions(network: Network, training: Training, device: str) -> None:
         why = "it is for one process"
     if why:
         raise fail("A1109", f"`training.compile` cannot be used here: {why}", None, "training.compile = false")
-    compile_network(network, Kinds())
+    library()
+    network.use_kernels()

@@ -22,7 +22,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
-from archir_torch.training.learner import Learner, in_regions, replayable
+from archir_torch.training.learner import Learner, replayable, with_kernels
 from archir_torch.training.norms import freeze, synchronise
 
 
@@ -74,7 +74,7 @@ class Train:
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate, ema=training.ema,
         )  # fmt: skip
-        in_regions(self.network, training, job.device)
+        with_kernels(self.network, training, job.device)
         self.paths = DropPaths(self.network)
         self.call = Replayed(self.network, possible=replayable(training, self.paths))
 

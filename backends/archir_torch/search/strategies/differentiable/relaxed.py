@@ -38,7 +38,7 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner, in_regions, replayable
+from archir_torch.training.learner import Learner, replayable, with_kernels
 from archir_torch.training.norms import synchronise
 
 
@@ -136,7 +136,7 @@ class Relaxed:
             {"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps,
             precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
         )  # fmt: skip
-        in_regions(self.network, training, job.device)
+        with_kernels(self.network, training, job.device)
         self.paths = DropPaths(self.network)
         self.call = Replayed(self.network, possible=replayable(training, self.paths))
         self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)

@@ -26,7 +26,7 @@ from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner
+from archir_torch.training.learner import Learner, with_kernels
 from archir_torch.training.norms import freeze, synchronise
 from archir_torch.training.recalibration import recalibrate
 
@@ -58,9 +58,6 @@ class Supernet(ABC):
         phase, training = job.phase, job.phase.training
         if training.drop_path != "constant":
             raise fail("A1109", f"phase `{phase.name}`: a supernet's rates of `drop_path` are those of the net")
-        if training.compile:
-            text = "`training.compile` cannot be used here: sizes in a supernet change with every path"
-            raise fail("A1109", text, None, "training.compile = false")
         self.epochs = training.epochs
         self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
         self.space = self.opened.space
@@ -76,6 +73,7 @@ class Supernet(ABC):
             freeze(self.module)
         elif training.sync_norms:
             synchronise(self.module)
+        with_kernels(self.network, training, job.device)
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None

@@ -1,0 +1,79 @@
+// Average and max pools; gradients of a max pool look for the largest again, so that nothing is kept of where it was.
+#pragma once
+
+#include <limits>
+
+#include "depthwise.h"
+
+struct Window {
+    Size begin_row, end_row, begin, end;
+
+    Window(const Geometry& g, Size row, Size column) {
+        const Size down = row * g.stride - g.top, along = column * g.stride - g.left;
+        begin_row = std::max<Size>(0, down), end_row = std::min(g.height, down + g.kernel_height);
+        begin = std::max<Size>(0, along), end = std::min(g.width, along + g.kernel_width);
+    }
+
+    // By how many pixels a mean divides: those inside of the map, or of the map with its padding (`padded`).
+    double pixels(const Geometry& g, bool padded) const {
+        if (!padded) return double((end_row - begin_row) * (end - begin));
+        return double(g.kernel_height * g.kernel_width);
+    }
+};
+
+// Runs over the pixels of the results, an image and a block of channels at a time.
+template <class T, class Run> void over_windows(const Geometry& g, Size threads, Run run) {
+    const Size blocks = blocks_of(g.channels, LANES<T>);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (Size job = 0; job < g.images * blocks; job++) {
+        const Size image = job / blocks, first = job % blocks * LANES<T>;
+        const Size lanes = std::min(LANES<T>, g.channels - first);
+        for (Size row = 0; row < g.out_height; row++)
+            for (Size column = 0; column < g.out_width; column++) {
+                const Size at = ((image * g.out_height + row) * g.out_width + column) * g.channels + first;
+                run(image * g.height * g.width * g.channels + first, at, lanes, Window(g, row, column));
+            }
+    }
+}
+
+template <class T> void pool_forward(const T* x, Geometry g, Size largest, Size padded, T* y, Size threads) {
+    over_windows<T>(g, threads, [&](Size image, Size at, Size lanes, const Window& window) {
+        const T infinity = std::numeric_limits<T>::infinity();
+        Vec<T> found = largest ? all<T>(-infinity) : Vec<T>{};
+        for (Size i = window.begin_row; i < window.end_row; i++)
+            for (Size j = window.begin; j < window.end; j++) {
+                const Vec<T> read = load(x + image + (i * g.width + j) * g.channels, lanes);
+                found = largest ? (found >= read ? found : read) : found + read;
+            }
+        if (!largest) found *= T(1 / window.pixels(g, padded));
+        store(y + at, found, lanes);
+    });
+}
+
+template <class T>
+void pool_backward(const T* gradient, const T* x, Geometry g, Size largest, Size padded, T* to_x, Size threads) {
+    std::fill_n(to_x, g.images * g.height * g.width * g.channels, T(0));
+    over_windows<T>(g, threads, [&](Size image, Size at, Size lanes, const Window& window) {
+        Vec<T> left = load(gradient + at, lanes), most = all<T>(-std::numeric_limits<T>::infinity());
+        if (largest) {
+            for (Size i = window.begin_row; i < window.end_row; i++)
+                for (Size j = window.begin; j < window.end; j++) {
+                    const Vec<T> read = load(x + image + (i * g.width + j) * g.channels, lanes);
+                    most = most >= read ? most : read;
+                }
+        } else {
+            left *= T(1 / window.pixels(g, padded));
+        }
+        for (Size i = window.begin_row; i < window.end_row; i++)
+            for (Size j = window.begin; j < window.end; j++) {
+                const Size to = image + (i * g.width + j) * g.channels;
+                Vec<T> part = left;
+                if (largest) {  // the first of equal ones has it all
+                    const Vec<T> read = load(x + to, lanes);
+                    part = read == most ? left : Vec<T>{};
+                    left = read == most ? Vec<T>{} : left;
+                }
+                store(to_x + to, Vec<T>(load(to_x + to, lanes) + part), lanes);
+            }
+    });
+}

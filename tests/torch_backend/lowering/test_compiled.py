@@ -1,0 +1,245 @@
+"""Networks with kernels: the figures of the plain network, for any widths, from one library."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import archir
+from archir.backends.ranges import ranged_inputs
+from archir.base.errors import ArchError
+from archir.ir.graph import Graph
+from archir.passes.spaces.relax import relax
+from archir.search.recipes.training import Training
+from archir.search.spaces.space import Space
+from archir_torch.lowering.kernels import library
+from archir_torch.lowering.kernels.library import impossible
+from archir_torch.lowering.module import lower
+from archir_torch.measuring.latency import random_input
+from archir_torch.search.job import Job, made
+from archir_torch.supernet.mixture import MixedNetwork
+from archir_torch.supernet.network import SuperNetwork
+from archir_torch.supernet.tuning import Plan, planned
+from archir_torch.training.learner import with_kernels
+from tests.conftest import EXAMPLES
+from tests.examples import NETS, made_small
+from tests.portions import portion
+from tests.torch_backend.searches import job, tiny
+
+needs_compiler = pytest.mark.skipif(bool(impossible()), reason="there is no C++ compiler")
+
+PLAIN = """
+net plain() {
+    input x: f32[1, 8, 8]
+    x = x |> conv(4, kernel=3) |> batch_norm |> relu
+    y = x |> conv(4, kernel=5, groups=4, bias=false) |> conv(6, kernel=1, bias=false) |> batch_norm |> hard_swish
+    y = y |> conv(6, kernel=3, groups=6, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm
+    z = x |> relu |> conv(4, kernel=3, groups=4, dilation=2, bias=false)
+    output logits = x + y + avg_pool(z, 3, stride=1) |> relu6 |> global_avg_pool |> linear(3)
+    output map = y
+}
+"""
+CELL = """choose {
+        skip: identity
+        none: zero
+        pool: max_pool(3, stride=1) |> batch_norm(affine=false)
+        wide: relu |> conv(4, kernel=5, groups=4, bias=false) |> conv(4, kernel=1, bias=false) |> batch_norm
+        norm: conv(4, kernel=3, bias=false) |> batch_norm
+    }"""
+MIXED = f"""
+net mixed() {{
+    input x: f32[1, 8, 8]
+    x = x |> conv(4, kernel=3) |> batch_norm
+    x = x |> choose one {CELL.removeprefix("choose ")}
+    y = x |> relu |> choose other {CELL.removeprefix("choose ")}
+    output logits = x + y |> relu |> global_avg_pool |> linear(3)
+}}
+"""
+WIDE = """
+net wide() {
+    input x: f32[1, 8, 8]
+    width = choose width(5, 8, 19)
+    x = x |> conv(width, kernel=3, bias=false) |> batch_norm |> hard_swish
+    near = local_attention(conv(x, 8, kernel=1), conv(x, 8, kernel=1), x, kernel=3, heads=1)
+    y = x |> choose block {
+        deep: conv(width, kernel=5, groups=width, bias=false) |> conv(width, kernel=1, bias=false) |> batch_norm
+        skip: identity
+    }
+    output logits = y + near |> relu |> global_avg_pool |> linear(3)
+}
+"""
+
+
+def graph(text: str) -> Graph:
+    return archir.loads(text).graph
+
+
+def step(network: nn.Module, *inputs: Any, **more: Any) -> tuple[list[Tensor], list[Tensor]]:
+    """Outputs and gradients of a step, and buffers after it."""
+    x = torch.randn(5, 1, 8, 8, generator=torch.Generator().manual_seed(1)).to(next(network.parameters()).dtype)
+    found = network(x, *inputs, **more)
+    outputs = list(found.values()) if isinstance(found, Mapping) else [found]
+    wanted = [p for p in [*network.parameters(), *more.get("weights", {}).values()] if p.requires_grad]
+    gradients = torch.autograd.grad([y.square().sum() for y in outputs], wanted, allow_unused=True)
+    return [*(y.detach() for y in outputs), *(g for g in gradients if g is not None)], list(network.buffers())
+
+
+def close(network: nn.Module, other: nn.Module, *inputs: Any, **more: Any) -> None:
+    for one, two in zip(step(network, *inputs, **more), step(other, *inputs, **more), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-8, atol=1e-8)
+
+
+@needs_compiler
+def test_a_network_with_kernels_computes_the_same() -> None:
+    plain, compiled = lower(graph(PLAIN)).double().train(), lower(graph(PLAIN)).double().train()
+    compiled.use_kernels()
+    close(plain, compiled)
+    x = torch.randn(2, 1, 8, 8, dtype=torch.double)
+    compiled.load_state_dict(plain.state_dict())
+    for network in (plain, compiled):
+        network.eval()
+    with torch.no_grad():
+        one, two = plain(x), compiled(x)
+    assert all(torch.equal(one[name], two[name]) for name in one), "what is evaluated runs as it did"
+
+
+@needs_compiler
+@pytest.mark.parametrize("still", [False, True])
+@pytest.mark.parametrize("batch", [False, True])
+def test_mixtures_with_kernels_compute_the_same(still: bool, batch: bool) -> None:
+    space = relax(graph(MIXED))
+    plain, compiled = (planned(space, Plan(batch=batch)).double().train() for _ in range(2))
+    compiled.use_kernels()
+    for network in (plain, compiled):
+        network.requires_grad_(not still)
+    numbers = torch.Generator().manual_seed(2)
+    weights = {
+        name: torch.rand(count, generator=numbers, dtype=torch.double).requires_grad_(still)
+        for name, count in plain.names.items()
+    }
+    close(plain, compiled, weights=weights)
+    close(plain, compiled, weights=weights, active={name: [1, 3] for name in plain.names})
+    assert kept(compiled, weights) < kept(plain, weights)
+
+
+def kept(network: MixedNetwork, weights: Mapping[str, Tensor]) -> int:
+    """Bytes of storages that are kept for gradients."""
+    found: dict[int, Tensor] = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        found[tensor.untyped_storage().data_ptr()] = tensor.detach()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        network(torch.randn(5, 1, 8, 8, dtype=torch.double), weights=weights)
+    return sum(tensor.untyped_storage().nbytes() for tensor in found.values())
+
+
+@needs_compiler
+def test_supernets_of_any_widths_need_one_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    library.library()
+    monkeypatch.setattr(library.subprocess, "run", None)  # nothing is compiled from here on
+    space = archir.loads(WIDE)
+    plain, compiled = SuperNetwork(space.graph).double().train(), SuperNetwork(space.graph).double().train()
+    compiled.load_state_dict(plain.state_dict())
+    compiled.use_kernels()
+    for architecture in space.enumerate():
+        close(plain, compiled, architecture)
+
+
+@needs_compiler
+@pytest.mark.soak
+@pytest.mark.parametrize("net", ["trionet/trionet.arch", "mobilenet_v3_ofa/mobilenet_v3_ofa.arch"])
+def test_a_thousand_paths_need_one_library(net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    run = subprocess.run
+    monkeypatch.setattr(library.subprocess, "run", lambda *given, **more: calls.append(given) or run(*given, **more))
+    sizes = {"size": 32} if "trionet" in net else {"resolution": 32}
+    space = archir.load(EXAMPLES / net, **sizes)
+    model = SuperNetwork(space.graph).train()
+    model.use_kernels()
+    for seed in range(1000):
+        model.zero_grad()
+        model(torch.randn(2, 3, 32, 32), space.sample(seed, policy="choices")).square().sum().backward()
+    assert len(calls) <= 2, "what version the compiler is, and the library"
+
+
+@needs_compiler
+def test_a_layer_that_somebody_put_there_gets_whole_maps() -> None:
+    plain, compiled = lower(graph(PLAIN)).double().train(), lower(graph(PLAIN)).double().train()
+    compiled.use_kernels()
+    for network in (plain, compiled):
+        named = {name.removesuffix(".weight"): p.shape for name, p in network.named_parameters()}
+        name = next(name for name, shape in named.items() if shape == (6, 4, 1, 1))
+        home, _, last = name.rpartition(".")
+        torch.manual_seed(0)
+        network.get_submodule(home).add_module(last, nn.Conv2d(4, 6, 1).double())
+    close(plain, compiled)
+
+
+def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = lower(graph(PLAIN))
+    monkeypatch.setattr(library.shutil, "which", lambda name: None)
+    with_kernels(network, Training(), "cpu")
+    with pytest.raises(ArchError, match="no C\\+\\+ compiler") as raised:
+        with_kernels(network, Training(compile=True), "cpu")
+    assert raised.value.diagnostics[0].hint == "training.compile = false"
+    with pytest.raises(ArchError, match="cuda_graphs"):
+        with_kernels(network, Training(compile=True), "cuda:0")
+
+
+@needs_compiler
+def test_a_library_is_compiled_once_and_what_a_compiler_says_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    sources = tmp_path / "source"
+    sources.mkdir()
+    monkeypatch.setattr(library, "SOURCE", sources)
+    (sources / "library.cpp").write_text('extern "C" int one() { return 1; }\n')
+    built = library.built()
+    assert built.exists()
+    assert library.built() == built
+    assert [path.name for path in built.parent.iterdir()] == [built.name], "nothing is left beside it"
+    (sources / "library.cpp").write_text("no program\n")
+    with pytest.raises(ArchError, match=r"kernels cannot be compiled: .*error") as raised:
+        library.built()
+    assert raised.value.diagnostics[0].hint == "training.compile = false"
+
+
+@needs_compiler
+@pytest.mark.parametrize("net", portion(NETS, []))
+def test_examples_run_with_kernels(net: str) -> None:
+    space = Space(made_small(net))
+    one = space.specialize(space.sample(1)) if space.choices else space.graph
+    inputs = [random_input(kind, 4, torch.Generator().manual_seed(1)) for kind in ranged_inputs(one).values()]
+    plain, compiled = lower(one).train(), lower(one).train()
+    compiled.use_kernels()
+    found = []
+    for network in (plain, compiled):
+        torch.manual_seed(0)
+        found.append(network(*inputs))
+    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-4)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["darts", "train", "spos"])
+def test_searches_train_alike(name: str) -> None:
+    one = job(name, {})
+    if name == "train":
+        one = replace(one, architecture=dict(tiny().sample(0)))
+    losses = [[float(trainee.step(index)["loss"]) for index in range(3)] for trainee in (made(one), made(changed(one)))]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
+def changed(one: Job) -> Job:
+    """A job whose training is compiled."""
+    training = one.phase.training.model_copy(update={"compile": True})
+    return replace(one, phase=one.phase.model_copy(update={"training": training}))

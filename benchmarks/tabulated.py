@@ -3,8 +3,9 @@
 ARCHIR_NAS=FOLDER python benchmarks/tabulated.py [--seeds 500] [--processes 2] [--others 20]
 
 The folder has `nb201.npz` (see `benchmarks/published.py`). Seeds of the benchmark's trainings are averaged before a
-strategy sees them. Local search goes on until it has the best of the table. `--others` is how many seeds Optuna's TPE
-has, which is slower. The figures are kept in `benchmarks/results/tabulated_cpu.txt`.
+strategy sees them. Local search goes on until it has the best of the table. Samplers of Optuna, and of Nevergrad where
+it is installed, choose by the same queries; `--others` is how many seeds they have, which are slower. The figures are
+kept in `benchmarks/results/tabulated_cpu.txt`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -34,7 +37,6 @@ STRATEGIES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "bayesian": ("bayesian", {}),
     "bananas": ("bananas", {}),
 }
-TPE = "TPE of Optuna"
 TO_THE_BEST = "local search, evaluations until the best of all"
 AT = (100, 300)
 
@@ -61,15 +63,35 @@ def scores(strategy: str, measure: str, seed: int, trials: int) -> Iterator[floa
         search.tell(told)
 
 
-def by_optuna(measure: str, seed: int) -> list[float]:
-    """The same by Optuna's sampler, with the line that an Optuna user adds."""
+def by_optuna(sampler: str, measure: str, seed: int) -> list[float]:
+    """The same by a sampler of Optuna, with the line that an Optuna user adds."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed))
+    study = optuna.create_study(direction="maximize", sampler=getattr(optuna.samplers, sampler)(seed=seed))
     found = table(measure)
     study.optimize(lambda trial: found(archir.optuna.suggest(trial, space()))[measure], n_trials=max(AT))
     return [trial.value for trial in study.trials if trial.value is not None]
+
+
+def by_nevergrad(optimizer: str, measure: str, seed: int) -> list[float]:
+    """The same by an optimizer of Nevergrad."""
+    nevergrad = import_module("nevergrad")
+    varied = archir.nevergrad.parametrization(space())
+    varied.random_state.seed(seed)
+    search = nevergrad.optimizers.registry[optimizer](parametrization=varied, budget=max(AT))
+    found: list[float] = []
+    for _ in range(max(AT)):
+        one = search.ask()
+        found.append(table(measure)(archir.nevergrad.architecture(one.value, space()))[measure])
+        search.tell(one, -found[-1])
+    return found
+
+
+OTHERS: Mapping[str, Callable[[str, int], list[float]]] = {
+    "TPE of Optuna": partial(by_optuna, "TPESampler"),
+    "genetic algorithm (NSGA-II) of Optuna": partial(by_optuna, "NSGAIISampler"),
+} | ({"discrete (1+1) of Nevergrad": partial(by_nevergrad, "DiscreteOnePlusOne")} if find_spec("nevergrad") else {})
 
 
 def figures(job: tuple[str, str, int]) -> tuple[list[float], float]:
@@ -80,7 +102,8 @@ def figures(job: tuple[str, str, int]) -> tuple[list[float], float]:
         aim = max(table(measure).values[measure][0][1])
         found = [float(next(n for n, one in enumerate(scores("local search", measure, seed, 10**5), 1) if one >= aim))]
     else:
-        one = by_optuna(measure, seed) if strategy == TPE else list(scores(strategy, measure, seed, max(AT)))
+        other = OTHERS.get(strategy)
+        one = other(measure, seed) if other else list(scores(strategy, measure, seed, max(AT)))
         found = [100 * max(one[:count]) for count in AT]
     return found, time.process_time() - begin
 
@@ -105,11 +128,9 @@ def main() -> None:
     parser.add_argument("--others", type=int, default=20)
     given = parser.parse_args()
     begin, cpu = time.perf_counter(), time.process_time()
-    everything = list(space().enumerate())
-    with multiprocessing.get_context("fork").Pool(given.processes) as pool:
-        hashes = pool.map(space().canonical, everything, chunksize=500)  # once, before processes are forked again
-    space()._hashes.update(zip((one.codes for one in everything), hashes, strict=True))
-    print(f"canonical hashes {time.perf_counter() - begin:.0f} s", flush=True)
+    space().likeness  # noqa: B018  (once, before processes are forked)
+    for measure in MEASURES.values():
+        table(measure)
     lines = ["NAS-Bench-201: best validation accuracy found, percent, mean over seeds (standard error); CPU a search"]
     with multiprocessing.get_context("fork").Pool(given.processes) as pool:
         total = _measured(pool.imap, given.seeds, given.others, lines)
@@ -126,8 +147,8 @@ def _measured(run: Callable[..., Iterator[Any]], seeds: int, others: int, lines:
     for data, measure in MEASURES.items():
         # on ImageNet16 the best network computes the same as others, which are tried once: it need not be met
         until = [TO_THE_BEST] if data != "ImageNet16" else []
-        for strategy in [*STRATEGIES, *until, *([TPE] if others > 1 else [])]:
-            few = others if strategy == TPE else seeds
+        for strategy in [*STRATEGIES, *until, *(OTHERS if others > 1 else [])]:
+            few = others if strategy in OTHERS else seeds
             done = list(run(figures, [(strategy, measure, seed) for seed in range(few)], 5))
             total += sum(took for _, took in done)
             lines.append(line(data, strategy, done))

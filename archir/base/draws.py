@@ -45,7 +45,7 @@ class Distribution:
         """`n` outcomes, each in proportion to its ways, exactly."""
         first = (rng.random(n) * 2.0**BITS).astype(np.int64)
         found = np.searchsorted(self._cells, first, side="right")
-        for i in np.flatnonzero(np.isin(first, self._cells)):
+        for i in np.flatnonzero(self._cells[np.maximum(found, 1) - 1] == first):
             found[i] = self._outcome(int(first[i]), lambda: int(rng.integers(2**BITS)))
         return found
 

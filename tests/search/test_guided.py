@@ -16,7 +16,7 @@ from archir.base.errors import ArchError
 from archir.ir.choices.cases import Choice
 from archir.search.multi.guides.encoding import Encoding, normal
 from archir.search.multi.guides.ensemble import HIDDEN, RIDGE, Ensemble
-from archir.search.multi.guides.gaussian import GaussianProcess, squared
+from archir.search.multi.guides.gaussian import BLOCK, MOST_LIKELY, GaussianProcess, forward, squared
 from archir.search.multi.guides.judges import improvement
 from archir.search.multi.registry import create
 from archir.search.multi.variation import MOST_NEIGHBOURS, neighbours
@@ -193,6 +193,22 @@ def test_a_gaussian_process_is_what_the_book_says() -> None:
         left = 1 - np.einsum("ij,ji->i", across, np.linalg.solve(kernel, across.T))
         kernels[noise] = np.allclose(found(others)[0], means) and np.allclose(found(others)[1] ** 2, variance * left)
     assert sum(kernels.values()) == 1
+
+
+def test_triangles_are_solved_block_by_block() -> None:
+    rng = np.random.default_rng(0)
+    lower = np.tril(rng.normal(size=(3 * BLOCK - 7, 3 * BLOCK - 7))) / 20 + np.eye(3 * BLOCK - 7)
+    right = rng.normal(size=(len(lower), 5))
+    np.testing.assert_allclose(lower @ forward(lower, right), right, atol=1e-9)
+
+
+def test_of_many_observations_some_say_length_and_noise() -> None:
+    """They are those that all of them would choose; the rest of the process is of all."""
+    vectors, numbers, others, truth = observed(HILLS, 2 * MOST_LIKELY)
+    order = np.argsort(-numbers)
+    found = GaussianProcess(vectors[order], numbers[order])
+    assert np.corrcoef(found(others)[0], truth)[0, 1] > 0.97
+    assert len(found._lower) == 2 * MOST_LIKELY
 
 
 def test_expected_improvement_is_the_mean_of_improvements() -> None:

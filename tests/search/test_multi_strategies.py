@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import random
+from collections import Counter
+from itertools import combinations, pairwise, product
 from math import inf, nan
 from typing import Any
 
@@ -16,6 +18,7 @@ from archir.search.multi.search import Scored, Search
 from archir.search.multi.strategies.evolution import PRESETS, EvolutionOptions
 from archir.search.multi.strategies.halving import budget
 from archir.search.multi.strategies.nsga2 import fittest
+from archir.search.multi.tournaments import Ranking, chances
 from tests.search.test_multi import BOUND, PLAIN, run
 
 
@@ -114,7 +117,7 @@ def test_the_fittest_are_of_the_first_front_and_lie_apart() -> None:
     points = [(2.0, 2.0), (0.0, 4.0), (1.9, 2.1), (4.0, 0.0), (5.0, 5.0)]
     batch = create("random", PLAIN, {"batch": 5}).ask()
     scored = [Scored(one, {}, point) for one, point in zip(batch, points, strict=True)]
-    assert [points.index(one.values) for one in fittest(scored)] == [1, 3, 0, 2, 4]
+    assert [points.index(one.values) for one in fittest(scored, len(scored))] == [1, 3, 0, 2, 4]
 
 
 def test_nsga2_keeps_as_many_as_its_population() -> None:
@@ -229,3 +232,32 @@ def test_options_that_cannot_be(name: str, options: dict[str, Any], said: str) -
         create(name, PLAIN, options)
     assert f"strategy `{name}`: " in str(caught.value)
     assert said in str(caught.value)
+
+
+def draws_by_hand(count: int, size: int, repetition: bool) -> list[float]:
+    """How likely the first of those that are drawn is each of `count`: all draws are counted."""
+    found = list(product(range(count), repeat=size) if repetition else combinations(range(count), size))
+    return [sum(min(one) == place for one in found) / len(found) for place in range(count)]
+
+
+@pytest.mark.parametrize(("count", "size", "repetition"), [(5, 3, True), (5, 3, False), (4, 1, True), (3, 3, False)])
+def test_one_number_is_a_tournament(count: int, size: int, repetition: bool) -> None:
+    up_to = list(chances(count, size, repetition))
+    each = [b - a for a, b in pairwise([0.0, *up_to])]
+    assert each == pytest.approx(draws_by_hand(count, size, repetition))
+    assert up_to[-1] == 1.0
+
+
+def test_equal_parents_win_as_often() -> None:
+    rng = random.Random(0)
+    counts: Counter[int] = Counter()
+    batch = create("random", PLAIN, {"batch": 5}).ask()
+    for _ in range(300):
+        ranking = Ranking(2, True)
+        scored = [Scored(one, {}, (value,)) for one, value in zip(batch, (0.0, 0.0, 0.0, 1.0, -1.0), strict=True)]
+        places = [ranking.add(one, rng) for one in scored]
+        ranking.remove(places[4])
+        counts.update(ranking.winner(rng).candidate.id for _ in range(10))
+    assert set(counts) == {0, 1, 2, 3}
+    assert counts[3] == pytest.approx(3000 / 16, abs=60)
+    assert max(counts[i] for i in range(3)) - min(counts[i] for i in range(3)) < 250

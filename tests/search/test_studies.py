@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +375,7 @@ def test_what_the_checklist_knows(folder: Path) -> None:
     done(folder, STUDY)
     answers = {one["what"]: one["answer"] for one in results(folder)["checklist"]}
     assert answers["Comparison with random search"] == "yes"
+    assert answers["Baselines that are simple and well known"] == "yes"
     assert len([one for one in answers.values() if one == "for you to say"]) >= 4
 
 
@@ -415,6 +416,18 @@ def test_the_page_in_a_browser(folder: Path, tmp_path: Path) -> None:
         assert len(set(keys)) == len(keys) == 9
         seen = browser.run("[...document.querySelectorAll('.drawn')][0].textContent")
         assert HOSTILE in seen
+        # each curve has its name at its end, in ink, beside its shape; no name is cut off or on another
+        svg = "document.querySelector('figure > svg')"
+        boxes = browser.run(
+            f"[...{svg}.querySelectorAll('.name')].map(t => t.getBoundingClientRect())"
+            ".map(b => [b.x, b.y, b.right, b.bottom])"
+        )
+        right, bottom = browser.run(f"(b => [b.right, b.bottom])({svg}.getBoundingClientRect())")
+        assert len(boxes) == 9
+        assert all(one[2] <= right + 1 and one[3] <= bottom for one in boxes)
+        assert all(a[3] <= b[1] + 4 for a, b in pairwise(sorted(boxes, key=lambda one: one[1])))
+        ink = "[...new Set([...document.querySelectorAll('.name')].map(t => getComputedStyle(t).fill))]"
+        assert len(browser.run(ink)) == 1
     finally:
         browser.close()
 

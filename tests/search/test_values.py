@@ -112,6 +112,25 @@ def test_values_tell_apart_what_marks_do_not() -> None:
     assert values > 0.9 * len(hashes)
 
 
+def test_apart_nothing_is_told_by_marks_or_values() -> None:
+    space = archir.apart(archir.loads(CELLS))
+    several = list(space.enumerate())
+    found = Proposals(space, 0).first(iter(several), len(several))
+    assert [one.architecture for one in found] == several
+
+
+def test_of_equal_cells_one_is_valued() -> None:
+    """What values look at does not grow with the number of cells one after the other."""
+    plain = CELLS.replace("(x |> conv(x.channels, 1)) + ", "")
+    short, long = (archir.loads(plain.replace("depth = 3", f"depth = {depth}")) for depth in (2, 6))
+    sizes = []
+    for space in (short, long):
+        assert space.likeness._values is not None
+        sizes.append(len(space.likeness._values.of.__code__.co_code))
+    assert sizes[0] == sizes[1]
+    follow(long, list(long.enumerate())[::5])
+
+
 def test_few_hashes_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search in a space of cells hashes what has the value of another, and hardly anything else."""
     space = archir.loads(CELLS)

@@ -26,7 +26,7 @@ from archir.language.writing.outline import (
     written_by,
 )
 
-LONGEST = 12
+LONGEST = 96
 """Statements that may be one round."""
 MOST_CHANGED = 6
 """Numbers that may differ from round to round, of rounds of several statements."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.likeness.likeness import Likeness, Mark
 from archir.search.spaces.space import Space
 
 
@@ -14,9 +17,21 @@ class Apart(Space):
         """What was chosen."""
         return " ".join(map(str, architecture.codes))
 
-    def mark(self, architecture: Architecture) -> int | str:
-        """The same: no other architecture has it."""
-        return self.canonical(architecture)
+    @cached_property
+    def likeness(self) -> Likeness:
+        """Each architecture is like itself alone."""
+        return _Chosen(self)
+
+
+class _Chosen(Likeness):
+    """Marks are codes, which no other architecture has: nothing else is ever asked for."""
+
+    def __init__(self, space: Space) -> None:
+        self._hashed = space.canonical
+
+    def mark(self, architecture: Architecture) -> Mark:
+        """What was chosen."""
+        return architecture.codes
 
 
 def apart(space: Space) -> Space:

@@ -41,6 +41,8 @@ class Objectives:
         names = [one.name for one in self.each]
         if not names or len(set(names)) < len(names):
             raise fail("A2501", f"objectives are different, and at least one; not {', '.join(names) or 'none'}")
+        self._names = frozenset(names)
+        self._senses = [(one.name, one.most) for one in self.each]
         self.costs = tuple(name for name in names if name in space.account.names or is_cost(name))
 
     def complete(self, architecture: Architecture, told: Mapping[str, float]) -> dict[str, float]:
@@ -48,13 +50,13 @@ class Objectives:
         found = dict(told)
         if self.costs:
             found |= {name: int(values[0]) for name, values in self.space.cost([architecture], self.costs).items()}
-        missing = [one.name for one in self.each if one.name not in found]
-        if missing:
+        if not self._names <= found.keys():
+            missing = [one.name for one in self.each if one.name not in found]
             known = ", ".join(found) or "nothing"
             raise fail("A2502", f"the objective `{missing[0]}` was not scored", None, f"scored was {known}")
         return found
 
     def values(self, scores: Mapping[str, float]) -> tuple[float, ...] | None:
         """The objectives as numbers that are better the less they are; None if one is infinite or no number."""
-        found = tuple(-scores[one.name] if one.most else scores[one.name] for one in self.each)
+        found = tuple([-scores[name] if most else scores[name] for name, most in self._senses])
         return found if all(map(isfinite, found)) else None

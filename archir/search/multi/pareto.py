@@ -30,6 +30,8 @@ def ranks(values: Values) -> list[int]:
     """For each, how many fronts must be taken away until nothing dominates it."""
     if not values:
         return []
+    if len(values[0]) <= 2:
+        return _ranks_of_two(values)
     points, _, place = _distinct(values)
     fronts: list[_Front] = []
     of: list[int] = []
@@ -41,6 +43,22 @@ def ranks(values: Values) -> list[int]:
         fronts[rank].take(point)
         of.append(rank)
     return [of[position] for position in place]
+
+
+def _ranks_of_two(values: Values) -> list[int]:
+    """Of up to two objectives: what was least in the second one, front by front, ascends, and is all that matters."""
+    least: list[float] = []
+    found = [0] * len(values)
+    before: tuple[float, ...] | None = None
+    rank = 0
+    for place in sorted(range(len(values)), key=values.__getitem__):
+        point = values[place]
+        if point != before:
+            before, second = point, point[1] if len(point) > 1 else 0.0
+            rank = bisect_right(least, second)
+            least[rank : rank + 1] = [second]
+        found[place] = rank
+    return found
 
 
 def crowding(values: Values) -> list[float]:

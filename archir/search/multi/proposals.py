@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from archir.search.multi.candidate import Candidate
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.likeness.forms import Form
+from archir.search.spaces.likeness.likeness import Mark
 from archir.search.spaces.space import MOST_LISTED, Space
 
 BATCH, MOST_DRAWN = 64, 1024
@@ -27,10 +28,10 @@ class Proposals:
         self.space = space
         self.rng = random.Random(seed)
         self._draws = np.random.default_rng(self.rng.getrandbits(64))
-        self._drawn: deque[Architecture] = deque()
+        self._drawn: deque[tuple[int, ...]] = deque()
         self._met: dict[tuple[int, ...], Candidate] = {}
         """By codes, the candidate that computes the same."""
-        self._marked: dict[int | str, Candidate | _Alike] = {}
+        self._marked: dict[Mark, Candidate | _Alike] = {}
         """By mark, the only candidate that has it, or all of them."""
         self._batch = BATCH
         self._left: Iterator[Architecture] | None = None
@@ -38,27 +39,30 @@ class Proposals:
 
     def new(self, architecture: Architecture, budget: float = 1.0) -> Candidate | None:
         """The candidate of an architecture; None if one that computes the same was there before."""
-        if architecture.codes in self._met:
-            return None
+        return None if architecture.codes in self._met else self._told_apart(architecture, budget)
+
+    def _told_apart(self, architecture: Architecture, budget: float) -> Candidate | None:
+        """The same, of one that was not met before."""
         mark = self.space.likeness.mark(architecture)
         alike = self._marked.get(mark)
         if alike is None:
-            found = self._marked[mark] = self._numbered(architecture, budget)
+            found, same = self._numbered(architecture, budget), False
+            self._marked[mark] = found
         else:
             if isinstance(alike, Candidate):
                 alike = self._marked[mark] = _Alike(self.space, alike)
-            same = alike.same(architecture)
-            if same is not None:
-                self._met[architecture.codes] = same
-                return None
-            found = self._numbered(architecture, budget)
-            alike.add(found)
+            found, same = alike.told_apart(architecture, lambda: self._numbered(architecture, budget))
         self._met[architecture.codes] = found
-        return found
+        return None if same else found
 
     def earlier(self, architecture: Architecture) -> Candidate | None:
         """The candidate that computes the same, of an architecture that was given to `new`."""
         return self._met.get(architecture.codes)
+
+    @property
+    def met(self) -> Mapping[tuple[int, ...], Candidate]:
+        """By codes that were there before, the candidate that computes the same."""
+        return self._met
 
     def again(self, candidate: Candidate, budget: float) -> Candidate:
         """An earlier candidate, to be scored with another budget."""
@@ -72,7 +76,8 @@ class Proposals:
             if repeats >= REPEATS or len(self._met) >= self.space.satisfying:
                 self._left = self._rest()
                 break
-            one = self.new(self._draw(), budget)
+            codes = self._draw()
+            one = None if codes in self._met else self._told_apart(self.space.decode(codes), budget)
             found += [one] if one else []
             repeats = 0 if one else repeats + 1
         if self._left is not None:
@@ -96,28 +101,42 @@ class Proposals:
     ) -> list[Candidate]:
         """At most so many candidates among architectures that are made until there are enough, `count * tries` times
         at most; those are refused that break a bound on costs or were there before: `met` is told of the latter."""
+        return self.made(lambda: make().codes, count, tries, met)
+
+    def made(
+        self,
+        make: Callable[[], tuple[int, ...]],
+        count: int,
+        tries: int,
+        met: Callable[[Candidate], None] = lambda _: None,
+    ) -> list[Candidate]:
+        """The same, of codes."""
         found: list[Candidate] = []
+        known, bounded = self._met, self.space.bounded
         for _ in range(count * tries):
             if len(found) == count:
                 break
-            architecture = make()
-            one = None
-            if architecture.codes not in self._met and self.space.within(architecture):
-                one = self.new(architecture)
-            if one is not None:
-                found.append(one)
-            elif (before := self.earlier(architecture)) is not None:
-                met(before)
+            codes = make()
+            before = known.get(codes)
+            if before is None:
+                architecture = self.space.decode(codes)
+                if bounded and not self.space.within(architecture):
+                    continue
+                one = self._told_apart(architecture, 1.0)
+                if one is not None:
+                    found.append(one)
+                    continue
+                before = known[codes]
+            met(before)
         return found
 
     def _numbered(self, architecture: Architecture, budget: float) -> Candidate:
         self._count += 1
         return Candidate(self._count - 1, architecture, self.space.canonical, budget)
 
-    def _draw(self) -> Architecture:
+    def _draw(self) -> tuple[int, ...]:
         if not self._drawn:
-            rows = self.space.sample_codes(self._batch, self._draws).tolist()
-            self._drawn.extend(map(self.space.decode, rows))
+            self._drawn.extend(map(tuple, self.space.sample_codes(self._batch, self._draws).tolist()))
             self._batch = min(2 * self._batch, MOST_DRAWN)
         return self._drawn.popleft()
 
@@ -134,35 +153,30 @@ class _Alike:
 
     def __init__(self, space: Space, first: Candidate) -> None:
         self._space, self._likeness = space, space.likeness
-        self._values: dict[tuple[int, ...], int | str] = {}
         self._valued: dict[int | str, list[Candidate]] = {}
         self._settled: dict[tuple[int, ...], Candidate] = {}
         self._formed: dict[Form | str, Candidate] = {}
-        self.add(first)
+        self._first: Candidate | None = first
+        self._settled[self._likeness.settled(first.architecture)] = first
 
-    def add(self, candidate: Candidate) -> None:
-        """One more, that computes something else."""
-        architecture = candidate.architecture
-        self._valued.setdefault(self._value(architecture), []).append(candidate)
-        self._settled[self._likeness.settled(architecture)] = candidate
-
-    def same(self, architecture: Architecture) -> Candidate | None:
-        """The one that computes the same as an architecture."""
+    def told_apart(self, architecture: Architecture, number: Callable[[], Candidate]) -> tuple[Candidate, bool]:
+        """The one that computes the same as an architecture, or its own, which gets its number then; whether there was
+        one."""
         settled = self._likeness.settled(architecture)
         found = self._settled.get(settled)
-        if found is None and (valued := self._valued.get(self._value(architecture))):
-            found = self._compared(architecture, valued)
-            if found is not None:
-                self._settled[settled] = found
-        return found
-
-    def _value(self, architecture: Architecture) -> int | str:
-        """The value of an architecture, which `same` and `add` ask for one after the other."""
-        known = self._values.get(architecture.codes)
-        if known is None:
-            self._values = {architecture.codes: self._likeness.value(architecture)}
-            known = self._values[architecture.codes]
-        return known
+        if found is not None:
+            return found, True
+        if self._first is not None:  # of which no value was needed until now
+            self._valued[self._likeness.value(self._first.architecture)] = [self._first]
+            self._first = None
+        valued = self._valued.setdefault(self._likeness.value(architecture), [])
+        found = self._compared(architecture, valued) if valued else None
+        same = found is not None
+        if found is None:
+            found = number()
+            valued.append(found)
+        self._settled[settled] = found
+        return found, same
 
     def _compared(self, architecture: Architecture, valued: Sequence[Candidate]) -> Candidate | None:
         form = self._likeness.form(architecture)

@@ -1,5 +1,7 @@
 """Children of architectures. Constraints on choices hold of all of them; bounds on costs may be broken.
 
+Functions of codes make codes: of children that were met before, searches make no architectures.
+
 A child is decided choice by choice, each after those it is conditional on. A choice that is active in the child, but
 was not in a parent it could be taken from, is drawn: each of the outcomes that the constraints leave is as likely.
 """
@@ -7,13 +9,18 @@ was not in a parent it could be taken from, is drawn: each of the outcomes that 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import log1p
+from operator import getitem
 
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.nearest import drawing
 from archir.search.spaces.space import Space
 
-DRAWN = -1
+Codes = tuple[int, ...]
+"""Of an architecture."""
+ANEW = -2
+"""What is wished for where an outcome is to be drawn."""
 MOST_CHOICES = 1_000_000_000
 """More than any space has."""
 FEW_TRIES = 20
@@ -24,12 +31,19 @@ MOST_NEIGHBOURS = 1_000
 
 def redrawn(space: Space, parent: Architecture, rng: random.Random, probability: float) -> Architecture:
     """A child that has each choice drawn anew with a probability, and from its parent otherwise."""
-    wishes = list(parent.codes)
-    place = _gap(rng, probability)
-    while place < len(wishes):
-        wishes[place] = DRAWN
+    return space.decode(redrawn_codes(space, parent.codes, rng, probability))
+
+
+def redrawn_codes(space: Space, parent: Codes, rng: random.Random, probability: float) -> Codes:
+    """The codes of `redrawn`."""
+    place, count = _gap(rng, probability), len(parent)
+    if place >= count:
+        return parent
+    wishes = list(parent)
+    while place < count:
+        wishes[place] = ANEW
         place += 1 + _gap(rng, probability)
-    return space.near(wishes, rng)
+    return space.nearest(wishes, drawing(rng))
 
 
 def _gap(rng: random.Random, probability: float) -> int:
@@ -42,34 +56,35 @@ def _gap(rng: random.Random, probability: float) -> int:
 def moved(space: Space, parent: Architecture, rng: random.Random) -> Architecture:
     """A child with another outcome of one choice of its parent; it differs in more where the constraints, or choices
     that this turns on, make it. The parent itself if it has no choice."""
-    place = _open(space, parent, rng)
-    if place is None:
-        return parent
-    outcome = rng.randrange(space.choices[place].outcomes - 1)
-    wishes = list(parent.codes)
-    wishes[place] = outcome + (outcome >= wishes[place])
-    return space.decode(wishes) if space.apart(place) else space.near(wishes, rng)
+    return space.decode(moved_codes(space, parent.codes, rng))
 
 
-def _open(space: Space, parent: Architecture, rng: random.Random) -> int | None:
-    """A choice of an architecture that has several outcomes; each is as likely."""
-    codes, choices = parent.codes, space.choices
-    for _ in range(FEW_TRIES if codes else 0):
-        place = int(rng.random() * len(codes))
-        if codes[place] >= 0 and choices[place].outcomes > 1:
-            return place
-    places = [i for i, code in enumerate(codes) if code >= 0 and choices[i].outcomes > 1]
-    return rng.choice(places) if places else None
+def moved_codes(space: Space, parent: Codes, rng: random.Random) -> Codes:
+    """The codes of `moved`."""
+    outcomes, count = space.outcomes, len(parent)
+    for _ in range(FEW_TRIES if count else 0):
+        place = int(rng.random() * count)
+        if parent[place] >= 0 and outcomes[place] > 1:
+            break
+    else:
+        places = [i for i, code in enumerate(parent) if code >= 0 and outcomes[i] > 1]
+        if not places:
+            return parent
+        place = rng.choice(places)
+    outcome = int(rng.random() * (outcomes[place] - 1))
+    wishes = list(parent)
+    wishes[place] = outcome + (outcome >= parent[place])
+    return tuple(wishes) if space.apart[place] else space.nearest(wishes, drawing(rng))
 
 
 def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterator[Architecture]:
     """Children that differ in one choice, as of `moved`, in a random order and each move once; of very many moves,
     some."""
     open_ = [i for i, code in enumerate(parent.codes) if code >= 0]
-    if sum(space.choices[i].outcomes - 1 for i in open_) > MOST_NEIGHBOURS:
+    if sum(space.outcomes[i] - 1 for i in open_) > MOST_NEIGHBOURS:
         yield from (moved(space, parent, rng) for _ in range(MOST_NEIGHBOURS))
         return
-    moves = [(i, to) for i in open_ for to in range(space.choices[i].outcomes) if to != parent.codes[i]]
+    moves = [(i, to) for i in open_ for to in range(space.outcomes[i]) if to != parent.codes[i]]
     rng.shuffle(moves)
     for place, outcome in moves:
         wishes = list(parent.codes)
@@ -77,14 +92,30 @@ def neighbours(space: Space, parent: Architecture, rng: random.Random) -> Iterat
         yield space.near(wishes, rng)
 
 
-def mutated(space: Space, parent: Architecture, rng: random.Random, probability: float | None) -> Architecture:
-    """`redrawn` with a probability, else `moved`."""
-    return moved(space, parent, rng) if probability is None else redrawn(space, parent, rng, probability)
-
-
 def crossed(space: Space, one: Architecture, other: Architecture, rng: random.Random) -> Architecture:
     """A child that has each choice from either parent, as likely, of those in which the choice is active."""
-    sides = f"{rng.getrandbits(len(one.codes)):0{len(one.codes)}b}" if one.codes else ""
-    pairs = zip(one.codes, other.codes, sides, strict=True)
-    wishes = [(a if a >= 0 else b) if side == "1" else (b if b >= 0 else a) for a, b, side in pairs]
-    return space.near(wishes, rng)
+    return space.decode(crossed_codes(space, one.codes, other.codes, rng))
+
+
+def crossed_codes(space: Space, one: Codes, other: Codes, rng: random.Random, probability: float = 0.0) -> Codes:
+    """The codes of `crossed`, where each choice is drawn anew with a probability."""
+    if one == other:
+        return redrawn_codes(space, one, rng, probability)
+    count = len(one)
+    sides = f"{rng.getrandbits(count):0{count}b}".encode().translate(_BITS)
+    wishes = [*map(getitem, zip(one, other, strict=True), sides)]
+    place = _gap(rng, probability)
+    while place < count:
+        wishes[place] = ANEW
+        place += 1 + _gap(rng, probability)
+    drawn = drawing(rng)
+
+    def otherwise(place: int, possible: Sequence[int]) -> int:
+        """Of what the parent does not have that it would be taken from: that of the other one."""
+        wish = max(one[place], other[place]) if wishes[place] == -1 else -1
+        return wish if wish in possible else drawn(place, possible)
+
+    return space.nearest(wishes, otherwise)
+
+
+_BITS = bytes(int(chr(i) == "1") for i in range(256))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import Any, Literal, TypeAlias
 
 from archir.base.errors import fail
 from archir.base.names.arrays import NDArray, np
-from archir.ir.choices.cases import Value, leaves, varies
+from archir.costs.tables import dense
+from archir.ir.choices.cases import Value, leaves, support, varies
 from archir.ir.graph import Constraint, Decision
 
 Codes: TypeAlias = "NDArray[np.int16]"
@@ -17,6 +19,8 @@ MOST_REFUSED = 1_000_000
 """Draws that may be refused in a row."""
 MOST_AT_ONCE = 8_192
 """Architectures that are drawn, or listed, at once where hardly any keeps the bounds on costs."""
+MOST_CELLS = 4_096
+"""Of a table of a condition."""
 PATIENCE = 16
 """Draws in a row of which none was of use, before more are made at once."""
 
@@ -28,13 +32,17 @@ class Rows:
         self.order = order
         self.index = {decision.choice.path: i for i, decision in enumerate(order)}
         """The column of each choice."""
+        self._tables: dict[Value, tuple[list[int], NDArray[np.bool_]] | None] = {}
 
     def drawn(self, distributions: Mapping[str, Value], n: int, rng: np.random.Generator, policy: Policy) -> Codes:
         """`n` rows, each outcome drawn from the distribution of its choice."""
         codes = np.full((n, len(self.order)), -1, dtype=np.int16)
         everything = np.arange(n)
+        known: dict[Value, NDArray[np.int64]] = {True: everything}
         for position, decision in enumerate(self.order):
-            active = everything[self.values(decision.active, codes, everything).astype(bool)]
+            active = known.get(decision.active)
+            if active is None:
+                active = known[decision.active] = np.flatnonzero(self._held(decision.active, codes))
             for rows, distribution in self._split(distributions[decision.choice.path], codes, active):
                 if policy == "choices":
                     found = np.array(distribution.possible, dtype=np.int16)
@@ -51,8 +59,22 @@ class Rows:
             yield rows, value
             return
         column = np.maximum(codes[rows, self.index[value.choice.path]], 0)
-        for outcome in np.unique(column):
+        for outcome in np.flatnonzero(np.bincount(column)).tolist():
             yield from self._split(value.branches[outcome], codes, rows[column == outcome])
+
+    def _held(self, condition: Value, codes: Codes) -> NDArray[np.bool_]:
+        """Of which rows a condition holds."""
+        if condition not in self._tables:
+            choices = support(condition)
+            few = prod(choice.outcomes for choice in choices) <= MOST_CELLS
+            places = [self.index[choice.path] for choice in choices]
+            self._tables[condition] = (places, dense(condition, choices).astype(bool)) if few else None
+        known = self._tables[condition]
+        if known is None:
+            return self.values(condition, codes, np.arange(len(codes))).astype(bool)
+        places, table = known
+        found: NDArray[np.bool_] = table[tuple([np.maximum(codes[:, place], 0) for place in places])]
+        return found
 
     def values(self, value: Value, codes: Codes, rows: NDArray[np.int64]) -> NDArray[Any]:
         """A value that depends on choices, of these rows of `codes`."""

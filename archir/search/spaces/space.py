@@ -26,7 +26,7 @@ from archir.search.spaces.architecture import Architecture, differences
 from archir.search.spaces.bounds import Bounds, account_of, in_numbers
 from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order, many, quickly
 from archir.search.spaces.likeness.likeness import Likeness
-from archir.search.spaces.nearest import Nearest, nearest
+from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
 MOST_HASHES = 100_000
 """Canonical hashes that are remembered."""
-_FUNCTIONS = ("likeness", "_nearest")
+_FUNCTIONS = ("likeness", "nearest")
 """What is made of functions, and made again in other processes."""
 MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
@@ -159,7 +159,7 @@ class Space(Shown):
             outcome = rng.randrange(self.choices[position].outcomes - 1)
             outcome += outcome >= codes[position]
             changed = [*codes[:position], outcome, *codes[position + 1 :]]
-            if not self.apart(position):
+            if not self.apart[position]:
                 later = self._dependents[position]
                 draft = [-2 if i in later else code for i, code in enumerate(changed)]
                 changed = self._complete(draft, rng, keep=codes)
@@ -173,10 +173,11 @@ class Space(Shown):
     def near(self, wishes: Sequence[int], rng: random.Random) -> Architecture:
         """The architecture that takes, choice by choice, the outcome wished for where that is still possible; where it
         is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
-        return self._decoded(self._nearest(wishes, rng))
+        return self._decoded(self.nearest(wishes, drawing(rng)))
 
     @cached_property
-    def _nearest(self) -> Nearest:
+    def nearest(self) -> Nearest:
+        """The codes of `near`."""
         return nearest(self.order, self._program.distributions)
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
@@ -269,9 +270,15 @@ class Space(Shown):
         paths = [(one.choice.path, one.active) for one in self.order]
         return [(path, active, self._program.distributions[path]) for path, active in paths]
 
-    def apart(self, position: int) -> bool:
-        """Whether changing the choice at a position changes nothing about any other."""
-        return not self._dependents[position] and position not in self._constrained
+    @cached_property
+    def outcomes(self) -> list[int]:
+        """How many each choice has."""
+        return [choice.outcomes for choice in self.choices]
+
+    @cached_property
+    def apart(self) -> list[bool]:
+        """Whether changing each choice changes nothing about any other."""
+        return [not later and i not in self._constrained for i, later in enumerate(self._dependents)]
 
     def _allowed(self, codes: Sequence[int]) -> bool:
         outcomes = {choice.path: code for choice, code in zip(self.choices, codes, strict=True) if code >= 0}
@@ -300,7 +307,7 @@ class Space(Shown):
         }
 
     def _decoded(self, codes: Iterable[int]) -> Architecture:
-        return Architecture(self.choices, tuple(codes), self.name, self.graph)
+        return Architecture(self.choices, tuple(codes), self.graph.name, self.graph)
 
     # which are the same
 
@@ -467,7 +474,7 @@ class Space(Shown):
 
     def decode(self, codes: Sequence[int] | Codes) -> Architecture:
         """The architecture of a row of outcomes."""
-        return self._decoded(codes if isinstance(codes, list) else map(int, codes))
+        return self._decoded(codes if isinstance(codes, list | tuple) else map(int, codes))
 
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""

@@ -133,6 +133,11 @@ class Builder:
         key = (*constant.key, *constant.tensor.shape)
         self._alive.append(constant)
         if key not in self._parameters:
+            if constant.tensor.dtype == torch.int64 and constant.tensor.numel() <= MOST_ZEROS:
+                beside = next(iter(self.graph.inputs.values()))
+                made = self.add(Numbers(tuple(constant.tensor.flatten().tolist())), beside)
+                self._parameters[key] = self._reshaped(made, tuple(constant.tensor.shape) or (1,))
+                return self._parameters[key]
             if not constant.tensor.is_floating_point():
                 raise Unsupported("constants that are no floating-point numbers")
             shape = tuple(constant.tensor.shape)

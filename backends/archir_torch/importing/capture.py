@@ -26,6 +26,7 @@ from archir_torch.importing.builder import Builder, scope_of
 from archir_torch.importing.constants import Constant, Named
 from archir_torch.importing.folding import EXPANDED, FILLED, filled, folded
 from archir_torch.importing.layout import Atom, Unsupported, Value, fresh
+from archir_torch.importing.operators.complexes import COMPLEX, Complex
 from archir_torch.importing.operators.elementwise import computed, constant_number, valued
 from archir_torch.importing.operators.layers import written
 from archir_torch.importing.outputs import labelled, named
@@ -358,6 +359,10 @@ class _Reader:
                 return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)
             if name == "linear" and isinstance(args[0], Constant) and constant_number(args[0]) == 0:
                 return OPERATORS[name](self.b, valued(self.b, args[0]), *args[1:], **kwargs)  # of a first state
+            if any(isinstance(one, Complex) for one in leaves):
+                if name not in COMPLEX:
+                    return self._cannot(node, "archir has no such operation of complex numbers")
+                return self._checked(node, COMPLEX[name](self.b, *args, **kwargs))
             if not any(isinstance(one, Value) for one in leaves):
                 assert callable(node.target)
                 return folded(name, node.target, args, kwargs)

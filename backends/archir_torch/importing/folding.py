@@ -107,7 +107,7 @@ def _leaves(given: Any) -> list[Any]:
 
 FILLED: dict[str, float | None] = {
     "zeros_like": 0.0, "ones_like": 1.0, "new_zeros": 0.0, "new_ones": 1.0, "empty_like": 0.0, "new_empty": 0.0,
-    "full_like": None, "new_full": None,
+    "full_like": None, "new_full": None, "fill": None,
 }  # fmt: skip
 """Operators that need no more than a tensor's shape, and the number they fill one with; None is told."""
 
@@ -116,5 +116,9 @@ def filled(name: str, args: Sequence[Any], shape: Sequence[int], dtype: torch.dt
     """A tensor of one number."""
     number = FILLED[name]
     if number is None:
-        number = args[1] if name == "full_like" else args[2]
+        number = args[2] if name == "new_full" else args[1]
+    if isinstance(number, Constant):
+        number = number.tensor.item()
+    if not isinstance(number, int | float):
+        raise Unsupported("a tensor filled with what is computed")
     return Constant(torch.full((1,) * len(shape), number, dtype=dtype).expand(tuple(shape)), computed="a number")

@@ -46,6 +46,13 @@ def routed(x: Tensor) -> Tensor:
     return scores.gather(-1, chosen)
 
 
+def turned(x: Tensor) -> Tensor:
+    """Llama 4's: pairs of numbers as complex ones, times those of their positions."""
+    angles = torch.outer(torch.arange(5.0), torch.tensor([1.0, 0.1]))
+    whole = torch.view_as_complex(x.reshape(len(x), 5, -1, 2)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(whole).flatten(2)
+
+
 BODIES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "glu": (lambda x: F.glu(x, -1), (5, 8)),
     "glu of channels": (lambda x: F.glu(x, 1), (8, 4, 4)),
@@ -67,9 +74,16 @@ BODIES: dict[str, tuple[Callable[[Tensor], Tensor], tuple[int, ...]]] = {
     "put": (lambda x: x.scatter(-1, x.topk(2, -1)[1], 7.0), (5, 8)),
     "hidden": (lambda x: x.scatter(-1, x.topk(1, -1)[1], float("-inf")).softmax(-1), (5, 8)),
     "put beside": (lambda x: x.scatter(-1, x.topk(2, -1)[1], x[..., 1:3]), (5, 8)),
+    "put into nothing": (
+        lambda x: torch.full_like(x, float("-inf")).scatter(-1, x.topk(2, -1)[1], x.topk(2, -1)[0]).sigmoid(),
+        (5, 8),
+    ),
     "routed": (routed, (5, 12)),
     "shifted": (shifted, (6, 11)),
+    "turned": (turned, (5, 4)),
     "regrouped": (lambda x: x.reshape(-1, 10, 6).transpose(1, 2).reshape(-1, 4, 15), (12, 5)),
+    "more parts than pixels": (lambda x: F.adaptive_avg_pool2d(x, (7, 3)), (3, 2, 4)),
+    "the largest of more parts": (lambda x: F.adaptive_max_pool2d(x, 5), (3, 1, 2)),
     "longer": (lambda x: F.interpolate(x, scale_factor=2.0, mode="linear"), (3, 8)),
     "longer by copies": (lambda x: F.interpolate(x, scale_factor=2.0), (3, 8)),
 }

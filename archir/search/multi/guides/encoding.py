@@ -8,14 +8,21 @@ part that differs. A choice that is not active is half as far from each alternat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.ir.choices.cases import Choice
 
-Floats = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
+"""Of 64 bits, or of 32 where models need no more."""
+
+
+MOST_CELLS = 4_096
+"""Of a table of the vectors of a choice."""
 
 
 class Encoding:
@@ -27,12 +34,25 @@ class Encoding:
     def __call__(self, codes: Sequence[Sequence[int]]) -> Floats:
         """Rows of outcomes, -1 for inactive choices [n, choices], as vectors [n, k]."""
         rows = np.array(codes, np.int64).reshape(len(codes), len(self._choices))
-        parts = [np.zeros((len(rows), 0))]
-        for choice, column in zip(self._choices, rows.T, strict=True):
+        parts: list[Floats] = [np.zeros((len(rows), 0))]
+        for choice, table, column in zip(self._choices, self._tables, rows.T, strict=True):
+            if table is not None:
+                parts.append(table[column])
+                continue
             used, places = np.unique(column, return_inverse=True)
             vectors = np.stack([_vector(choice, int(outcome)) for outcome in used]) if len(used) else np.zeros((0, 0))
             parts.append(vectors[places])
         return np.concatenate(parts, 1)
+
+    @cached_property
+    def _tables(self) -> list[Floats | None]:
+        """The vectors of each choice by outcome, the last of which is that of -1; None for those of many outcomes."""
+        return [
+            np.stack([_vector(choice, outcome) for outcome in (*range(choice.outcomes), -1)])
+            if choice.outcomes * len(choice.alternatives) <= MOST_CELLS
+            else None
+            for choice in self._choices
+        ]
 
 
 def _vector(choice: Choice, outcome: int) -> Floats:

@@ -26,13 +26,15 @@ class Ensemble:
 
     @staticmethod
     def _network(vectors: Floats, numbers: Floats, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-        hidden = rng.normal(size=(vectors.shape[1], HIDDEN))
-        offsets = rng.normal(size=HIDDEN)
+        kind = vectors.dtype
+        hidden = rng.normal(size=(vectors.shape[1], HIDDEN)).astype(kind)
+        offsets = rng.normal(size=HIDDEN).astype(kind)
         often = np.bincount(rng.integers(len(numbers), size=len(numbers)), minlength=len(numbers))
         (drawn,) = np.nonzero(often)
-        weights = np.sqrt(often[drawn])  # what is drawn twice counts twice, in one row
+        weights = np.sqrt(often[drawn]).astype(kind)  # what is drawn twice counts twice, in one row
         features = _features(vectors[drawn], hidden, offsets) * weights[:, None]
-        system = features @ features.T + RIDGE * np.eye(len(drawn))
+        system = features @ features.T
+        system.flat[:: len(drawn) + 1] += RIDGE
         return hidden, offsets, features.T @ np.linalg.solve(system, numbers[drawn] * weights)
 
     def __call__(self, vectors: Floats) -> tuple[Floats, Floats]:
@@ -42,4 +44,8 @@ class Ensemble:
 
 
 def _features(vectors: Floats, hidden: Floats, offsets: Floats) -> Floats:
-    return np.asarray(np.maximum(0.0, vectors @ hidden + offsets) * (2 / HIDDEN) ** 0.5, np.float64)
+    found = vectors @ hidden
+    found += offsets
+    np.maximum(found, 0.0, out=found)
+    found *= (2 / HIDDEN) ** 0.5
+    return found

@@ -10,8 +10,7 @@ from archir.search.multi.candidate import Candidate
 from archir.search.multi.guides.encoding import Encoding, Floats, normal
 from archir.search.multi.proposals import Proposals
 from archir.search.multi.search import Scored
-from archir.search.multi.variation import moved
-from archir.search.spaces.architecture import Architecture
+from archir.search.multi.variation import Codes, moved_codes
 
 MOST_OBSERVED = 400
 """What a model is fitted to at most: half of it is the best, the others are the last that were tried."""
@@ -34,32 +33,32 @@ class Pool:
     def promising(self, observed: Sequence[Scored], judge: Judge, count: int, budget: float = 1.0) -> list[Candidate]:
         """At most so many candidates, the most promising ones of the pool."""
         ordered = sorted(observed, key=lambda one: one.values)
-        pool = self._pool([one.candidate.architecture for one in ordered[: self.parents]])
+        pool = self._pool([one.candidate.architecture.codes for one in ordered[: self.parents]])
         if not pool:
             return []
         if len(ordered) > MOST_OBSERVED:
             best, rest = ordered[: MOST_OBSERVED // 2], ordered[MOST_OBSERVED // 2 :]
             ordered = [*best, *sorted(rest, key=lambda one: -one.candidate.id)[: MOST_OBSERVED // 2]]
         seen = [one.candidate.architecture.codes for one in ordered]
-        vectors = self._encoding([*seen, *(one.codes for one in pool)])
+        vectors = self._encoding([*seen, *pool])
         numbers = normal([-one.values[0] for one in ordered])
         promise = judge(vectors[: len(seen)], numbers, vectors[len(seen) :])
         order = np.argsort(-promise, kind="stable").tolist()
-        return self.proposals.first(iter([pool[place] for place in order]), count, budget)
+        return self.proposals.first((self.space.decode(pool[place]) for place in order), count, budget)
 
-    def _pool(self, parents: Sequence[Architecture]) -> list[Architecture]:
-        """New architectures within all bounds, each once."""
+    def _pool(self, parents: Sequence[Codes]) -> list[Codes]:
+        """The codes of new architectures within all bounds, each once."""
+        met = self.proposals.met
         children = [self._child(parents[i % len(parents)]) for i in range(self.children)] if parents else []
-        codes = {one.codes: one for one in children if self.proposals.earlier(one) is None}
-        if codes and self.space.bounded:
-            kept = self.space.keeping(np.array(list(codes), np.int16))
-            codes = {code: one for (code, one), keep in zip(codes.items(), kept, strict=True) if keep}
-        drawn = map(self.space.decode, self.space.sample_codes(self.drawn, self._draws).tolist())
-        codes |= {one.codes: one for one in drawn if self.proposals.earlier(one) is None}
-        return list(codes.values())
+        found = [one for one in dict.fromkeys(children) if one not in met]
+        if found and self.space.bounded:
+            kept = self.space.keeping(np.array(found, np.int16))
+            found = [one for one, keep in zip(found, kept, strict=True) if keep]
+        drawn = map(tuple, self.space.sample_codes(self.drawn, self._draws).tolist())
+        return list(dict.fromkeys([*found, *(one for one in drawn if one not in met)]))
 
-    def _child(self, parent: Architecture) -> Architecture:
-        child = moved(self.space, parent, self.rng)
+    def _child(self, parent: Codes) -> Codes:
+        child = moved_codes(self.space, parent, self.rng)
         while self.rng.random() < ANOTHER:
-            child = moved(self.space, child, self.rng)
+            child = moved_codes(self.space, child, self.rng)
         return child

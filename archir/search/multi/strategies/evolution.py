@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from math import ceil, inf
 from typing import Annotated, Any, Literal
@@ -12,7 +13,8 @@ from archir.base.settings import Amount, Count, Settings
 from archir.search.multi.candidate import Candidate
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
-from archir.search.multi.variation import crossed, mutated
+from archir.search.multi.tournaments import Place, Ranking
+from archir.search.multi.variation import Codes, crossed_codes, moved_codes, redrawn_codes
 from archir.search.spaces.space import Space
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
@@ -93,8 +95,11 @@ class Evolution(Search):
         super().__init__(space, [options.objective], seed, options.trials)
         self.options = options
         self.generation = 0
-        self.parents: list[Scored] = []
+        self.parents: deque[Scored] = deque()
+        self._places: deque[Place] = deque()
+        self._ranking = Ranking(options.tournament, options.repetition)
         self._known: dict[int, Scored] = {}
+        self._young, self._most = options.survival == "young", options.parents
 
     def propose(self) -> list[Candidate]:
         """The next generation."""
@@ -106,41 +111,50 @@ class Evolution(Search):
             return self.proposals.drawn(self.left(options.population))
         wanted = self.left(options.mutations + options.crossovers)
         mutations = min(options.mutations, wanted)
-        children = self.proposals.varied(self._mutation, mutations, options.tries, self._born_again)
-        children += self.proposals.varied(self._crossover, wanted - mutations, options.tries, self._born_again)
+        children = self.proposals.made(self._mutation, mutations, options.tries, self._born_again)
+        children += self.proposals.made(self._crossover, wanted - mutations, options.tries, self._born_again)
         return children + self.proposals.drawn(wanted - len(children))
 
     def learn(self, scored: Sequence[Scored]) -> None:
         """Those that survive become parents."""
         super().learn(scored)
         self._known |= {one.candidate.id: one for one in scored}
-        everyone = [*self.parents, *scored]
-        if self.options.survival == "best":
-            self.parents = sorted(everyone, key=lambda one: one.values)[: self.options.parents]
-        else:
-            self.parents = everyone[-self.options.parents :]
+        for one in scored:
+            self._born(one)
+        if not self._young:
+            survive = sorted(self.parents, key=lambda one: one.values)[: self.options.parents]
+            while self.parents:
+                self._dies()
+            for one in survive:
+                self._born(one)
 
     def _born_again(self, child: Candidate) -> None:
         """A child that computes what was scored before is not scored again; among the young it is born all the same, or
         what is good would die out for having been found early."""
-        if self.options.survival == "young" and child.id in self._known:
-            self.parents = [*self.parents, self._known[child.id]][-self.options.parents :]
+        if self._young and (one := self._known.get(child.id)) is not None:
+            self._born(one)
 
-    def _parent(self) -> Scored:
-        size = self.options.tournament
-        drawn = (
-            self.rng.choices(self.parents, k=size)
-            if self.options.repetition
-            else self.rng.sample(self.parents, min(size, len(self.parents)))
-        )
-        return min(drawn, key=lambda one: one.values)
+    def _born(self, one: Scored) -> None:
+        self.parents.append(one)
+        self._places.append(self._ranking.add(one, self.rng))
+        if self._young and len(self.parents) > self._most:
+            self._dies()
 
-    def _mutation(self) -> Any:
-        return mutated(self.space, self._parent().candidate.architecture, self.rng, self.options.probability)
+    def _dies(self) -> None:
+        self.parents.popleft()
+        self._ranking.remove(self._places.popleft())
 
-    def _crossover(self) -> Any:
-        one, other = (self._parent().candidate.architecture for _ in range(2))
-        return crossed(self.space, one, other, self.rng)
+    def _parent(self) -> Codes:
+        return self._ranking.winner(self.rng).candidate.architecture.codes
+
+    def _mutation(self) -> Codes:
+        parent, probability = self._parent(), self.options.probability
+        if probability is None:
+            return moved_codes(self.space, parent, self.rng)
+        return redrawn_codes(self.space, parent, self.rng, probability)
+
+    def _crossover(self) -> Codes:
+        return crossed_codes(self.space, self._parent(), self._parent(), self.rng)
 
     @property
     def batches(self) -> int:

@@ -14,8 +14,8 @@ from archir.search.multi.candidate import Candidate
 from archir.search.multi.pareto import crowding, ranks
 from archir.search.multi.registry import strategy
 from archir.search.multi.search import Scored, Search
-from archir.search.multi.variation import crossed, mutated
-from archir.search.spaces.architecture import Architecture
+from archir.search.multi.tournaments import first
+from archir.search.multi.variation import Codes, crossed_codes, redrawn_codes
 from archir.search.spaces.space import Space
 
 
@@ -58,13 +58,13 @@ class Nsga2(Search):
             return []
         self.generation += 1
         wanted = self.left(options.population)
-        children = self.proposals.varied(self._child, wanted, options.tries) if self.population else []
+        children = self.proposals.made(self._child, wanted, options.tries) if self.population else []
         return children + self.proposals.drawn(wanted - len(children))
 
     def learn(self, scored: Sequence[Scored]) -> None:
         """The fittest of the population and its children survive."""
         super().learn(scored)
-        self.population = fittest([*self.population, *scored])[: self.options.population]
+        self.population = fittest([*self.population, *scored], self.options.population)
 
     @property
     def batches(self) -> int:
@@ -72,30 +72,33 @@ class Nsga2(Search):
         trials = inf if self.most is None else ceil(self.most / self.options.population)
         return int(min(self.options.generations or inf, trials))
 
-    def _parent(self) -> Architecture:
+    def _parent(self) -> Codes:
         """The fitter of two: as the population is ordered, the one that comes first."""
-        first = min(self.rng.randrange(len(self.population)) for _ in range(2))
-        return self.population[first].candidate.architecture
+        return self.population[first(len(self.population), 2, self.rng)].candidate.architecture.codes
 
-    def _child(self) -> Architecture:
-        parent = self._parent()
-        child = crossed(self.space, parent, self._parent(), self.rng) if self._two() else parent
-        free = len(child.codes) - child.codes.count(-1) - sum(child.codes[i] >= 0 for i in self._settled)
-        return mutated(self.space, child, self.rng, self.options.probability or 1 / max(1, free))
+    def _child(self) -> Codes:
+        parent, rng = self._parent(), self.rng
+        free = len(parent) - parent.count(-1) - sum([parent[i] >= 0 for i in self._settled])
+        probability = self.options.probability or 1 / max(1, free)
+        if not self._two():
+            return redrawn_codes(self.space, parent, rng, probability)
+        return crossed_codes(self.space, parent, self._parent(), rng, probability)
 
     def _two(self) -> bool:
         return self.rng.random() < self.options.crossover
 
 
-def fittest(scored: Sequence[Scored]) -> list[Scored]:
-    """Front after front; within one, those that lie apart from others first."""
+def fittest(scored: Sequence[Scored], count: int) -> list[Scored]:
+    """So many, front after front; within one, those that lie apart from others first."""
     of = ranks([one.values for one in scored])
     fronts: list[list[Scored]] = [[] for _ in range(max(of, default=-1) + 1)]
     for one, rank in zip(scored, of, strict=True):
         fronts[rank].append(one)
     found: list[Scored] = []
     for front in fronts:
+        if len(found) >= count:
+            break
         distances = crowding([one.values for one in front])
         order = sorted(range(len(front)), key=lambda i: -distances[i])
         found += [front[i] for i in order]
-    return found
+    return found[:count]

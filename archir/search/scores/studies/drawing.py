@@ -19,6 +19,10 @@ WIDE, HIGH = 620, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 66, 20, 16, 44
 DASHES = ("", "7 4", "2 3", "9 3 2 3", "14 4", "5 2 2 2 2 2", "1 5")
 COLOURS, SHAPES = 7, 6
+LINE = 15
+"""From one name of a curve to the next."""
+CHARACTER, MOST_CHARACTERS, _BESIDE = 7, 24, 24
+"""How wide one is at most, how many of a name there are beside curves, and how far these are away."""
 _SPREAD = 6
 """Quartiles that a curve shows."""
 
@@ -68,11 +72,13 @@ def anytime(task: OnTask, names: Sequence[str]) -> str:
         return HIGH - _BOTTOM - (value - low) / (high - low) * (HIGH - _TOP - _BOTTOM)
 
     lines = [*_axes(low, high, step, task.percent, y), *_evaluations(at.tolist(), x)]
+    ends: list[tuple[float, float, int]] = []
     for number, one in enumerate(shown):
         colour, dash, shape = style(number)
         points = [(x(a), y(b)) for a, b in zip(at.tolist(), one[1].tolist(), strict=True) if b == b]
         if not points:
             continue
+        ends.append((points[-1][1], points[-1][0], number))
         path = "M" + "L".join(f"{a:.1f},{b:.1f}" for a, b in points)
         lines.append(f'<path class="curve {colour}" stroke-dasharray="{dash}" d="{path}"/>')
         every = max(1, len(at) // _SPREAD)
@@ -82,13 +88,38 @@ def anytime(task: OnTask, names: Sequence[str]) -> str:
                 across = x(at[place])
                 lines.append(f'<path class="spread {colour}" d="M{across:.1f},{y(lower):.1f}V{y(upper):.1f}"/>')
                 lines.append(mark(shape, across, y(middle), colour))
+    wide = WIDE + _BESIDE + CHARACTER * min(max(map(len, names)), MOST_CHARACTERS)
+    lines += _labels(ends, names)
     keys = "".join(key(number, name) for number, name in enumerate(names))
     said = escape(f"{task.name}: {task.of} over evaluations; the numbers are below")
     return (
         f'<figure class="chart wide"><figcaption>{escape(task.name)}: {escape(task.of)}</figcaption>'
-        f'<ul class="keys drawn">{keys}</ul><svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{said}">'
+        f'<ul class="keys drawn">{keys}</ul><svg viewBox="0 0 {wide} {HIGH}" role="img" aria-label="{said}">'
         f"{''.join(lines)}</svg></figure>"
     )
+
+
+def _labels(ends: Sequence[tuple[float, float, int]], names: Sequence[str]) -> Iterator[str]:
+    """The names of curves beside their ends, each with its shape, as far apart as texts need. Where they are too many
+    for that, the legend says alone which is which."""
+    room = HIGH - _TOP - _BOTTOM
+    if len(ends) > room // LINE:
+        return
+    order = sorted(ends)
+    heights: list[float] = []
+    for height, _, _ in order:
+        heights.append(max(height, heights[-1] + LINE) if heights else height)
+    lowest = HIGH - _BOTTOM
+    for place in reversed(range(len(heights))):
+        heights[place] = min(heights[place], lowest - LINE * (len(heights) - 1 - place))
+    for (height, across, number), beside in zip(order, heights, strict=True):
+        colour, _, shape = style(number)
+        name = (
+            names[number] if len(names[number]) <= MOST_CHARACTERS else f"{names[number][: MOST_CHARACTERS - 1]}\u2026"
+        )
+        yield f'<path class="lead" d="M{across:.1f},{height:.1f}L{WIDE + 4},{beside:.1f}"/>'
+        yield mark(shape, WIDE + 12, beside, colour)
+        yield f'<text class="name" x="{WIDE + 22}" y="{beside + 4:.1f}">{escape(name)}</text>'
 
 
 def _shown(task: OnTask) -> slice:

@@ -53,7 +53,8 @@ def _sections(found: Compared, tables: Mapping[str, str], seconds: float, text: 
     yield (
         "Checklist",
         (
-            "<p>The best practices of Lindauer and Hutter (2020), with what this study knows of them.</p>"
+            "<p>The best practices for NAS research of Lindauer and Hutter (2020), and the guidelines of the COSEAL "
+            "network (Eimer et al. 2025), with what this study knows of them.</p>"
             f'<div class="scroll" tabindex="0"><table class="practices"><tr>{top}</tr>{"".join(lines)}</table></div>'
         ),
     )

@@ -3,8 +3,9 @@
 Between nodes that everything goes through, a network is a chain of pieces, most of them alike: cells. Equal pieces make
 equal networks, so one of each kind is looked at. What it computes is a polynomial of random numbers, one for the
 piece's input and one for each operation that has weights; nothing is assumed but that sums are sums and zero is 0, so
-that equal polynomials are equal functions of equal weights. Which weights are which is found by changing the number of
-each operation in turn: those that change the result alike take names in the order of these results.
+that equal polynomials are equal functions of equal weights. Which weights are which is told by what an operation is and
+reads: its number follows from its own value. Of operations that have one value, the number of each is changed in turn:
+those that change the result take names in the order of these results.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from archir.ops.activation import Identity, Zero
 from archir.ops.arithmetic import Add
 from archir.passes.equivalence.algebra import keeps_zero, label
 from archir.search.spaces.likeness.liveness import Needs
-from archir.search.spaces.likeness.steps import Codes, Step, Weighted, hashed, powers, written_with_weights
+from archir.search.spaces.likeness.steps import Codes, Step, Weighted, hashed, polynomial, written_with_weights
 
 MOST_NODES = 512
 """Of a piece: of larger ones, canonical forms are as fast."""
+CHANGED = -2
+"""A number that is no name."""
 
 Form = tuple[int, ...]
 Piece = Sequence[NodeId]
@@ -36,19 +39,27 @@ class Forms:
 
     def __init__(self, pieces: Sequence[Mapping[NodeId, Step]]) -> None:
         self._pieces = [written_with_weights(steps, max(steps)) for steps in pieces]
-        self._names = [hashed(f"name {i}") for i in range(1 + max(map(len, pieces), default=0))]
 
     def of(self, codes: Codes) -> Form:
         """The form of the architecture of these codes."""
         return tuple([self._named(result, codes) for result in self._pieces])
 
-    def _named(self, result: Weighted, codes: Codes) -> int:
-        """What a piece computes where each operation with weights has the number of its name."""
-        weighing: list[NodeId] = []
+    @staticmethod
+    def _named(result: Weighted, codes: Codes) -> int:
+        """What a piece computes where each operation with weights has a number of its own."""
+        weighing: list[tuple[int, NodeId]] = []
         plain = result(codes, {}, weighing)
-        changed = [(result(codes, {one: self._names[0]}, []), one) for one in weighing]
-        live = sorted([(value, one) for value, one in changed if value != plain])
-        return result(codes, {one: self._names[i] for i, (_, one) in enumerate(live, 1)}, [])
+        alike: dict[int, list[NodeId]] = {}
+        for value, one in weighing:
+            alike.setdefault(value, []).append(one)
+        alike.pop(0, None)
+        names: dict[NodeId, int] = {}
+        for several in alike.values() if len(alike) < len(weighing) else ():
+            if len(several) > 1:
+                changed = [(result(codes, {one: CHANGED}, []), one) for one in several]
+                live = sorted([(value, one) for value, one in changed if value != plain])
+                names.update({one: i for i, (_, one) in enumerate(live)})
+        return result(codes, names, []) if any(names.values()) else plain
 
 
 def forms(needs: Needs) -> Forms | None:
@@ -150,7 +161,7 @@ def _steps(
                 start = 0 if reads and keeps_zero(op) else hashed("begin with")
                 plain = hashed(_text(graph, types, number))
                 weighs = _weighs(graph, types, number)
-                steps[number] = Step(tuple(factors), False, start, (powers(plain, True),), weighs=weighs)
+                steps[number] = Step(tuple(factors), False, start, (polynomial(plain, True),), weighs=weighs)
     ends = [(one, hashed(f"output {name}")) for name, one in graph.outputs.items() if one in steps]
     if ends:
         steps[piece[-1] + 1] = Step(tuple(ends))

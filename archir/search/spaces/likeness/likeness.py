@@ -15,10 +15,17 @@ from archir.search.spaces.likeness.marks import Marks, marks
 from archir.search.spaces.likeness.steps import Codes, Number, chosen
 from archir.search.spaces.likeness.values import Values, values
 
+Mark = int | str | tuple[int, ...]
+
 
 class Likeness:
     """What architectures of a space that compute the same have alike: their marks and values. And what only such have
     alike: their settled codes and forms. What none of these tells, `hashed` does, the canonical hash."""
+
+    marks: Marks | None = None
+    _values: Values | None = None
+    _forms: Forms | None = None
+    _settled: Callable[[Codes], tuple[int, ...]] | None = None
 
     def __init__(
         self,
@@ -28,10 +35,6 @@ class Likeness:
         hashed: Callable[[Architecture], str],
     ) -> None:
         self._hashed = hashed
-        self.marks: Marks | None = None
-        self._values: Values | None = None
-        self._forms: Forms | None = None
-        self._settled: Callable[[Codes], tuple[int, ...]] | None = None
         try:
             found = needs(graph, order)
             self.marks = marks(found, canonical) if found is not None else None
@@ -42,7 +45,7 @@ class Likeness:
         except (ArchError, EntangledError):
             pass  # hashes tell
 
-    def mark(self, architecture: Architecture) -> int | str:
+    def mark(self, architecture: Architecture) -> Mark:
         """What is equal for architectures that compute the same, and seldom for others: microseconds."""
         return self._hashed(architecture) if self.marks is None else self.marks.of(architecture)
 

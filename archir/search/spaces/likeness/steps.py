@@ -25,13 +25,15 @@ MOST_CELLS = 16_384
 """Of a table of numbers; what depends on more is looked up in its diagram."""
 MOST_PARTS = 64
 """Of a sum that is written as one; more are a list, which may be of any length."""
+MOST_POWERS = 32
+"""Polynomials of a case that are computed anew for each choice it is a case of."""
 DEEPEST = 40
 """Cases inside of cases, past which what they need is computed whether they are chosen or not."""
 
 Codes = Sequence[int]
 Values = Callable[[Codes], int]
-Weighted = Callable[[Codes, Mapping[NodeId, int], list[NodeId]], int]
-"""Of factors of some steps, too, and a list that steps are added to."""
+Weighted = Callable[[Codes, Mapping[NodeId, int], list[tuple[int, NodeId]]], int]
+"""Of numbers of some steps, too, and a list that steps are added to."""
 
 
 class Number:
@@ -55,8 +57,9 @@ class Number:
         return int(at(self._value, {choice.path: codes[place] for choice, place in taken}))
 
 
-Polynomial = tuple[int, int | Number]
-"""The factors of the square and of the number itself; or whether there is a square, and what both follow from."""
+Polynomial = tuple[int, int | Number, int]
+"""The factors of the square and of the number itself, and what is added; or whether there is a square, what both
+factors follow from, and 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,13 @@ def hashed(text: str) -> int:
 
 
 def powers(number: int, squared: bool) -> tuple[int, int]:
-    """The polynomial that stands for a number: of 1, what changes nothing."""
+    """The factors of the polynomial that stands for a number: of 1, what changes nothing."""
     return (number, number * 3 % PRIME + 1) if squared and number != 1 else (0, number)
+
+
+def polynomial(number: int | Number, squared: bool) -> Polynomial:
+    """The polynomial that stands for a number."""
+    return (squared, number, 0) if isinstance(number, Number) else (*powers(number, squared), 0)
 
 
 def written(steps: Mapping[NodeId, Step], roots: Sequence[Root]) -> Values:
@@ -106,8 +114,9 @@ def written(steps: Mapping[NodeId, Step], roots: Sequence[Root]) -> Values:
 
 
 def written_with_weights(steps: Mapping[NodeId, Step], result: NodeId) -> Weighted:
-    """The value of a node as a function of codes and of a factor for each step that weighs, 1 where none is given;
-    these steps are added to a list, as far as they are computed."""
+    """The value of a node as a function of codes, where each step that weighs is multiplied by a number that follows
+    from its own value, and from one that is given for it, or 0. These steps are added to a list with their values, as
+    far as they are computed."""
     writer = _Writer(steps, [Root(Step(((result, 1),)), None, 1)])
     made: Weighted = function(list(writer.lines()), writer.names, "c, w, s")
     return made
@@ -127,7 +136,7 @@ PLAIN = " d = [x if x > 0 else 0 for x in c]"
 """The line before lines that look numbers up by `c`: a choice that is not made is as its first outcome."""
 
 
-_WORDS = {"def", "value", "if", "else", "for", "in", "return", "sum", "append", "get", "rng", "drawn", "powers"}
+_WORDS = {"def", "value", "if", "else", "for", "in", "return", "sum", "append", "get", "powers", "hash"}
 _NAME = re.compile(r"[a-z]\d*|[a-z]\d+_(?:True|False)|True|False")
 
 
@@ -168,10 +177,15 @@ def named(number: Number, name: str, names: dict[str, Any]) -> str:
 def _looked_up(name: str, places: Sequence[int], table: NDArray[np.int64], names: dict[str, Any]) -> str:
     """What is looked up in a table by the codes at these positions, which asks for a name that is given here."""
     names[name] = table.reshape(-1).tolist()
-    cell = "0"
-    for place, outcomes in zip(places, table.shape, strict=True):
-        cell = f"({cell}) * {outcomes} + d[{place}]" if cell != "0" else f"d[{place}]"
-    return f"{name}[{cell}]"
+    return f"{name}[{cell(places, table.shape)}]"
+
+
+def cell(places: Sequence[int], sizes: Sequence[int]) -> str:
+    """An expression for the cell of a table of these sizes that the outcomes `d` at some positions lead to."""
+    found = ""
+    for place, outcomes in zip(places, sizes, strict=True):
+        found = f"({found}) * {outcomes} + d[{place}]" if found else f"d[{place}]"
+    return found or "0"
 
 
 Region = tuple[tuple[NodeId, NodeId], ...]
@@ -185,6 +199,7 @@ class _Writer:
         self.names: dict[str, Any] = {}
         self._numbers: dict[int, str] = {}
         self._regions: dict[Region, list[NodeId]] = {}
+        self._powers: dict[NodeId, list[list[Polynomial]]] = {}
         places: dict[NodeId, Region] = {}
 
         def read(one: NodeId, here: Region) -> None:
@@ -200,8 +215,44 @@ class _Writer:
             self._regions.setdefault(here, []).append(number)
             for one, _ in step.reads:
                 read(one, here)
+            if step.cases and (found := self._source(step)) is not None:
+                source, self._powers[number] = found
+                self._steps[number] = replace(step, reads=((source, 1),))
+                read(source, here)
+                continue
             for case in dict.fromkeys(step.cases):
                 read(case, (*here, (number, case)) if len(here) < DEEPEST else here)
+
+    def _source(self, step: Step) -> tuple[NodeId, list[list[Polynomial]]] | None:
+        """The node that all cases of a choice are polynomials of, and these by outcomes; None if there is none."""
+        ways = {case: self._way(case) for case in step.cases}
+        several = [{one for one, _ in way} for way in ways.values() if way]
+        common = set.intersection(*several) if several else set()
+        if not common:
+            return None
+        source, found = max(common), dict[NodeId, list[Polynomial]]()
+        for case, way in ways.items():
+            then = [*reversed([one for place, some in way if place > source for one in reversed(some)])]
+            found[case] = list(_simple(then)) if way else [(0, 0, self._steps[case].start)]
+            if len(found[case]) > MOST_POWERS:
+                return None
+        return source, [found[case] for case in step.cases]
+
+    def _way(self, case: NodeId) -> list[tuple[NodeId, tuple[Polynomial, ...]]]:
+        """From a node back, with the polynomial that each is of the next one, as long as it is one; of a constant,
+        none."""
+        found: list[tuple[NodeId, tuple[Polynomial, ...]]] = []
+        while True:
+            step = self._steps[case]
+            plain = not any(isinstance(second, Number) for _, second, _ in step.then)
+            if plain and not (step.reads or step.cases or step.weighs or step.then) and not found:
+                return []
+            if step.cases or step.product or step.weighs or not plain or step.start:
+                return [*found, (case, ())]
+            if len(step.reads) != 1 or step.reads[0][1] != 1:
+                return [*found, (case, ())]
+            found.append((case, step.then))
+            case = step.reads[0][0]
 
     def lines(self) -> Iterator[str]:
         """The lines of the function of codes."""
@@ -222,10 +273,17 @@ class _Writer:
             else:
                 yield from self._taken(f"v{number}", step, indent)
                 if step.weighs:
-                    yield f"{indent}s.append({number})"
-                    yield f"{indent}v{number} = v{number} * w.get({number}, 1) % {PRIME}"
+                    yield f"{indent}s.append((v{number}, {number}))"
+                    yield f"{indent}v{number} = v{number} * hash((v{number}, w.get({number}, 0))) % {PRIME}"
 
     def _chosen(self, number: NodeId, step: Step, region: Region, indent: str) -> Iterator[str]:
+        if number in self._powers:
+            self.names[f"q{number}"] = self._powers[number]
+            yield f"{indent}x = v{step.reads[0][0]}"
+            yield f"{indent}for a, b, e in q{number}[d[{step.place}]]:"
+            yield f"{indent} x = ((a * x + b) * x + e) % {PRIME}"
+            yield f"{indent}v{number} = x"
+            return
         distinct = list(dict.fromkeys(step.cases))
         table = [distinct.index(case) for case in step.cases]
         name = f"k{number}"
@@ -257,24 +315,30 @@ class _Writer:
             text = " + ".join(parts) if len(parts) <= MOST_PARTS else f"sum(({', '.join(parts)}))"
         else:
             text = " * ".join(parts)
-        yield f"{indent}{name} = {f'({text}) % {PRIME}' if len(parts) > 1 else text}"
-        for first, second in step.then:
+        if step.then and len(step.reads) == 1 and text == f"v{step.reads[0][0]}":
+            before = text
+        else:
+            before = name
+            yield f"{indent}{name} = {f'({text}) % {PRIME}' if len(parts) > 1 else text}"
+        for first, second, third in step.then:
+            more = f" + {third}" if third else ""
             if isinstance(second, Number):
-                yield f"{indent}a, b = {self._powers(second, bool(first))}"
-                yield f"{indent}{name} = (a * {name} + b) * {name} % {PRIME}"
+                yield f"{indent}a, b = {self._factors(second, bool(first))}"
+                yield f"{indent}{name} = (a * {before} + b) * {before} % {PRIME}"
             elif first:
-                yield f"{indent}{name} = ({first} * {name} + {second}) * {name} % {PRIME}"
+                yield f"{indent}{name} = (({first} * {before} + {second}) * {before}{more}) % {PRIME}"
             else:
-                yield f"{indent}{name} = {second} * {name} % {PRIME}"
+                yield f"{indent}{name} = ({second} * {before}{more}) % {PRIME}"
+            before = name
 
-    def _powers(self, number: Number, squared: bool) -> str:
+    def _factors(self, number: Number, squared: bool) -> str:
         found = self._number(number)
         if number.table is None:
             self.names["powers"] = powers
             return f"powers({found}, {squared})"
-        name, _, cell = found.partition("[")
+        name, _, place = found.partition("[")
         self.names[f"{name}_{squared}"] = [powers(one, squared) for one in self.names[name]]
-        return f"{name}_{squared}[{cell}"
+        return f"{name}_{squared}[{place}"
 
     def _times(self, factor: int | Number) -> str:
         if isinstance(factor, Number):
@@ -308,14 +372,14 @@ def _compressed(steps: Mapping[NodeId, Step], roots: Sequence[Root]) -> tuple[di
         """A step with what it alone reads."""
         if step.product or step.cases:
             return step
-        if len(step.reads) == 1:
+        if len(step.reads) == 1 and isinstance(step.reads[0][1], int):
             one, factor = step.reads[0]
             inner = made[one]
-            if inner.cases or readers[one] > 1 or isinstance(factor, Number) or step.start:
-                return step
-            then = inner.then if factor == 1 else (*inner.then, (0, factor))
-            then = _simple((*then, *step.then))
-            return Step(inner.reads, inner.product, inner.start, then, weighs=inner.weighs or step.weighs)
+            then = _simple(((0, factor, step.start), *step.then))
+            if inner.cases or readers[one] > 1:
+                return replace(step, reads=((one, 1),), start=0, then=then)
+            then = _simple((*inner.then, *then))
+            return _folded(Step(inner.reads, inner.product, inner.start, then, weighs=inner.weighs or step.weighs))
         reads: list[tuple[NodeId, int | Number]] = []
         start = step.start
         for one, factor in step.reads:
@@ -326,23 +390,42 @@ def _compressed(steps: Mapping[NodeId, Step], roots: Sequence[Root]) -> tuple[di
                 start += inner.start
             else:
                 reads.append((one, factor))
-        return replace(step, reads=tuple(reads), start=start)
+        return _folded(replace(step, reads=tuple(reads), start=start))
 
     for number in sorted(readers):
         made[number] = joined(steps[number])
     return made, [Root(joined(root.step), root.there, root.times) for root in roots]
 
 
+def _folded(step: Step) -> Step:
+    """A constant without polynomials, where it depends on nothing."""
+    if step.reads or step.cases or step.weighs:
+        return step
+    start = step.start
+    for first, second, third in step.then:
+        if isinstance(second, Number):
+            return step
+        start = ((first * start + second) * start + third) % PRIME
+    return Step(start=start)
+
+
 def _simple(then: Iterable[Polynomial]) -> tuple[Polynomial, ...]:
-    """Fewer polynomials that come to the same: those that only multiply are parts of others."""
+    """Fewer polynomials that come to the same: those that have no square are parts of others."""
     found: list[Polynomial] = []
-    for first, second in then:
-        before = found[-1] if found else (0, 1)
-        one, other = before
-        if isinstance(second, Number) or isinstance(other, Number) or not found or (first and one):
-            found.append((first, second))
-        elif first:
-            found[-1] = first * other * other % PRIME, second * other % PRIME
+    for first, second, third in then:
+        one, other, constant = found[-1] if found else (0, 1, 0)
+        if isinstance(second, Number) or isinstance(other, Number) or (first and one):
+            found.append((first, second, third))
+            continue
+        if found:
+            found.pop()
+        if one:
+            new = second * one, second * other, second * constant + third
         else:
-            found[-1] = one * second % PRIME, other * second % PRIME
-    return tuple(found)
+            new = (
+                first * other * other,
+                (2 * first * constant + second) * other,
+                (first * constant + second) * constant + third,
+            )
+        found.append((new[0] % PRIME, new[1] % PRIME, new[2] % PRIME))
+    return tuple([one for one in found if one != (0, 1, 0)])

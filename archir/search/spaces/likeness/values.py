@@ -40,8 +40,10 @@ from archir.ops.shape import ChannelShuffle, Flatten, Pad, Reshape, Slice, ToMap
 from archir.ops.tokens.constant import Constant
 from archir.passes.equivalence.algebra import label
 from archir.passes.equivalence.movement import POINTWISE
+from archir.search.spaces.likeness.chains import places as places_of
+from archir.search.spaces.likeness.chains import shortened
 from archir.search.spaces.likeness.liveness import Needs
-from archir.search.spaces.likeness.steps import PRIME, Number, Root, Step, hashed, powers, written
+from archir.search.spaces.likeness.steps import PRIME, Number, Root, Step, hashed, polynomial, written
 
 MOST_SUPPORTS = 3
 """Sets of choices that may be behind operations that are added up: of more, their order would matter."""
@@ -154,9 +156,9 @@ def _step(
             return Step(((reads[0], 1),))
     plain = numbers.of(label_)
     if not reads:
-        return Step(start=plain) if type(plain) is int else Step(start=1, then=((False, plain),))
+        return Step(start=plain) if type(plain) is int else Step(start=1, then=(polynomial(plain, False),))
     squared = isinstance(op, Biased) or (type(op).weights is Op.weights and not isinstance(op, POINTWISE))
-    then = (powers(plain, squared) if type(plain) is int else (squared, plain),)
+    then = (polynomial(plain, squared),)
     if isinstance(op, Matmul | Attention | LocalAttention | AxialAttention):
         return Step(tuple([(one, 1) for one in reads[:3]]), product=True, then=then)
     start = hashed("learned") if isinstance(op, BatchNorm) else 0
@@ -280,7 +282,7 @@ class _Network:
             cut = one in self._cuts and one != root
             moved[one] = self._kind(Step(start=self._stand_in(one, root)) if cut else self._steps[one], moved)
         kinds = {*moved.values()}
-        places = {place for kind in kinds for place in _places(self.kinds[kind])}
+        places = {place for kind in kinds for place in places_of(self.kinds[kind])}
         ends = {self.kinds[kind].start for kind in kinds if not self.kinds[kind].needs} - {0}
         return _Behind(moved[root], frozenset(places), len(kinds), len(ends))
 
@@ -301,12 +303,6 @@ class _Network:
             self.kinds[len(self._kinds)] = step
             self._kinds[step] = len(self._kinds)
         return self._kinds[step]
-
-
-def _places(step: Step) -> set[int]:
-    several = [factor for _, factor in step.reads] + [second for _, second in step.then]
-    found = {place for one in several if isinstance(one, Number) for place in one.places}
-    return found | ({step.place} if step.cases else set())
 
 
 def _ranks(steps: Mapping[NodeId, Step], cuts: Mapping[NodeId, int], zero: Mapping[NodeId, Value]) -> dict[NodeId, int]:
@@ -338,6 +334,7 @@ def _chosen(
     """The values of few operations, or outputs, which have all choices behind them that any has."""
     behind = {name: [network.at(one) for one in group] for name, group in groups.items()}
     places = {name: frozenset[int]().union(*[one.places for one in several]) for name, several in behind.items()}
+    kinds = dict(network.kinds)
     left = frozenset[int]().union(*places.values())
     roots: list[Root] = []
 
@@ -350,6 +347,6 @@ def _chosen(
         best = max(groups, key=worth)
         times = Counter([(network.at(one).kind, numbers.of(alive.get(one, True))) for one in groups[best]])
         for (kind, there), often in times.items():
-            roots.append(Root(network.kinds[kind], there if isinstance(there, Number) else None, often))
+            roots.append(Root(kinds[shortened(kinds, kind)], there if isinstance(there, Number) else None, often))
         left -= places[best]
-    return Values(network.kinds, roots)
+    return Values(kinds, roots)

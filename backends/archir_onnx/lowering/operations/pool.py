@@ -21,6 +21,10 @@ MOST_SHARES = 1 << 16
 
 @lowers(ops.MaxPool, ops.MaxPool3d)
 def max_pool(g: Builder, op: ops.MaxPool, x: str) -> str:
+    """Zeros before a pool are written as -0, since onnxruntime 1.31 takes 0 into the pool, where it does not count."""
+    for node in g.nodes:
+        if node.op_type == "Pad" and x in node.output:
+            node.input[2] = g.number(-0.0)
     return g.node("MaxPool", x, **slides(op.windows))
 
 

@@ -108,6 +108,12 @@ def attention(
             q, k, v = (replace(x, axes=((b.batch,), beside + x.axes[1], *x.axes[2:])) for x in given)
             found = attention(b, q, k, v, None, 0.0, is_causal, scale, enable_gqa)
             return replace(found, axes=(query.axes[0], query.axes[1], *found.axes[2:]))
+    if beside and isinstance(mask, Value) and all(_with_own(b, x, query) for x in (query, key, value, mask)):
+        q, k, v, m = (
+            replace(x, axes=((b.batch,), x.axes[0][1:] + x.axes[1], *x.axes[2:])) for x in (query, key, value, mask)
+        )
+        found = attention(b, q, k, v, m, 0.0, is_causal, scale, enable_gqa)
+        return replace(found, axes=(query.axes[0], query.axes[1], *found.axes[2:]))
     if any(x.axes[0] not in ((b.batch,), ()) for x in (query, key, value)):
         return _apart(b, query, key, value, mask, is_causal, usual if scale is None else scale)
     if isinstance(mask, Constant):
@@ -126,6 +132,12 @@ def attention(
     made: Axis = fresh((value.shape[-1],))[0]
     axes = (query.axes[0], query.axes[1], query.axes[2], made)
     return Value(node, (axes[2], axes[1] + made), axes)
+
+
+def _with_own(b: Builder, x: Value, query: Value) -> bool:
+    """Whether a tensor has matrices of its own for each that the queries have beside samples."""
+    beside = x.axes[0][1:] + x.axes[1] if len(x.axes) == 4 else ()
+    return x.shape[:2] == query.shape[:2] and x.axes[0][:1] == (b.batch,) and {*beside} <= {*x.atoms}
 
 
 def _held(x: Value) -> Axis:

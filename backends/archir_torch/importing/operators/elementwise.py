@@ -48,6 +48,8 @@ def numbers(b: Builder, x: Value, dtype: str) -> Value:
 
 def computed(b: Builder, x: Value) -> Value:
     """As numbers that are computed with, which torch may have as integers."""
+    if isinstance(x.node, Constant) and not x.node.tensor.is_floating_point():
+        return replace(x, node=Constant(x.node.tensor.float(), computed="numbers"))
     return x if b.types[b.node(x)].numeric else numbers(b, x, x.dtype)
 
 
@@ -196,13 +198,14 @@ def constant_number(x: Operand) -> float | None:
     return float(x) if isinstance(x, int | float) else None
 
 
-def valued(b: Builder, x: Value | Constant) -> Value:
-    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's."""
+def valued(b: Builder, x: Value | Constant, own: int | None = None) -> Value:
+    """A constant as a value; where it is the same for all samples, that part of an axis is the batch's, but for an axis
+    that is known to be its own."""
     if isinstance(x, Value):
         return x
     axes: list[Axis] = []
     for at, size in enumerate(x.tensor.shape):
-        one = _of_one(b, x, at)
+        one = x if at == own else _of_one(b, x, at)
         copies = () if one is x else (b.batch,)
         own = size // b.batch.size if copies else size
         axes.append((*copies, *((Atom(own),) if own > 1 else ())))
@@ -224,7 +227,8 @@ def _of_one(b: Builder, x: Constant, axis: int) -> Constant:
     if not size or size % batch:
         return x
     parts = x.tensor.unflatten(axis, (batch, size // batch))
-    alike = x.origin is None and bool((parts == parts.narrow(axis, 0, 1)).all())  # a parameter may be so by chance
+    stored = x.origin is not None and x.origin.kept  # may be alike by chance
+    alike = not stored and bool((parts == parts.narrow(axis, 0, 1)).all())
     same = x.tensor.stride(axis) == 0 or alike
     return x.sliced(axis, 0, size // batch) if same else x
 

@@ -17,6 +17,7 @@ from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value, fresh, plain
 from archir_torch.importing.operators.elementwise import add, for_one
+from archir_torch.importing.operators.windows import pad
 from archir_torch.importing.rules import understands
 
 Sizes = int | tuple[int, ...]
@@ -55,6 +56,9 @@ def _convolved(
         return _beside(b, x, weight, bias, stride, padding, dilation, groups)
     kernel = tuple(weight.tensor.shape[2:])
     strides, dilations = (_all(v, rank) for v in (stride, dilation))
+    spans = [d * (k - 1) for k, d in zip(kernel, dilations, strict=True)]
+    if padding == "same" and any(span % 2 for span in spans):  # one more behind
+        x, padding = pad(b, x, [n for span in reversed(spans) for n in (span // 2, span - span // 2)]), "valid"
     if padding == "same":
         zeros: Any = "same"
     elif padding == "valid":

@@ -70,6 +70,7 @@ def scatter(b: Builder, x: Value | Constant, dim: int, places: Any, source: Any,
         raise Unsupported("numbers put at positions")
     if not isinstance(b.graph[b.node(places)].op, TopPositions):
         raise Unsupported("numbers put at positions that may be the same")
+    filled = number_of(x) if isinstance(x, Constant) else None
     x = valued(b, x)
     at, last = dim % len(x.axes), len(x.axes) - 1
     if at != last:
@@ -78,6 +79,9 @@ def scatter(b: Builder, x: Value | Constant, dim: int, places: Any, source: Any,
     put = over(b, hot, [-2], False, None, pool.SumOver)
     if isinstance(source, Value):
         given = over(b, mul(b, hot, unsqueeze(b, source, -1)), [-2], False, None, pool.SumOver)
+        if filled is not None:  # infinity has no product
+            filled = max(filled, LOWEST)
+            return add(b, add(b, mul(b, put, -filled), filled), given)
         return add(b, sub(b, x, mul(b, x, put)), given)
     number = number_of(source) if isinstance(source, Constant) else float(source)
     if number is None:

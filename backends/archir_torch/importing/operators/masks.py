@@ -256,4 +256,14 @@ def _chosen(b: Builder, mask: Value, x: Operand, y: Operand) -> Value:
         truth = b.graph.operands(source)[0]
     else:
         truth = b.add(binary.Greater(0.5), source)
+    x, y = _alike(b, x, y), _alike(b, y, x)
     return together(b, binary.Where(), replace(mask, node=truth), valued(b, tensor_of(x)), valued(b, tensor_of(y)))
+
+
+def _alike(b: Builder, x: Operand, other: Operand) -> Operand:
+    """A number beside integers is an integer."""
+    number = constant_number(x)
+    integers = isinstance(other, Value) and b.types[b.node(other)].dtype == "i64"
+    if not integers or number is None or number != int(number):
+        return x
+    return Constant(torch.tensor(int(number)), computed="a number")

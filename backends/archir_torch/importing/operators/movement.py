@@ -320,15 +320,17 @@ def _gathered(b: Builder, x: Value, places: Value) -> Value:
 
 @understands("cat", "concat", "concatenate")
 def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
-    values = [valued(b, x) for x in tensors if not isinstance(x, Constant) or x.tensor.numel()]
-    at = dim % len(values[0].axes)
+    given = [x for x in tensors if not isinstance(x, Constant) or x.tensor.numel()]
+    at = dim % len(valued(b, given[0]).axes)
+    known = any(isinstance(x, Value) and b.batch in x.axes[0] for x in given)
+    values = [valued(b, x, at if known and at else None) for x in given]
     if len(values) == 1:
         return values[0]
     if any(set(v.axes[at]) - set(v.atoms) for v in values):
         raise Unsupported("a concatenation of copies, or along the batch")
     marked = [_marked(b, v, at) for v in values]
-    known = [v for v in marked if not isinstance(v.node, Constant)]
-    lead = max(known or marked, key=lambda v: prod(atom.size for atom in v.atoms if atom not in v.axes[at]))
+    made = [v for v in marked if not isinstance(v.node, Constant)]
+    lead = max(made or marked, key=lambda v: prod(atom.size for atom in v.atoms if atom not in v.axes[at]))
     mark = lead.axes[at]
     nodes = []
     for v in marked:
@@ -345,7 +347,7 @@ def cat(b: Builder, tensors: Sequence[Value | Constant], dim: int = 0) -> Value:
     axes = tuple(whole if i == at else one for i, one in enumerate(lead.axes))
     if len(axes[0]) == 0:  # the first tensor may be one for all samples
         axes = (next((v.axes[0] for v in marked if v.axes[0]), ()), *axes[1:])
-    return Value(node, base, axes)
+    return Value(node, base, axes, lead.dtype)
 
 
 def _marked(b: Builder, x: Value, at: int) -> Value:

@@ -11,10 +11,12 @@ from archir.ops import pool, resize, shape
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Axis, Unsupported, Value, fresh, plain
+from archir_torch.importing.operators.elementwise import add, mul
 from archir_torch.importing.operators.elementwise import maximum as larger
 from archir_torch.importing.operators.elementwise import power as _power
 from archir_torch.importing.operators.layers import _all, _zeros, one_or_each
 from archir_torch.importing.operators.masks import argmax
+from archir_torch.importing.operators.movement import MOST_PARTS, cat
 from archir_torch.importing.rules import understands
 
 
@@ -202,11 +204,31 @@ def _adaptive(whole: type[Op], parts: type[pool.AdaptiveAvgPool]) -> Any:
             kernel = one_or_each([old // new for old, new in zip(x.shape[2:], sizes, strict=True)], rank)
             kinds = AVG if whole is pool.GlobalAvgPool else MAX
             return _pooled(b, x, kinds[rank](kernel, kernel, "valid"), rank)
+        for axis in range(rank):
+            if x.shape[2 + axis] < sizes[axis]:
+                x = _more(b, x, 2 + axis, sizes[axis], whole is pool.GlobalAvgPool)
+                return of(b, x, size)
         if rank != 2:
             raise Unsupported("parts of other axes than height and width, of unequal sizes")
         return _pooled(b, x, parts(one_or_each(sizes, 2)), 2)
 
     return of
+
+
+def _more(b: Builder, x: Value, axis: int, parts: int, average: bool) -> Value:
+    """More parts of an axis than it has positions: each is of one position, or of two that lie beside each other."""
+    count = x.shape[axis]
+    if parts > MOST_PARTS:
+        raise Unsupported(f"{count} positions in {parts} parts")
+    made: dict[tuple[int, int], Value] = {}
+    places = [(i * count // parts, -(-(i + 1) * count // parts)) for i in range(parts)]
+    for first, end in dict.fromkeys(places):
+        part = b.sliced(x, axis, first, first + 1)
+        if end - first > 1:
+            other = b.sliced(x, axis, end - 1, end)
+            part = mul(b, add(b, part, other), 0.5) if average else larger(b, part, other)
+        made[first, end] = part
+    return cat(b, [made[place] for place in places], axis)
 
 
 understands("adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d")(

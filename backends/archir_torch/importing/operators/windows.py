@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -12,9 +12,19 @@ import torch
 from archir.ops import shape
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
-from archir_torch.importing.layout import Atom, Unsupported, Value
+from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, plain, sizes
 from archir_torch.importing.operators.elementwise import add
-from archir_torch.importing.operators.movement import MOST_PARTS, cat, permute, reshaped, select, stack
+from archir_torch.importing.operators.movement import (
+    MOST_PARTS,
+    cat,
+    movedim,
+    permute,
+    reshaped,
+    select,
+    squeeze,
+    stack,
+    unsqueeze,
+)
 from archir_torch.importing.rules import understands
 
 
@@ -36,21 +46,40 @@ def pad(b: Builder, x: Value, pads: Sequence[int], mode: Any = "constant", value
     amounts = {rank - 1 - i // 2: (pads[i], pads[i + 1]) for i in range(0, len(pads), 2) if pads[i] or pads[i + 1]}
     if any(b.batch in x.axes[axis] for axis in amounts):
         raise Unsupported("a padding along the batch")
+    if rank == 2 and set(x.axes[0]) - {b.batch}:  # rows beside samples: a map of one row for each
+        return squeeze(b, pad(b, unsqueeze(b, x, 1), pads), 1)
     known = [(1, 2), (2, 3)] if rank == 4 else [(rank - 2, rank - 1)]  # channels may be last
-    maps = {at: _as_map(b, x, at) for at in known if set(amounts) <= {*at}} if rank > 2 else {}
-    if not maps:
+    maps = [(at, base) for at in known if set(amounts) <= {*at} and (base := _as_map(b, x, at))] if rank > 2 else []
+    places = next((one for one in maps if one[1] == x.base), None) or _as_it_lies(x, amounts) or next(iter(maps), None)
+    if places is None:
         return _filled(b, x, pads, 0.0)
-    rows, columns = next((at for at, base in maps.items() if base == x.base), next(iter(maps)))
-    others = maps[rows, columns][0]
-    x = b.laid(x, maps[rows, columns])
+    (rows, columns), base = places
+    x = b.laid(x, base)
     zeros = [amounts.get(columns, (0, 0)), amounts.get(rows, (0, 0))]
     node = b.add(shape.Pad(_pads(zeros)), b.node(x))
     new = {axis: (Atom(x.shape[axis] + sum(by)),) for axis, by in amounts.items()}
     axes = tuple(new.get(i, axis) for i, axis in enumerate(x.axes))
-    return replace(x, node=node, base=(others, axes[rows], axes[columns]), axes=axes)
+    return replace(x, node=node, base=(base[0], new.get(rows, base[1]), new.get(columns, base[2])), axes=axes)
 
 
-def _as_map(b: Builder, x: Value, at: tuple[int, int]) -> tuple[tuple[Atom, ...], ...]:
+Places = tuple[tuple[int, int], tuple[Axis, Axis, Axis]]
+"""The axes of a value that are height and width, or -1, and the layout of the map that they are of."""
+
+
+def _as_it_lies(x: Value, amounts: Mapping[int, tuple[int, int]]) -> Places | None:
+    """Of one axis that gets zeros: what is before it and behind it, in the order that it has."""
+    (axis, *more) = amounts
+    atoms, wanted = tuple(x.atoms), x.axes[axis]
+    starts = [i for i in range(len(atoms) - len(wanted) + 1) if atoms[i : i + len(wanted)] == wanted]
+    if more or not wanted or len(starts) != 1:
+        return None
+    before, after = atoms[: starts[0]], atoms[starts[0] + len(wanted) :]
+    if after:
+        return (axis, -1), (before, wanted, after)
+    return (-1, axis), (before[:-1], before[-1:], wanted)
+
+
+def _as_map(b: Builder, x: Value, at: tuple[int, int]) -> tuple[Axis, Axis, Axis]:
     """The layout of a map with these two axes of a value as its height and width."""
     others = tuple(a for i, axis in enumerate(x.axes) if i not in at for a in axis if a is not b.batch)
     return others, x.axes[at[0]], x.axes[at[1]]
@@ -63,8 +92,10 @@ def _filled(b: Builder, x: Value, pads: Sequence[int], value: float) -> Value:
     for i, count in enumerate(pads):
         if count:
             axis = len(x.axes) - 1 - i // 2
-            shape = [count if j == axis else size for j, size in enumerate(x.shape)]
-            one = Constant(torch.full([1] * len(shape), value).expand(shape), computed="a number")
+            new: Axis = (Atom(count),) if count > 1 else ()
+            axes = (*x.axes[:axis], new, *x.axes[axis + 1 :])
+            base = plain(axes, b.batch)
+            one = Value(Constant(torch.full(sizes(base), value), computed="a number"), base, axes)
             x = cat(b, [one, x] if i % 2 == 0 else [x, one], axis)
     return x
 
@@ -94,14 +125,14 @@ def _mirrored(b: Builder, x: Value, pads: Sequence[int], mode: str) -> Value:
 
 @understands("unfold")
 def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -> Value:
-    """Windows of an axis as a last axis: their first positions, their second ones, and so on."""
+    """Windows of an axis as a last axis."""
     at, rank = dim % len(x.axes), len(x.axes)
     count = (x.shape[at] - gap * (size - 1) - 1) // step + 1
+    if step > 1 and gap == 1:
+        return movedim(b, _stepped(b, x, at, size, step, count), at + 1, rank)
     if size > MOST_PARTS:
         raise Unsupported(f"windows of {size} positions")
-    longest = gap * (size - 1) + step * count
-    if longest > x.shape[at]:
-        x = pad(b, x, [0, 0] * (rank - 1 - at) + [0, longest - x.shape[at]])
+    x = _long(b, x, at, gap * (size - 1) + step * count)
     parts = []
     for i in range(size):
         part = b.sliced(x, at, gap * i, gap * i + step * count)
@@ -109,6 +140,25 @@ def unfold(b: Builder, x: Value, dim: int, size: int, step: int, gap: int = 1) -
             part = select(b, reshaped(b, part, [*part.shape[:at], count, step, *part.shape[at + 1 :]]), at + 1, 0)
         parts.append(part)
     return stack(b, parts, rank)
+
+
+def _stepped(b: Builder, x: Value, at: int, size: int, step: int, count: int) -> Value:
+    """Windows that are more than a position apart, of steps that follow each other, beside their axis."""
+    turns = -(-size // step)
+    if turns > MOST_PARTS:
+        raise Unsupported(f"windows of {size} positions")
+    x = _long(b, x, at, step * (count + turns - 1))
+    x = b.sliced(x, at, 0, step * (count + turns - 1))
+    steps = reshaped(b, x, [*x.shape[:at], count + turns - 1, step, *x.shape[at + 1 :]])
+    if turns > 1:
+        steps = cat(b, [b.sliced(steps, at, i, i + count) for i in range(turns)], at + 1)
+    return b.sliced(steps, at + 1, 0, size)
+
+
+def _long(b: Builder, x: Value, at: int, length: int) -> Value:
+    """With zeros behind, where an axis is shorter."""
+    missing = length - x.shape[at]
+    return pad(b, x, [0, 0] * (len(x.axes) - 1 - at) + [0, missing]) if missing > 0 else x
 
 
 @understands("im2col")

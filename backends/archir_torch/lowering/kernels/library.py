@@ -64,7 +64,7 @@ def built() -> Path:
     path = folder() / f"{_key(name, flags)}.so"
     if path.exists():
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as room:
         made = Path(room) / path.name
         command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(made)]
@@ -121,15 +121,19 @@ ARGUMENTS = {
     "pool_backward": "pppnnpn",
 }
 """The arguments of each function: addresses, whole numbers, and numbers of double precision."""
-_KINDS = {"p": ctypes.c_void_p, "n": ctypes.c_int64, "d": ctypes.c_double}
+_KINDS: dict[str, type[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_double]] = {
+    "p": ctypes.c_void_p,
+    "n": ctypes.c_int64,
+    "d": ctypes.c_double,
+}
 
 
 @cache
 def function(name: str, dtype: torch.dtype) -> Callable[..., None]:
     """A kernel for numbers of a type."""
-    found = getattr(library(), f"{name}_{PRECISIONS[dtype]}")
+    found = library()[f"{name}_{PRECISIONS[dtype]}"]
     found.argtypes, found.restype = [_KINDS[kind] for kind in ARGUMENTS[name]], None
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def call(name: str, dtype: torch.dtype, *arguments: Any) -> None:

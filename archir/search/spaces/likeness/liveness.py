@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -72,6 +72,18 @@ def needs(graph: Graph, order: Sequence[Decision]) -> Needs | None:
         return None
     zero, doubts = _zeros(graph)
     return Needs(graph, order, symbolic.types, symbolic.needed, zero, doubts)
+
+
+def upstream(graph: Graph, number: NodeId, through: Callable[[Op], bool]) -> Iterator[NodeId]:
+    """What a node reads, and what is read by what it reads, once each; further only through some operations."""
+    stack, seen = [*graph.operands(number)], set[NodeId]()
+    while stack:
+        one = stack.pop()
+        if one not in seen:
+            seen.add(one)
+            yield one
+            if through(graph[one].op):
+                stack.extend(graph.operands(one))
 
 
 def _zeros(graph: Graph) -> tuple[dict[NodeId, Value], dict[NodeId, Value]]:

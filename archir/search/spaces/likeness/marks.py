@@ -38,7 +38,7 @@ from archir.passes.equivalence.algebra import label
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.equivalence.movement import POINTWISE
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.likeness.liveness import Needs
+from archir.search.spaces.likeness.liveness import Needs, upstream
 from archir.search.spaces.likeness.steps import total
 
 BYTES = 5
@@ -194,18 +194,12 @@ def _vanishing(graph: Graph, types: Mapping[NodeId, TensorType]) -> Iterator[boo
 def _sliced(graph: Graph, types: Mapping[NodeId, TensorType], number: NodeId) -> bool:
     """Whether a slice may leave out a part of what was put side by side."""
     axis = _axis(graph[number].op, types[number])
-    stack, seen = [*graph.operands(number)], set[NodeId]()
-    while stack:
-        one = stack.pop()
-        if one in seen:
-            continue
-        seen.add(one)
+
+    def parted(one: NodeId) -> bool:
         other = graph[one].op
-        if isinstance(other, _ELSEWHERE) or (isinstance(other, Concat) and _axis(other, types[one]) == axis):
-            return True
-        if isinstance(other, (*_IN_PLACE, Concat)):
-            stack.extend(graph.operands(one))
-    return False
+        return isinstance(other, _ELSEWHERE) or (isinstance(other, Concat) and _axis(other, types[one]) == axis)
+
+    return any(parted(one) for one in upstream(graph, number, lambda op: isinstance(op, (*_IN_PLACE, Concat))))
 
 
 def _axis(op: Op, type_: TensorType) -> int:

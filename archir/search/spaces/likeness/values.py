@@ -42,7 +42,7 @@ from archir.passes.equivalence.algebra import label
 from archir.passes.equivalence.movement import POINTWISE
 from archir.search.spaces.likeness.chains import places as places_of
 from archir.search.spaces.likeness.chains import shortened
-from archir.search.spaces.likeness.liveness import Needs
+from archir.search.spaces.likeness.liveness import Needs, upstream
 from archir.search.spaces.likeness.steps import PRIME, Number, Root, Step, hashed, polynomial, written
 
 MOST_SUPPORTS = 3
@@ -201,18 +201,8 @@ def _share(op: Slice, x: TensorType) -> int:
 
 def _of_products(graph: Graph, number: NodeId) -> bool:
     """Whether a slice may be taken of a product, where laws take it of both factors."""
-    stack, seen = [*graph.operands(number)], set[NodeId]()
-    while stack:
-        one = stack.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        op = graph[one].op
-        if isinstance(op, Mul):
-            return True
-        if type(op).weights is Op.weights:
-            stack.extend(graph.operands(one))
-    return False
+    read = upstream(graph, number, lambda op: type(op).weights is Op.weights)
+    return any(isinstance(graph[one].op, Mul) for one in read)
 
 
 def _alone(graph: Graph, labels: Mapping[NodeId, Value], needed: Mapping[NodeId, Value]) -> dict[NodeId, int]:

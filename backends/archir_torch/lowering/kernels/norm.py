@@ -15,10 +15,11 @@ NONE, RELU, RELU6, HARD_SWISH = range(4)
 
 
 class Norm(NamedTuple):
-    """Statistics of a map [C], which its gradient goes through, and a norm's weight and bias."""
+    """Statistics of a map [C], which its gradient goes through, and a norm's weight and bias; no statistics where there
+    is no norm."""
 
-    mean: Tensor
-    inverse: Tensor
+    mean: Tensor | None
+    inverse: Tensor | None
     """1 / deviation"""
     weight: Tensor | None
     bias: Tensor | None
@@ -50,7 +51,7 @@ class Handed:
         return found
 
 
-NOTHING = Norm(None, None, None, None)  # type: ignore[arg-type]
+NOTHING = Norm(None, None, None, None)
 
 
 def measured(

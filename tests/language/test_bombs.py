@@ -165,7 +165,7 @@ import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, arch
 from archir.cli import main
 from archir.cli.analysis import check
 from archir.cli.analysis import cost
-from archir.cli.analysis import fmt
+from archir.cli.authoring import fmt
 from archir.cli.analysis import show
 from archir.cli.analysis import count_sample as spaces
 def peak():  # ru_maxrss would be what the process that started this one held, if that is more

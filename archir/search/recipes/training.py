@@ -118,8 +118,9 @@ class Training(Settings):
     """`full`: each process keeps its part of weights, gradients and optimizer (FSDP)."""
     cuda_graphs: bool = True
     """Whether a GPU records the network's part of a step once and replays it, where that is possible."""
-    compile: bool = False
-    """Whether CPUs run kernels of archir's own, compiled once for a machine: norms, sums, depthwise convolutions."""
+    compile: bool | Literal["auto"] = False
+    """Whether CPUs run kernels of archir's own, compiled once for a machine: norms, sums, depthwise convolutions.
+    `auto`: where a measured step is faster with them, and what they save is worth compiling them."""
     checkpoint_minutes: NonNegative | None = None
     """Checkpoints are written after each epoch, and after so many minutes inside one."""
     seed: Seed = 0

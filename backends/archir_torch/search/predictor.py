@@ -13,7 +13,7 @@ from archir.costs.latencies.fill import spearman
 from archir.search.runs import Trial
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.space import Space
-from archir_torch.training.uncompiled import AdamW
+from archir_torch.training.optimizers.uncompiled import AdamW
 
 LEAST = 8
 """Trials that a predictor is fitted to, at least."""

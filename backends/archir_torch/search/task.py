@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from archir.ir.graph import Graph
 from archir.passes.resize import taking
@@ -13,6 +15,7 @@ from archir.search.recipes.recipe import Phase
 from archir_torch.objectives import Objective, Together, create, task
 from archir_torch.objectives.task import LOOK, Call, tested, validated
 from archir_torch.search.job import Job
+from archir_torch.training.feed import Feed
 
 __all__ = ["LOOK", "Call", "Task", "objective_of", "tested", "validated"]
 
@@ -26,6 +29,10 @@ class Task(task.Task):
         objective = objective_of(job.phase, job.folder)
         self.graph = task.prepared(objective, taking(graph, sizes_of(job.space.graph)), job.data, job.seed)
         super().__init__(objective, tuple(self.graph.outputs), seed=job.seed, device=job.device)
+
+    def part_of(self, feed: Feed) -> Sequence[Tensor]:
+        """What the network takes at once: of the first batch, or the first part of it where gradients are added up."""
+        return self.given(next(feed.batch(0).parts(self.job.phase.training.accumulate)))
 
 
 def objective_of(phase: Phase, folder: Path) -> Objective:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -19,6 +19,7 @@ from archir_torch.lowering.module import Layer
 from archir_torch.lowering.operations.conv import conv
 from archir_torch.lowering.precision import autocast
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
+from archir_torch.supernet.turns import backward, in_turns
 
 Layout = Literal["auto", "channels_last", "contiguous"]
 Batch = Literal["auto"] | bool
@@ -103,7 +104,8 @@ def _fastest(
     network = planned(graph, best, dense=dense).to(inputs[0].device)
     for candidate in _changes(best, network, inputs, layout, batch):
         other = planned(graph, replace(best, **candidate), dense=dense).to(inputs[0].device)
-        now, then = _times([network, other], inputs, precision, rounds)
+        steps = [partial(_step, one, inputs, precision) for one in (network, other)]
+        now, then = in_turns(steps, inputs[0].device, rounds)
         plan = replace(best, **candidate)
         say(f"{best}: {1000 * now:.0f} ms; {plan}: {1000 * then:.0f} ms")
         if then < _WORTH * now:
@@ -123,31 +125,10 @@ def _changes(
         yield {"batch": True}
 
 
-def _times(networks: Sequence[MixedNetwork], inputs: Sequence[Tensor], precision: str, rounds: int) -> list[float]:
-    """Seconds of a step of each: the least of some rounds in which they take turns, after one that does not count."""
-    found: list[list[float]] = [[] for _ in networks]
-    for turn in range(rounds + 1):
-        for network, times in zip(networks, found, strict=True):
-            _wait(inputs[0])
-            begin = time.perf_counter()
-            _step(network, inputs, precision)
-            _wait(inputs[0])
-            if turn:
-                times.append(time.perf_counter() - begin)
-    return [min(times) for times in found]
-
-
 def _step(network: MixedNetwork, inputs: Sequence[Tensor], precision: str) -> None:
     """Forwards and backwards, with gradients of all weights."""
     like = next(network.parameters(), inputs[0])
     weights = {name: like.new_full((count,), 1 / count).requires_grad_() for name, count in network.names.items()}
     with autocast(precision, str(inputs[0].device)):
         result = network(*inputs, weights=weights)
-    outputs = list(result.values()) if isinstance(result, dict) else [result]
-    wanted = [*network.parameters(), *weights.values()]
-    torch.autograd.grad([output.float().square().mean() for output in outputs], wanted, allow_unused=True)
-
-
-def _wait(x: Tensor) -> None:
-    if x.is_cuda:
-        torch.cuda.synchronize(x.device)
+    backward(result, [*network.parameters(), *weights.values()])

@@ -11,15 +11,12 @@ from torch import Tensor, nn
 
 from archir.base.errors import fail
 from archir.search.recipes.training import Optimizer, Training
-from archir_torch.lowering.kernels.library import impossible, library
-from archir_torch.lowering.module import Network
 from archir_torch.lowering.precision import autocast, chosen_precision
-from archir_torch.supernet.network import SuperNetwork
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch
-from archir_torch.training.optimizer import build, factor
+from archir_torch.training.optimizers.build import build, factor
 from archir_torch.training.sharding.tensors import divided_like, is_divided, local, whole
 
 
@@ -211,18 +208,3 @@ def replayable(training: Training, paths: DropPaths) -> bool:
     alone = distributed.world().size == 1 and training.sharding == "none"
     same = training.drop_path == "constant" or not paths
     return training.cuda_graphs and alone and same and training.accumulate == 1
-
-
-def with_kernels(network: Network | SuperNetwork, training: Training, device: str) -> None:
-    """Have a network trained with kernels, if that is asked for. Raises ArchError (A1109) where it cannot be."""
-    if not training.compile:
-        return
-    why = impossible()
-    if torch.device(device).type != "cpu":
-        why = "it is for CPUs; on GPUs steps are recorded (`cuda_graphs`)"
-    elif training.sharding != "none" or distributed.world().size > 1:
-        why = "it is for one process"
-    if why:
-        raise fail("A1109", f"`training.compile` cannot be used here: {why}", None, "training.compile = false")
-    library()
-    network.use_kernels()

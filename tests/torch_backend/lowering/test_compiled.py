@@ -17,7 +17,6 @@ from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.spaces.relax import relax
-from archir.search.recipes.training import Training
 from archir.search.spaces.space import Space
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.kernels.library import impossible
@@ -28,7 +27,6 @@ from archir_torch.search.job import Job, made
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.network import SuperNetwork
 from archir_torch.supernet.tuning import Plan, planned
-from archir_torch.training.learner import with_kernels
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, made_small
 from tests.portions import portion
@@ -183,17 +181,6 @@ def test_a_layer_that_somebody_put_there_gets_whole_maps() -> None:
         torch.manual_seed(0)
         network.get_submodule(home).add_module(last, nn.Conv2d(4, 6, 1).double())
     close(plain, compiled)
-
-
-def test_where_nothing_can_be_compiled_the_reason_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    network = lower(graph(PLAIN))
-    monkeypatch.setattr(library.shutil, "which", lambda name: None)
-    with_kernels(network, Training(), "cpu")
-    with pytest.raises(ArchError, match="no C\\+\\+ compiler") as raised:
-        with_kernels(network, Training(compile=True), "cpu")
-    assert raised.value.diagnostics[0].hint == "training.compile = false"
-    with pytest.raises(ArchError, match="cuda_graphs"):
-        with_kernels(network, Training(compile=True), "cuda:0")
 
 
 @needs_compiler

@@ -14,7 +14,7 @@ from archir.base.errors import ArchError
 from archir.base.settings import parsed
 from archir.search.recipes.training import Augment, Optimizer, Training
 from archir.search.seeds import mixed
-from archir_torch.training.optimizer import build, factor
+from archir_torch.training.optimizers.build import build, factor
 
 
 def test_what_toml_says_is_taken() -> None:

@@ -57,11 +57,15 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(built()))
 
 
+def is_built() -> bool:
+    """Whether this machine has compiled it."""
+    return _path(compiler(), _flags()).exists()
+
+
 def built() -> Path:
     """The library's file, compiled if this machine has not compiled it yet."""
-    name = compiler()
-    flags = [*FLAGS, *_machine_flags(), *_threads()]
-    path = folder() / f"{_key(name, flags)}.so"
+    name, flags = compiler(), _flags()
+    path = _path(name, flags)
     if path.exists():
         return path
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,6 +78,14 @@ def built() -> Path:
             raise fail("A1109", f"kernels cannot be compiled: {said}", None, "training.compile = false")
         os.replace(made, path)
     return path
+
+
+def _path(name: str, flags: Sequence[str]) -> Path:
+    return folder() / f"{_key(name, flags)}.so"
+
+
+def _flags() -> list[str]:
+    return [*FLAGS, *_machine_flags(), *_threads()]
 
 
 def _machine_flags() -> list[str]:

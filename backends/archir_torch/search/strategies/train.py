@@ -12,7 +12,7 @@ from archir.passes.expose import expose
 from archir.search.recipes.open_choices import closed
 from archir.search.seeds import mixed
 from archir_torch.lowering.generators import generator
-from archir_torch.lowering.module import lower
+from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.replay import Replayed
 from archir_torch.search.inheritance import inherited, take_over
 from archir_torch.search.job import Job, Outcome, strategy
@@ -22,7 +22,8 @@ from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Feed
-from archir_torch.training.learner import Learner, replayable, with_kernels
+from archir_torch.training.kernels import Steps, with_kernels
+from archir_torch.training.learner import Learner, replayable
 from archir_torch.training.norms import freeze, synchronise
 
 
@@ -74,9 +75,13 @@ class Train:
             self.module, phase.weights, epochs=self.epochs, steps=self.steps, precision=training.precision,
             accumulate=training.accumulate, ema=training.ema,
         )  # fmt: skip
-        with_kernels(self.network, training, job.device)
+        with_kernels(self.network, training, job.device, self._steps, job.decided)
         self.paths = DropPaths(self.network)
         self.call = Replayed(self.network, possible=replayable(training, self.paths))
+
+    def _steps(self) -> Steps[Network]:
+        inputs = self.task.part_of(self.feed)
+        return Steps(self.epochs * self.steps, [lambda network: network(*inputs)])
 
     def _divide(self) -> None:
         """Every process keeps its part of the network."""

@@ -34,11 +34,13 @@ from archir_torch.search.strategies.differentiable.unrolled import unrolled_grad
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
 from archir_torch.supernet.tuning import Plan, planned, tuned
+from archir_torch.supernet.turns import Output
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner, replayable, with_kernels
+from archir_torch.training.kernels import Steps, with_kernels
+from archir_torch.training.learner import Learner, replayable
 from archir_torch.training.norms import synchronise
 
 
@@ -136,7 +138,7 @@ class Relaxed:
             {"logits": self.alphas.logits}, phase.alphas, epochs=self.epochs, steps=self.steps,
             precision=training.precision if first else "float32", accumulate=training.accumulate if first else 1,
         )  # fmt: skip
-        with_kernels(self.network, training, job.device)
+        with_kernels(self.network, training, job.device, self._measured, job.decided)
         self.paths = DropPaths(self.network)
         self.call = Replayed(self.network, possible=replayable(training, self.paths))
         self.expected = None if options.penalty is None else Expected(job.space, options.penalty.cost).to(job.device)
@@ -155,6 +157,17 @@ class Relaxed:
 
         plan = Plan(**self.job.decided("plan", fastest)) if self.options.tune else Plan()
         return planned(graph, plan, dense=dense, generator=generator(self.job.seed, "weights")).to(self.job.device)
+
+    def _measured(self) -> Steps[MixedNetwork]:
+        """Gradients of weights and of architecture parameters, which are taken in turns, taken at once."""
+        inputs = self.task.part_of(self.feed)
+
+        def call(network: MixedNetwork) -> Output:
+            drawn = self._draw(0, "weights")
+            found: Output = network(*inputs, weights=drawn.weights, active=drawn.active)
+            return found
+
+        return Steps(self.epochs * self.steps, [call], [self.alphas.logits])
 
     def _feeds(self, job: Job) -> None:
         rank, size = distributed.world()

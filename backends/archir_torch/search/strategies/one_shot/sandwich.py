@@ -44,7 +44,11 @@ class Sandwich(Supernet):
         self.taught = options.distill
         self.decayed = "first" if options.decay == "largest" else "all"
         super().__init__(job, options)
-        self.first = opened(self.space, options.first) if options.first else set()
+
+    def prepare(self) -> None:
+        """What is drawn before all else."""
+        super().prepare()
+        self.first = opened(self.space, self.options.first) if self.options.first else set()
 
     def paths(self, rng: random.Random) -> Sequence[Architecture]:
         """The largest comes first."""

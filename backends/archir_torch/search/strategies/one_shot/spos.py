@@ -28,9 +28,12 @@ class Spos(Supernet):
     """One path a step."""
 
     def __init__(self, job: Job, options: SposOptions) -> None:
-        super().__init__(job, options)
         self.options = options
-        self.within = options.within(self.space)
+        super().__init__(job, options)
+
+    def prepare(self) -> None:
+        """What paths are drawn from."""
+        self.within = self.options.within(self.space)
 
     def looked_at(self) -> Mapping[str, Architecture]:
         """Within bounds, one that is always the same."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -23,10 +23,12 @@ from archir_torch.search.job import Job, Outcome
 from archir_torch.search.ordering.start import in_order
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet import Sharing, SuperNetwork, extract
+from archir_torch.supernet.turns import Output
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 from archir_torch.training.feed import Batch, Feed
-from archir_torch.training.learner import Learner, with_kernels
+from archir_torch.training.kernels import Steps, with_kernels
+from archir_torch.training.learner import Learner
 from archir_torch.training.norms import freeze, synchronise
 from archir_torch.training.recalibration import recalibrate
 
@@ -61,6 +63,7 @@ class Supernet(ABC):
         self.epochs = training.epochs
         self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
         self.space = self.opened.space
+        self.prepare()
         self.task = Task(job, self.space.graph)
         by_head = options.sharing == "heads"
         weights = generator(job.seed, "weights")
@@ -73,7 +76,6 @@ class Supernet(ABC):
             freeze(self.module)
         elif training.sync_norms:
             synchronise(self.module)
-        with_kernels(self.network, training, job.device)
         rank, size = distributed.world()
         settings = phase.data
         assert settings is not None
@@ -89,6 +91,21 @@ class Supernet(ABC):
             precision=training.precision, accumulate=training.accumulate, ema=training.ema,
         )  # fmt: skip
         self._teacher: Tensor | None = None
+        with_kernels(self.network, training, job.device, self._measured, job.decided)
+
+    def _measured(self) -> Steps[SuperNetwork]:
+        """Those of the first step's paths, one after the other."""
+        inputs = self.task.part_of(self.feed)
+        paths = self.paths(random.Random(mixed(self.job.seed, "paths", 0)))
+
+        def call(path: Architecture) -> Callable[[SuperNetwork], Output]:
+            return lambda network: network(*inputs, path)
+
+        return Steps(self.epochs * self.steps, [call(path) for path in paths])
+
+    def prepare(self) -> None:
+        """Make what `paths` needs, when `space` is there: what is within bounds, or what is drawn first."""
+        self.within = self.space
 
     @abstractmethod
     def paths(self, rng: random.Random) -> Sequence[Architecture]:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from archir.search.recipes.training import Optimizer
+from archir_torch.training.optimizers.uncompiled import SGD, Adam, AdamW
 from archir_torch.training.sharding.tensors import is_divided
-from archir_torch.training.uncompiled import SGD, Adam, AdamW
 
 
 def build(parameters: Iterable[Tensor], settings: Optimizer) -> torch.optim.Optimizer:

@@ -1,0 +1,1 @@
+"""Optimizers, and how fast they learn."""

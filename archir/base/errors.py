@@ -254,6 +254,12 @@ def require(condition: bool, message: str, hint: str | None = None, code: str = 
 
 def suggest(name: str, known: Iterable[str]) -> str | None:
     """`did you mean ...?` for the known name nearest to `name`, if one is near."""
+    near = nearest(name, known, 0.6)
+    return f"did you mean `{near}`?" if near is not None else None
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    """The known name that is most like `name`, if one is alike enough, and not too many were asked for before."""
     from archir.base.work import current  # which refuses as rules do
 
     work = current()
@@ -261,8 +267,7 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
     if len(name) > _LONGEST_NAME or work.hints < 0:
         return None
     alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
-    near = difflib.get_close_matches(name, alike, n=1, cutoff=0.6)
-    return f"did you mean `{near[0]}`?" if near else None
+    return next(iter(difflib.get_close_matches(name, alike, n=1, cutoff=cutoff)), None)
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

@@ -190,6 +190,14 @@ BOMBS = {
     "many nets": "".join(f"net n{i} {{\n input x: f32[1]\n output y = x\n}}\n" for i in range(9_000)),
     "many blocks": net("x = x |> relu", "".join(f"block f{i}(x) {{\n return x\n}}\n" for i in range(20_000))),
     "many tags": net("a = choose a " + " ".join(f"@t{i}" for i in range(60_000)) + " (1, 2)"),
+    "tags that are nearly others": net(
+        "".join(
+            f"x = x |> choose c{i} "
+            + " ".join(f"@t{one}g{j}x" for one in ones for j in range(20_000))
+            + " { a: relu }\n"
+            for i, ones in enumerate(("ao", "a"))
+        )
+    ),
     "many labels": net("x = x |> choose op { " + ", ".join(f"a{i}: relu" for i in range(20_000)) + " }"),
     # tensors
     "huge dimensions": "net n {\n input x: f32[10 ** 400, 10 ** 400, 10 ** 400]\n output y = x |> conv(10 ** 300)\n}\n",

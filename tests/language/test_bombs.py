@@ -160,7 +160,7 @@ def test_bombs_with_little_memory(name: str) -> None:
 
 
 CHILD = """
-import gc, resource, sys
+import gc, resource, sys, time
 import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, archir.costs.account
 from archir.cli import main
 from archir.cli.analysis import check
@@ -170,8 +170,14 @@ from archir.cli.analysis import show
 from archir.cli.analysis import count_sample as spaces
 def peak():  # ru_maxrss would be what the process that started this one held, if that is more
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+def unit():  # how fast this machine is just now
+    begin, known = time.process_time(), {}
+    for i in range(300_000):
+        known[i, i % 7] = i, known.get((i // 2, i % 7))
+    return time.process_time() - begin
+unit = min(unit(), unit())
 before, held = resource.getrusage(resource.RUSAGE_SELF), peak()
-resource.setrlimit(resource.RLIMIT_CPU, (30, 30))
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 gc.disable()
 code = 0
@@ -181,8 +187,10 @@ except SystemExit as stop:
     code = stop.code
 after = resource.getrusage(resource.RUSAGE_SELF)
 seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-print(code, seconds, (peak() - held) / 1024, file=sys.stderr)
+print(code, seconds, (peak() - held) / 1024, unit, file=sys.stderr)
 """
+UNIT = 0.15
+"""Seconds that `unit` takes on the machine that the limits are for; on slower ones, they are longer."""
 COMMANDS = [["check"], ["check", "--lint"], ["count"], ["sample"], ["cost"], ["fmt", "--check"], ["show"]]
 
 
@@ -202,15 +210,16 @@ WHOLE = {
     "experts",
 }
 """Those that make what ordinary spaces are made of, nodes and choices, until the budget is spent or they are done: that
-takes up to two seconds, as the largest examples do. What the sums and depths cost is worked out after that."""
+takes up to two seconds, as the largest examples do. What the sums and depths cost is worked out after that, with a
+budget for each end of each cost: up to four seconds."""
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 @pytest.mark.parametrize("name", BOMBS)
 def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> None:
-    """Each in a process of its own, with the usual budget: a second of processor time and 256 MiB, on an idle machine;
-    three times that here, for those that are not."""
+    """Each in a process of its own, with the usual budget: a second of processor time and 256 MiB, on an idle machine
+    that is fast; three times that here, for those that are not idle, and as much more as this one is slower."""
     path = tmp_path / "bomb.arch"
     path.write_text(BOMBS[name], newline="")
     folders = os.pathsep.join(str(ROOT / part) for part in ("", "backends", "grammar"))
@@ -220,7 +229,8 @@ def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> Non
     )  # fmt: skip
     said = done.stderr.strip().splitlines()[-1:]
     assert done.returncode == 0, done.stderr[-1000:]
-    code, seconds, mebibytes = map(float, said[0].split())
+    code, seconds, mebibytes, unit = map(float, said[0].split())
+    seconds /= max(1.0, unit / UNIT)
     assert code in (0, 1), done.stderr[-1000:]
-    assert seconds < (6 if name in WHOLE else 3), (seconds, mebibytes)
+    assert seconds < (12 if name in WHOLE and command == ["cost"] else 6 if name in WHOLE else 3), (seconds, mebibytes)
     assert mebibytes < 3 * 256, (seconds, mebibytes)

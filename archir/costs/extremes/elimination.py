@@ -142,11 +142,10 @@ class _Elimination:
         """The outcomes by which the parts add up to least, choice by choice."""
         outcomes: dict[str, int] = {}
         for choice in choices:
-            parts = self.buckets[choice]
-            totals = [
-                sum(at(part, {**outcomes, choice.path: outcome}) for part in parts)
-                for outcome in range(choice.outcomes if parts else 1)
-            ]
+            parts, totals = self.buckets[choice], []
+            for outcome in range(choice.outcomes if parts else 1):
+                outcomes[choice.path] = outcome
+                totals.append(sum(at(part, outcomes) for part in parts))
             best = min(totals)
             if isinf(best):
                 return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from archir.base.names.arrays import NDArray, np
-from archir.base.work import spend
+from archir.base.work import WorkError, current, spend
 from archir.costs.extremes.elimination import Least, allowed
 from archir.costs.rows import Followed
 from archir.costs.tables import MOST_SUM, Codes, Numbers
@@ -24,7 +24,11 @@ A_TERM, ROWS_A_UNIT = 20, 32
 
 
 def least(terms: Sequence[Value], conditions: Sequence[Value], order: Sequence[Decision]) -> Least | None:
-    """The least sum of terms where all conditions hold; None if they never do. Raises EntangledError."""
+    """The least sum of terms where all conditions hold; None if they never do. Raises EntangledError, WorkError."""
+    tested, depending = support(*terms, *conditions), sum(map(varies, terms))
+    fewest = sum(choice.outcomes for choice in tested)  # if there were one state before each choice
+    if _work(fewest, len(order)) + A_TERM * depending > current().left:
+        raise WorkError
     return _Forward(terms, conditions, order).result()
 
 
@@ -70,7 +74,7 @@ class _Forward:
         before = len(self.codes)
         if before * choice.outcomes > MOST_ROWS:
             raise EntangledError
-        spend(before * choice.outcomes * (1 + len(self.choices) / 16) / ROWS_A_UNIT)
+        spend(_work(before * choice.outcomes, len(self.choices)))
         outcomes = np.tile(np.arange(choice.outcomes, dtype=np.int16), before)
         self._keep(np.repeat(np.arange(before), choice.outcomes))
         self.codes[:, position] = outcomes
@@ -100,6 +104,11 @@ class _Forward:
     def _keep(self, rows: NDArray[np.intp]) -> None:
         self.codes, self.totals = self.codes[rows], self.totals[rows]
         self.nodes = [nodes[rows] for nodes in self.nodes]
+
+
+def _work(rows: int, choices: int) -> float:
+    """What it takes to begin so many architectures."""
+    return rows * (1 + choices / 16) / ROWS_A_UNIT
 
 
 def _joined(conditions: Iterable[Value]) -> list[Value]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import TypeAlias
 
 from archir.base.errors import ArchError
@@ -37,6 +38,7 @@ class Ends:
     def __init__(self, order: Sequence[Decision], conditions: Sequence[Value], draw: Draw) -> None:
         self.order, self.conditions, self.draw = order, conditions, draw
         self._index = {decision.choice.path: i for i, decision in enumerate(order)}
+        self._too_many: float = inf  # terms, for which going forward takes too much work
 
     def extreme(
         self, terms: Mapping[Term, int], sign: int, exact: bool, costs: Callable[[Codes], Numbers]
@@ -52,20 +54,25 @@ class Ends:
             return None
         led = [[proved.outcomes[d.choice.path] for d in self.order]] if proved.outcomes is not None else []
         codes = self._settled(np.array(led, np.int16).reshape(len(led), len(self.order)))
+        known: int | None = None
         if not (proved.exact and exact and len(codes)):
-            codes = self._improved(np.concatenate([codes, self._drawn]), lambda rows: costs(rows) * sign)
+            codes, known = self._improved(np.concatenate([codes, self._drawn]), lambda rows: costs(rows) * sign)
         if not len(codes):
             return Extreme(sign * proved.proved, None)
-        value = int(costs(codes[:1])[0])
+        value = int(costs(codes[:1])[0]) if known is None else sign * known
         assert proved.proved <= sign * value, "an architecture is beyond what was proved"
         return Extreme(value, tuple(codes[0].tolist()), sign * proved.proved)
 
     def _proved(self, terms: Sequence[Value]) -> Least | None:
-        try:
-            with portion(A_TRY):
-                return forward.least(terms, self.conditions, self.order)
-        except (EntangledError, WorkError):
-            return elimination.least(terms, self.conditions, self.order)
+        if len(terms) < self._too_many:
+            try:
+                with portion(A_TRY):
+                    return forward.least(terms, self.conditions, self.order)
+            except EntangledError:
+                pass
+            except WorkError:
+                self._too_many = len(terms)
+        return elimination.least(terms, self.conditions, self.order)
 
     @cached_property
     def _drawn(self) -> Codes:
@@ -77,24 +84,25 @@ class Ends:
                 raise
             return np.zeros((0, len(self.order)), np.int16)
 
-    def _improved(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> Codes:
+    def _improved(self, codes: Codes, costs: Callable[[Codes], Numbers]) -> tuple[Codes, int | None]:
         """One architecture: the cheapest of these, changed in one choice at a time for as long as that helps, and is no
-        more work than a share of what is left."""
-        best, known = codes[:0], 0
+        more work than a share of what is left; and what it costs, if that was worked out."""
+        best: Codes = codes[:0]
+        known: int | None = None
         for _ in range(ROUNDS if len(codes) else 0):
             found = _afforded(costs, codes)
-            if found is None and not len(best):
-                return codes[:1]
+            if found is None and known is None:
+                return codes[:1], None
             if found is None:
                 break
             place = int(np.argmin(found))
-            if len(best) and found[place] >= known:
+            if known is not None and found[place] >= known:
                 break
             best, known = codes[place : place + 1], int(found[place])
             codes = self._settled(self._neighbours(best[0]))
             if not len(codes):
                 break
-        return best
+        return best, known
 
     def _neighbours(self, codes: NDArray[np.int16]) -> Codes:
         """Rows that differ in one choice."""

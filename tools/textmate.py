@@ -79,6 +79,7 @@ def language() -> dict[str, Any]:
 
 def _in_places(name: str) -> list[dict[str, Any]]:
     """Words that are something else than they look like, for the words around them."""
+    constants = _any(ROLES["constant.language"])
     values = _any(ROLES["constant.language"] | {"choose", "match", "own"})
     own = rf"{START}(?:(own){END}{SPACE})?"
     opening = "punctuation"
@@ -89,6 +90,14 @@ def _in_places(name: str) -> list[dict[str, Any]]:
         _parts(rf"{START}(net){END}{SPACE}({name})(?={SPACE}(?:[({{#]|$))", opening, DEFINES, CALLED),
         _parts(
             rf"{START}(const|output){END}{SPACE}({name})(?={SPACE}(?:[=#}}]|$))", opening, DEFINES, "variable.other"
+        ),
+        _parts(
+            rf"{START}(input){END}{SPACE}({name}){SPACE}(:){SPACE}((?!{constants}){name})",
+            opening,
+            DEFINES,
+            "variable.other",
+            "punctuation",
+            "variable.other",
         ),
         _parts(rf"{START}(input){END}{SPACE}({name})(?={SPACE}(?:[:#]|$))", opening, DEFINES, "variable.other"),
         _parts(

@@ -107,6 +107,12 @@ def test_words_of_all_files_are_those_of_lark() -> None:
     assert {str(path): found for path, text in programs() if (found := differences(text))} == {}
 
 
+@pytest.mark.parametrize("word", ["choose", "match", "if", "own", "net", "in"])
+def test_words_in_the_place_of_a_type_are_names(word: str) -> None:
+    text = f"net a {{\n    input x: {word} [8, 4, 4]\n    output y = x\n}}\n"
+    assert differences(text) == []
+
+
 @pytest.mark.parametrize(
     ("many", "longest"),
     [(300, 1000), pytest.param(10_000, 2**20, marks=[pytest.mark.soak, pytest.mark.timeout(3600)])],

@@ -143,7 +143,29 @@ ENGINE: dict[str, dict[str, Any]] = {
     "adam": {"weights": Optimizer(kind="adam", lr=1e-3)},
     "adamw": {"weights": Optimizer(kind="adamw", lr=1e-3, weight_decay=0.01, warmup_epochs=1)},
     "16 bits with a scale": {"training": Training(batch=8, precision="fp16")},
+    "norms as they are": {"training": Training(batch=8, norms="frozen")},
+    "rates that grow, smooth labels": {"training": Training(batch=8, drop_path="linear", label_smoothing=0.1)},
+    "kernels where they pay, norms apart": {"training": Training(batch=8, compile="auto", sync_norms=False)},
+    "all others": {"weights": Optimizer(nesterov=True, decay_norms=True, schedule="step", milestones=(1,), gamma=0.5)},
 }
+ELSEWHERE = {
+    "epochs", "seed", "checkpoint_minutes",  # nothing that a device is asked for
+    "cuda_graphs",  # below, and in whole searches
+    "sharding",  # several processes: test_engine_distributed.py, test_search_distributed.py
+    "also",  # what somebody registered
+    "betas", "lr_min", "schedule_by",  # numbers that go into the same operations
+}  # fmt: skip
+"""Settings of training that are not stepped with here, and why."""
+
+
+def test_every_setting_of_training_is_stepped_with() -> None:
+    stepped: set[str] = set(ELSEWHERE)
+    for setting in [*ENGINE.values(), {"weights": job().phase.weights}]:
+        for one in setting.values():
+            stepped |= one.model_fields_set
+    settings = {name for kind in (Training, Augment, Optimizer) for name in kind.model_fields}
+    assert settings - stepped == set()
+    assert settings > ELSEWHERE
 
 
 @pytest.mark.parametrize("setting", ENGINE)

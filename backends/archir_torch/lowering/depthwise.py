@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.operations.conv import conv
 
 _WIDEST = 3
@@ -38,7 +39,7 @@ def depthwise_conv(
     apart = x.shape[2] % dilation == x.shape[3] % dilation == 0 and x.shape[3] // dilation > kernel // 2
     slow = stride > 1 or dilation > 1 or kernel > _WIDEST
     if slow and same and depthwise and apart and torch.is_grad_enabled():
-        y: Tensor = _Depthwise.apply(*_as_run(x, weight), stride, dilation)  # type: ignore[no-untyped-call]
+        y: Tensor = applied(_Depthwise, *_as_run(x, weight), stride, dilation)
         return y
     return conv(x, weight, bias, stride=stride, pads=pads, dilation=dilation, groups=groups)
 

@@ -278,8 +278,10 @@ class _Network:
 
     def _stand_in(self, one: NodeId, root: NodeId) -> int:
         """The number of what stands for all behind it, and how far behind the root that is, where that is known."""
-        ranks = self._ranks.get(one), self._ranks.get(root)
-        return self._cuts[one] if None in ranks else hashed(f"{self._cuts[one]} {ranks[1] - ranks[0]}")  # type: ignore[operator]
+        first, last = self._ranks.get(one), self._ranks.get(root)
+        if first is None or last is None:
+            return self._cuts[one]
+        return hashed(f"{self._cuts[one]} {last - first}")
 
     def _kind(self, step: Step, moved: Mapping[NodeId, int]) -> int:
         reads = tuple([(moved[one], factor) for one, factor in step.reads])

@@ -63,12 +63,12 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
             for rows in list(user.users):
                 if name_of(rows) == "index":
                     _put(graph, rows, aten.repeat_interleave.self_int, rows.args[0], times, 0)
-        elif name_of(user) == "index" and list(user.args[1]) == [order]:  # type: ignore[arg-type]
-            user.replace_all_uses_with(user.args[0])  # type: ignore[arg-type]
+        elif (picked := _picked(user, order)) is not None:
+            user.replace_all_uses_with(picked)
         elif name_of(user).startswith("index_put"):
             for back in list(user.users):
-                if name_of(back) == "index" and list(back.args[1]) == [user]:  # type: ignore[arg-type]
-                    back.replace_all_uses_with(back.args[0])  # type: ignore[arg-type]
+                if (picked := _picked(back, user)) is not None:
+                    back.replace_all_uses_with(picked)
     count = size_of(chosen)[0]
     for product in list(graph.nodes):
         mapped = name_of(product) in GROUPED and size_of(product)[:1] == (count,)
@@ -76,8 +76,16 @@ def _undo(graph: fx.Graph, node: fx.Node) -> None:
             _put(graph, product, torch.ops.archir.of_experts.default, product.args[0], product.args[1], chosen)
     if (ids := results.get(0)) is not None:
         for user in list(ids.users):
-            if name_of(user) == "index" and list(user.args[1]) == [ids]:  # type: ignore[arg-type]
+            if _picked(user, ids) is not None:
                 _biased(graph, user, chosen)
+
+
+def _picked(node: fx.Node, order: fx.Node) -> fx.Node | None:
+    """What `order` picks the rows of, if that is what a node does."""
+    if name_of(node) != "index":
+        return None
+    rows, picks = node.args[0], node.args[1]
+    return rows if isinstance(rows, fx.Node) and isinstance(picks, list | tuple) and [*picks] == [order] else None
 
 
 def _biased(graph: fx.Graph, rows: fx.Node, chosen: fx.Node) -> None:
@@ -108,7 +116,10 @@ def _put(graph: fx.Graph, node: fx.Node, target: Any, *args: Any) -> None:
 def _combine(graph: fx.Graph, node: fx.Node) -> None:
     """sum(view(rows * gates)) over the choices of each token."""
     view = passed(node.args[0])
-    if name_of(view) not in ("view", "reshape") or len(size_of(view)) != 3 or list(node.args[1]) != [1]:  # type: ignore[arg-type]
+    along = node.args[1]
+    if not isinstance(along, list | tuple) or [*along] != [1]:
+        return
+    if name_of(view) not in ("view", "reshape") or len(size_of(view)) != 3:
         return
     for rows, gates in operands_of(view.args[0], "mul"):
         spread = name_of(gates) in ("unsqueeze", "view", "reshape") and size_of(gates)[1:] == (1,)

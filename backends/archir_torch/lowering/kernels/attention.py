@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 
@@ -16,7 +17,7 @@ def windowed(query: Tensor, key: Tensor, value: Tensor, table: Tensor | None, he
 
     query, key [N, C, H, W] and value [N, D, H, W] lie pixel by pixel; table [C, kernel * kernel]; result [N, D, H, W].
     """
-    y: Tensor = _Windowed.apply(query, key, value, table, heads, kernel)  # type: ignore[no-untyped-call]
+    y: Tensor = applied(_Windowed, query, key, value, table, heads, kernel)
     return y
 
 

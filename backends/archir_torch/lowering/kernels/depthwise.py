@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import NOTHING, Norm
 
@@ -33,9 +34,7 @@ def result_shape(geometry: Geometry) -> tuple[int, int, int, int]:
 def depthwise(x: Tensor, norm: Norm | None, activation: int, weight: Tensor, geometry: Geometry) -> Tensor:
     """The convolution of activation(norm(x)), which lies pixel by pixel, with filters [C, 1, h, w]."""
     norm = norm or NOTHING
-    y: Tensor = _Depthwise.apply(  # type: ignore[no-untyped-call]
-        x, weight, norm.weight, norm.bias, norm.mean, norm.inverse, activation, geometry
-    )
+    y: Tensor = applied(_Depthwise, x, weight, norm.weight, norm.bias, norm.mean, norm.inverse, activation, geometry)
     return y
 
 

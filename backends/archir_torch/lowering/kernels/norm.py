@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 NONE, RELU, RELU6, HARD_SWISH = range(4)
@@ -83,7 +84,7 @@ def normed(x: Tensor, norm: Norm | None, activation: int) -> Tensor:
     if norm is None and activation == NONE:
         return x
     norm = norm or NOTHING
-    y: Tensor = _Normed.apply(x, norm.weight, norm.bias, norm.mean, norm.inverse, activation)  # type: ignore[no-untyped-call]
+    y: Tensor = applied(_Normed, x, norm.weight, norm.bias, norm.mean, norm.inverse, activation)
     return y
 
 

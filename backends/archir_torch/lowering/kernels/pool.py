@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from archir_torch.lowering.kernels.depthwise import Geometry, result_shape
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 
 def pooled(x: Tensor, geometry: Geometry, *, largest: bool, padded: bool = False) -> Tensor:
     """The largest, or the mean, of each window of a map that lies pixel by pixel; `padded`: zeros around it count."""
-    y: Tensor = _Pooled.apply(x, geometry, largest, padded)  # type: ignore[no-untyped-call]
+    y: Tensor = applied(_Pooled, x, geometry, largest, padded)
     return y
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from archir_torch.lowering.kernels.depthwise import Geometry
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import NOTHING, Handed, Norm
 
@@ -25,9 +26,8 @@ def separable(
     Also its mean and variance [outputs], and what the norm behind it may hand its gradient to; `handed` is that of x.
     """
     norm, own = norm or NOTHING, Handed()
-    y, mean, variance = _Separable.apply(  # type: ignore[no-untyped-call]
-        x, filter, weight, norm.weight, norm.bias, norm.mean, norm.inverse, activation, geometry, handed, own
-    )
+    before = norm.weight, norm.bias, norm.mean, norm.inverse, activation
+    y, mean, variance = applied(_Separable, x, filter, weight, *before, geometry, handed, own)
     return y, mean, variance, own
 
 

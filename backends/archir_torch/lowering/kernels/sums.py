@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from archir_torch.lowering.kernels.functions import applied
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import Handed, Norm
 
@@ -28,7 +29,7 @@ def weighted_sum(terms: Sequence[Term]) -> Tensor:
     given: list[Tensor | None] = []
     for x, norm, share, _ in terms:
         given += [x, *(norm or (None,) * 4), share]
-    y: Tensor = _Sum.apply([one.handed for one in terms], *given)  # type: ignore[no-untyped-call]
+    y: Tensor = applied(_Sum, [one.handed for one in terms], *given)
     return y
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
 from archir.base.names.above import Above, Shown
 from archir.base.visible import one_line
-from archir.ir.choices.cases import Choice, Label
-from archir.ir.graph import Graph
+from archir.ir.choices.cases import Choice, Label, at
+from archir.ir.graph import Decision, Graph
 
 if TYPE_CHECKING:
     from archir.api.notebook import pictures
@@ -127,7 +127,25 @@ def read_architecture(text: str, name: str = "<architecture>") -> Written:
     return Written(space, parameters, data["choices"])
 
 
-def differences(
+def encoded(labels: Mapping[str, Any], order: Sequence[Decision], space: str) -> list[int]:
+    """The outcomes of labels by path, with -1 for choices that are not active; `order` is that in which choices are
+    made. Raises ArchError (A1002 to A1004) naming all that does not fit."""
+    codes = [-1] * len(order)
+    outcomes, active = dict[str, int](), set[str]()
+    for position, decision in enumerate(order):
+        path = decision.choice.path
+        if at(decision.active, outcomes) is True:
+            active.add(path)
+            outcome = decision.choice.outcome(labels[path]) if path in labels else None
+            if outcome is not None:
+                outcomes[path] = codes[position] = outcome
+    problem = _differences(labels, {one.choice.path: one.choice for one in order}, active, space)
+    if problem is not None:
+        raise problem
+    return codes
+
+
+def _differences(
     given: Mapping[str, Any], choices: Mapping[str, Choice], active: set[str], space: str
 ) -> ArchError | None:
     """What keeps labels from being an architecture of a space; in one sentence where it is much."""

@@ -22,9 +22,9 @@ from archir.ir.graph import Constraint, Decision, Graph
 from archir.language.elaboration.elaborate import elaborate_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
-from archir.search.spaces.architecture import Architecture, differences
+from archir.search.spaces.architecture import Architecture, encoded
 from archir.search.spaces.bounds import Bounds, account_of, in_numbers
-from archir.search.spaces.counting import Program, choices_of, compile_program, drawing_order, many, quickly
+from archir.search.spaces.counting import Program, compile_program, drawing_order, many, quickly
 from archir.search.spaces.likeness.likeness import Likeness
 from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
@@ -454,23 +454,7 @@ class Space(Shown):
 
     def encode(self, labels: Mapping[str, Any]) -> Codes:
         """The row of outcomes for labels by path. Raises ArchError (A1002 to A1004) naming all that does not fit."""
-        return np.array(self._encoded(labels), np.int16)
-
-    def _encoded(self, labels: Mapping[str, Any]) -> list[int]:
-        choices = choices_of(self.order)
-        codes = [-1] * len(self.order)
-        outcomes, active = dict[str, int](), set[str]()
-        for position, decision in enumerate(self.order):
-            path = decision.choice.path
-            if at(decision.active, outcomes) is True:
-                active.add(path)
-                outcome = decision.choice.outcome(labels[path]) if path in labels else None
-                if outcome is not None:
-                    outcomes[path] = codes[position] = outcome
-        problem = differences(labels, choices, active, self.name)
-        if problem is not None:
-            raise problem
-        return codes
+        return np.array(encoded(labels, self.order, self.name), np.int16)
 
     def decode(self, codes: Sequence[int] | Codes) -> Architecture:
         """The architecture of a row of outcomes."""
@@ -478,7 +462,7 @@ class Space(Shown):
 
     def architecture(self, labels: Mapping[str, Any]) -> Architecture:
         """The architecture with these labels by path. Raises ArchError if they make none, or break a `require`."""
-        architecture = self.decode(self._encoded(labels))
+        architecture = self.decode(encoded(labels, self.order, self.name))
         self._require(architecture.outcomes)
         if self._bounds and not self.within(architecture):
             text = ", ".join(f"`{bound.text}`" for bound in self._bounds)

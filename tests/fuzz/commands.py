@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from click.testing import CliRunner
 
@@ -16,7 +17,7 @@ from tests.fuzz.options import VALUES
 from tests.fuzz.registry import SPACE, kind, words
 
 QUICK = sorted(set(_COMMANDS) - {"search", "train", "bench", "quantize", "export", "completion"})
-ENDLESS = {"--serve", "--watch"}
+ENDLESS = {"--serve", "--watch", "--port"}
 """Options with which a command goes on until it is stopped."""
 
 
@@ -59,7 +60,7 @@ def commands(folder: Path) -> Maker:
                 arguments.append(rng.choice(odd_values) if rng.random() < 0.8 else words(rng, VALUES, 3))
 
         def take() -> None:
-            with _inside(folder):
+            with _inside(folder), patch("archir.api.studio.server.serve"), patch("webbrowser.open"):
                 result = CliRunner().invoke(main, [*arguments, "--traceback"], input="x")
             if result.exception is not None and not isinstance(result.exception, SystemExit):
                 raise result.exception

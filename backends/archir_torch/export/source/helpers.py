@@ -11,7 +11,7 @@ from archir.ir.types import TensorType
 from archir.ops.arithmetic import Concat
 from archir.ops.shape import Parameter, Slice
 from archir_torch.export.source.holes import Mold, called, tidy, with_holes
-from archir_torch.export.source.inlining import definition, expression, sources, specialised
+from archir_torch.export.source.inlining import definition, expression, filled, sources, specialised
 from archir_torch.lowering.layers import Argument, standard_layer
 from archir_torch.lowering.rules import RULES, Rule
 
@@ -168,15 +168,5 @@ def _body(rule: Rule, held: set[str], operands: Sequence[str]) -> list[str] | No
     with_defaults = tree.args.args[len(tree.args.args) - len(tree.args.defaults) :]
     lacking = {a.arg: d for a, d in zip(with_defaults, tree.args.defaults, strict=True)}
     lacking = {name: default for name, default in lacking.items() if name not in held and name not in operands}
-    replaced = _Held(held, lacking).visit(ast.parse(text))
-    return tidy(ast.unparse(replaced)).splitlines()
-
-
-class _Held(ast.NodeTransformer):
-    def __init__(self, held: set[str], lacking: Mapping[str, ast.expr]) -> None:
-        self.held, self.lacking = held, lacking
-
-    def visit_Name(self, node: ast.Name) -> Any:
-        if node.id in self.lacking:
-            return self.lacking[node.id]
-        return ast.Attribute(ast.Name("self"), node.id) if node.id in self.held else node
+    known: dict[str, ast.expr] = {name: ast.Attribute(ast.Name("self"), name) for name in held}
+    return tidy(filled(text, {**known, **lacking})).splitlines()

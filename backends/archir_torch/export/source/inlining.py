@@ -97,6 +97,7 @@ class _Partial(ast.NodeTransformer):
             branch: ast.expr = self.visit(node.body if test.value else node.orelse)
             return branch
         self.open = True
+        node.test, node.body, node.orelse = test, self.visit(node.body), self.visit(node.orelse)
         return node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
@@ -110,6 +111,11 @@ class _Partial(ast.NodeTransformer):
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
         self.generic_visit(node)
         return node
+
+
+def filled(text: str, known: Mapping[str, ast.expr]) -> str:
+    """Statements with what names stand for, and without what is decided by that."""
+    return ast.unparse(ast.fix_missing_locations(_Partial(known, {}).visit(ast.parse(text))))
 
 
 def specialised(function: Callable[..., Any], ranks: Sequence[int], fixed: Mapping[str, Any]) -> str:
@@ -135,8 +141,7 @@ def specialised(function: Callable[..., Any], ranks: Sequence[int], fixed: Mappi
         return sources(function)[function.__name__]
     shorter = ast.FunctionDef(tree.name, _without(tree.args, fixed), body, [], tree.returns)
     if fixed:
-        filling = _Partial(known, {})
-        shorter.body = [filling.visit(part) for part in ast.parse("\n".join(map(ast.unparse, body))).body]
+        shorter.body = ast.parse(filled("\n".join(map(ast.unparse, body)), known)).body
     return ast.unparse(ast.fix_missing_locations(shorter))
 
 

@@ -66,7 +66,8 @@ class Layer(Named):
 
     def forward(self, *operands: Tensor, **run: Any) -> Tensor:
         """The function of the operands and the weights."""
-        return self.lent(self.function, self.attributes, *operands, **run)
+        found: Tensor = whole(self.lent(self.function, self.attributes, *operands, **run))
+        return found
 
     def lent(
         self, function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any
@@ -85,6 +86,16 @@ class Layer(Named):
         """Name, weights and attributes, for printing."""
         weights = [f"{name}={list(getattr(self, name).shape)}" for name in self.names]
         return ", ".join([self.function.__name__, *weights, *(f"{n}={v}" for n, v in self.attributes.items())])
+
+
+def called(layer: nn.Module, operands: Sequence[Any], **run: Any) -> Any:
+    """What a layer, or what somebody put in its place, makes of operands. Where kernels run and nobody looks at what
+    goes in and comes out, that need not be written yet."""
+    if type(layer) is Layer and layer.compiled:
+        hooks = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
+        if not any(hooks):
+            return layer.lent(layer.function, layer.attributes, *operands, **run)
+    return layer(*map(whole, operands), **run)
 
 
 class Borrower:
@@ -123,6 +134,14 @@ class Step:
         self.wants_batch = False
         self.settles = False
         """Whether several read the result: it is not left to each of them."""
+
+    def run(self, values: Sequence[Any], batch: int) -> Any:
+        """The node's result, of those of others."""
+        operands = [values[i] for i in self.reads]
+        more = {"batch": batch} if self.wants_batch else {}
+        if self.function is None:
+            return called(self.home._modules[self.name], operands, **more)
+        return self.function(*operands, **more)
 
 
 class Hierarchy(nn.Module):
@@ -223,12 +242,7 @@ class Network(Hierarchy):
         values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
         batch = inputs[0].shape[0] if inputs else 1
         for step in self._steps:
-            call = step.function
-            operands = [values[i] for i in step.reads]
-            if call is None:
-                call = step.home._modules[step.name]
-                operands = operands if isinstance(call, Layer) else [whole(x) for x in operands]
-            found = call(*operands, batch=batch) if step.wants_batch else call(*operands)
+            found = step.run(values, batch)
             values[step.writes] = settled(found) if step.settles else found
             for i in step.frees:
                 values[i] = None

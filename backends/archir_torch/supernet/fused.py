@@ -15,7 +15,7 @@ from archir.ir.graph import Graph, NodeId
 from archir.ops.shape import Slice
 from archir_torch.lowering.kernels.compiled import compiled
 from archir_torch.lowering.kernels.lazy import whole
-from archir_torch.lowering.module import Home, Layer
+from archir_torch.lowering.module import Home, Layer, called
 
 
 class Merged:
@@ -35,10 +35,10 @@ class Merged:
 class Shared(Merged):
     """Layers that compute the same: the first one does, and the others have what it has then."""
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Any) -> Any:
         """The result they have in common."""
         first = self.layers()[0]
-        y: Tensor = first(x)
+        y: Any = called(first, [x])
         if first.training:
             self.copy()
         return y

@@ -23,10 +23,10 @@ from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
-from archir_torch.lowering.kernels.lazy import LAZY, Sum, settled, term, whole
+from archir_torch.lowering.kernels.lazy import Sum, read_of, settled, term, whole
 from archir_torch.lowering.kernels.library import suits
 from archir_torch.lowering.kernels.sums import Term
-from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, parts_of
+from archir_torch.lowering.module import Home, Layer, Named, Network, Path, Step, called, parts_of
 from archir_torch.lowering.rules import RULES
 from archir_torch.supernet.fused import Shared, Stacked, in_parts, part_of
 
@@ -86,7 +86,7 @@ class MixedNetwork(Network):
             return MixStep(_factors(op), [self._norms.get(operand) for operand in operands], shape)
         if self._fold_norms and home is not None and isinstance(op, BatchNorm) and _mixed_alone(graph, number):
             self._norms[number] = home
-            return Step(_itself)
+            return Step(_Itself())
         return super()._step(graph, number, home)
 
     def forward(self, *inputs: Tensor, weights: Weights | None = None, active: Active | None = None) -> Any:
@@ -100,15 +100,7 @@ class MixedNetwork(Network):
             inputs = tuple(x.contiguous(memory_format=self.layout) if x.dim() == 4 else x for x in inputs)
         values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
         for step in self._steps if active is None else self._needed(active):
-            if isinstance(step, MixStep):
-                found = step.mixed(values, shares, active, batch)
-            else:
-                call = step.function
-                operands = [values[i] for i in step.reads]
-                if call is None:
-                    call = step.home._modules[step.name]
-                    operands = operands if isinstance(call, Layer) else [whole(x) for x in operands]
-                found = call(*operands, batch=batch) if step.wants_batch else call(*operands)
+            found = step.mixed(values, shares, active, batch) if isinstance(step, MixStep) else step.run(values, batch)
             values[step.writes] = settled(found) if step.settles else found
             for i in step.frees:
                 values[i] = None
@@ -182,23 +174,31 @@ class MixStep(Step):
 
     def mixed(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Any:
         """The sum, rounded once where weights have more digits than tensors; zeros, if no term has a weight."""
-        if self.compiled and (terms := self._terms(values, shares, active)):
-            return Sum(terms)
+        if self.compiled and self._suits(values, shares, active):
+            return Sum(self._terms(values, shares, active))
         return self._plain([whole(x) for x in values], shares, active, batch)
 
+    def _suits(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None) -> bool:
+        """Whether kernels can sum the terms up: asked before norms run, which take up what they see."""
+        running = [
+            (values[slot], shares[index] if factors else None)
+            for slot, factors, index in zip(self.reads, self.factors, self.shares, strict=True)
+            if active is None or _has_weight(factors, active)
+        ]
+        return bool(running) and suits(*(read_of(x) for x, _ in running), *(share for _, share in running))
+
     def _terms(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None) -> tuple[Term, ...]:
-        """The terms, for kernels; none if some cannot be."""
+        """The terms, for kernels."""
         found: list[Term] = []
         for slot, factors, index, home in zip(self.reads, self.factors, self.shares, self.norms, strict=True):
             if active is not None and not _has_weight(factors, active):
                 continue
             x, share = values[slot], shares[index] if factors else None
             if home is not None:
-                x = home[0]._modules[home[1]](x)  # type: ignore[misc]
-            if not isinstance(x, LAZY) and not suits(x):
-                return ()
+                layer: Any = home[0]._modules[home[1]]
+                x = called(layer, [x])
             found.append(term(x, share))
-        return tuple(found) if found and suits(*(t.x for t in found), *(t.share for t in found)) else ()
+        return tuple(found)
 
     def _plain(self, values: Sequence[Any], shares: Sequence[Tensor], active: Active | None, batch: int) -> Tensor:
         total: Tensor | None = None
@@ -246,8 +246,13 @@ def _normalised(layer: Layer, x: Tensor, share: Tensor | None) -> Tensor:
     )
 
 
-def _itself(x: Tensor) -> Tensor:
-    return x
+class _Itself:
+    """What stands where a norm is left to a sum."""
+
+    takes_unwritten = True
+
+    def __call__(self, x: Any) -> Any:
+        return x
 
 
 def _factors(op: Mix) -> list[Factors]:

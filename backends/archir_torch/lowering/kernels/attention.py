@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from archir_torch.lowering.kernels.functions import applied
+from archir_torch.lowering.kernels.functions import applied, first_order
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 
@@ -34,7 +33,7 @@ class _Windowed(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, table = ctx.saved_tensors
         found = [empty(x.shape, x) for x in (query, key, value)]

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from archir_torch.lowering.kernels.attention import windowed
-from archir_torch.lowering.kernels.depthwise import geometry
+from archir_torch.lowering.kernels.depthwise import fits, geometry
 from archir_torch.lowering.kernels.lazy import LAZY, Filtered, Made, Pending, Sum, term, whole
 from archir_torch.lowering.kernels.library import laid_out, suits
 from archir_torch.lowering.kernels.norm import HARD_SWISH, NONE, RELU, RELU6, known, measured
@@ -50,7 +50,8 @@ def _batch_norm(
     eps: float, momentum: float, training: bool,
 ) -> Any:  # fmt: skip
     made, x = x, whole(x)
-    if not training or not suits(x, running_mean, running_var, weight, bias) or x.numel() == x.shape[1]:
+    fit = suits(x, running_mean, running_var, weight, bias) and len(running_mean) == x.shape[1] < x.numel()
+    if not training or not fit:
         return norm.batch_norm(
             x, running_mean, running_var, weight, bias, eps=eps, momentum=momentum, training=training
         )
@@ -92,8 +93,10 @@ def _conv(
         x = Pending(laid_out(x)) if suits(x, weight) else x
     if not isinstance(x, Pending) or not suits(x.x, weight):
         return conv.conv(whole(x), weight, bias, **settings)
-    kernel = (weight.shape[2], weight.shape[3])
-    return Filtered(x, weight.contiguous(), geometry(x.x, kernel, stride, dilation, pads))
+    where = geometry(x.x, (weight.shape[2], weight.shape[3]), stride, dilation, pads)
+    if not fits(where):
+        return conv.conv(whole(x), weight, bias, **settings)
+    return Filtered(x, weight.contiguous(), where)
 
 
 def _is_pointwise(x: Filtered, weight: Tensor, bias: Tensor | None, settings: dict[str, Any]) -> bool:
@@ -111,7 +114,10 @@ def _max_pool(x: Any, *, kernel: Any, stride: Any, pads: tuple[int, ...]) -> Ten
     x = whole(x)
     if not suits(x) or not isinstance(stride, int) or not isinstance(kernel, int):
         return pool.max_pool(x, kernel=kernel, stride=stride, pads=pads)
-    return pooled(laid_out(x), geometry(x, (kernel, kernel), stride, 1, pads), largest=True)
+    where = geometry(x, (kernel, kernel), stride, 1, pads)
+    if not fits(where):
+        return pool.max_pool(x, kernel=kernel, stride=stride, pads=pads)
+    return pooled(laid_out(x), where, largest=True)
 
 
 def _avg_pool(x: Any, *, kernel: Any, stride: Any, pads: tuple[int, ...], count_padding: bool) -> Tensor:
@@ -119,6 +125,8 @@ def _avg_pool(x: Any, *, kernel: Any, stride: Any, pads: tuple[int, ...], count_
     if not suits(x) or not isinstance(stride, int) or not isinstance(kernel, int):
         return pool.avg_pool(x, kernel=kernel, stride=stride, pads=pads, count_padding=count_padding)
     where = geometry(x, (kernel, kernel), stride, 1, pads)
+    if not fits(where):
+        return pool.avg_pool(x, kernel=kernel, stride=stride, pads=pads, count_padding=count_padding)
     return pooled(laid_out(x), where, largest=False, padded=count_padding)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from archir_torch.lowering.kernels.functions import applied
+from archir_torch.lowering.kernels.functions import applied, first_order
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import NOTHING, Norm
 
@@ -24,6 +23,11 @@ def geometry(x: Tensor, kernel: tuple[int, int], stride: int, dilation: int, pad
     out_height = (height + top + bottom - dilation * (kernel[0] - 1) - 1) // stride + 1
     out_width = (width + left + right - dilation * (kernel[1] - 1) - 1) // stride + 1
     return images, height, width, channels, out_height, out_width, *kernel, stride, dilation, top, left
+
+
+def fits(geometry: Geometry) -> bool:
+    """Whether there is a result: torch says of what is too small that it is."""
+    return min(result_shape(geometry)) > 0
 
 
 def result_shape(geometry: Geometry) -> tuple[int, int, int, int]:
@@ -51,7 +55,7 @@ class _Depthwise(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, filter, weight, bias, mean, inverse = ctx.saved_tensors
         wants = ctx.needs_input_grad

@@ -134,6 +134,18 @@ def settled(value: Any) -> Any:
     return value.settled() if isinstance(value, LAZY) else value
 
 
+def read_of(value: Any) -> Tensor:
+    """A tensor that is there, of the type and number of axes that a value has."""
+    match value:
+        case Sum(terms=terms):
+            return terms[0].x
+        case Filtered(map=Pending(x=x)) | Made(map=x) | Pending(x=x):
+            found: Tensor = x
+            return found
+    written: Tensor = value
+    return written
+
+
 def term(value: Any, share: Tensor | None = None) -> Term:
     """A term of a sum; norms are left to it."""
     if isinstance(value, Pending) and value.activation == NONE and value._whole is None:

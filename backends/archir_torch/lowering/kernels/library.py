@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from typing import Any
 
 import torch
 
-from archir.base.errors import fail
+from archir.base.errors import ArchError, fail
 
 SOURCE = Path(__file__).parent / "source"
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
@@ -53,31 +54,49 @@ def folder() -> Path:
 
 @cache
 def library() -> ctypes.CDLL:
-    """The library. Raises ArchError (A1109) if it cannot be compiled."""
-    return ctypes.CDLL(str(built()))
+    """The library. Raises ArchError (A1109) if it cannot be compiled, or kept."""
+    try:
+        path = built()
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # it was cut off, or is another machine's
+            path.unlink(missing_ok=True)
+            return ctypes.CDLL(str(built()))
+    except OSError as error:
+        raise _refused(f"kernels cannot be kept in `{folder()}`: {error}") from error
 
 
 def is_built() -> bool:
     """Whether this machine has compiled it."""
-    return _path(compiler(), _flags()).exists()
+    try:
+        return _path(compiler(), _flags()).exists()
+    except OSError:
+        return False
 
 
 def built() -> Path:
     """The library's file, compiled if this machine has not compiled it yet."""
     name, flags = compiler(), _flags()
     path = _path(name, flags)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.parent.stat()
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise _refused(f"kernels are not taken from `{path.parent}`, where others can put theirs")
     if path.exists():
         return path
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as room:
         made = Path(room) / path.name
         command = [name, str(SOURCE / "library.cpp"), *flags, "-o", str(made)]
         run = subprocess.run(command, capture_output=True, text=True)
         if run.returncode:
             said = next((line for line in run.stderr.splitlines() if "error" in line), run.stderr.strip())
-            raise fail("A1109", f"kernels cannot be compiled: {said}", None, "training.compile = false")
+            raise _refused(f"kernels cannot be compiled: {said}")
         os.replace(made, path)
     return path
+
+
+def _refused(text: str) -> ArchError:
+    return fail("A1109", text, None, "training.compile = false")
 
 
 def _path(name: str, flags: Sequence[str]) -> Path:
@@ -189,4 +208,4 @@ def laid_out(x: torch.Tensor) -> torch.Tensor:
 
 def empty(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
     """A map that is not written yet."""
-    return torch.empty(tuple(shape), dtype=like.dtype, memory_format=torch.channels_last)
+    return torch.empty(tuple(shape), dtype=like.dtype, device=like.device, memory_format=torch.channels_last)

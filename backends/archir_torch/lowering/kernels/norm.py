@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from archir_torch.lowering.kernels.functions import applied
+from archir_torch.lowering.kernels.functions import applied, first_order
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 
 NONE, RELU, RELU6, HARD_SWISH = range(4)
@@ -100,7 +99,7 @@ class _Normed(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, bias, mean, inverse = ctx.saved_tensors
         to_x = empty(x.shape, x) if ctx.needs_input_grad[0] else None

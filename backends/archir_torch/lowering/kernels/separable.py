@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from archir_torch.lowering.kernels.depthwise import Geometry
-from archir_torch.lowering.kernels.functions import applied
+from archir_torch.lowering.kernels.functions import applied, first_order
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import NOTHING, Handed, Norm
 
@@ -61,7 +60,7 @@ class _Separable(torch.autograd.Function):
         return y, mean_of_y, variance
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         x, filter, pointwise, weight, bias, mean, inverse, y = ctx.saved_tensors
         activation, geometry, handed, own = ctx.settings

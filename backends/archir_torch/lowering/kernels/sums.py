@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from archir_torch.lowering.kernels.functions import applied
+from archir_torch.lowering.kernels.functions import applied, first_order
 from archir_torch.lowering.kernels.library import call, empty, laid_out
 from archir_torch.lowering.kernels.norm import Handed, Norm
 
@@ -50,7 +49,7 @@ class _Sum(torch.autograd.Function):
         return y
 
     @staticmethod
-    @once_differentiable
+    @first_order
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         given, wanted = ctx.saved_tensors, ctx.needs_input_grad[1:]
         gradient = laid_out(gradient)

@@ -19,7 +19,7 @@ template <class T, Size kind> inline Vec<T> sloped(Vec<T> gradient, Vec<T> z) {
     if constexpr (kind == RELU6) return z > zero ? (z < all<T>(6) ? gradient : zero) : zero;
     if constexpr (kind == HARD_SWISH) {
         const Vec<T> inside = gradient * (z * T(1.0 / 3) + T(0.5));
-        return z > all<T>(3) ? gradient : (z < all<T>(-3) ? zero : inside);
+        return z >= all<T>(3) ? gradient : (z <= all<T>(-3) ? zero : inside);
     }
     return gradient;
 }

@@ -63,8 +63,8 @@ template <class T> inline T total(Vec<T> value) {
     return sum;
 }
 
-template <class T> inline Vec<T> larger(Vec<T> a, Vec<T> b) { return a > b ? a : b; }
-template <class T> inline Vec<T> smaller(Vec<T> a, Vec<T> b) { return a < b ? a : b; }
+template <class T> inline Vec<T> larger(Vec<T> a, Vec<T> b) { return b > a ? b : a; }
+template <class T> inline Vec<T> smaller(Vec<T> a, Vec<T> b) { return b < a ? b : a; }
 
 inline Size blocks_of(Size channels, Size lanes) { return (channels + lanes - 1) / lanes; }
 

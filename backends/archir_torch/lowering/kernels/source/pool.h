@@ -43,7 +43,7 @@ template <class T> void pool_forward(const T* x, Geometry g, Size largest, Size 
         for (Size i = window.begin_row; i < window.end_row; i++)
             for (Size j = window.begin; j < window.end; j++) {
                 const Vec<T> read = load(x + image + (i * g.width + j) * g.channels, lanes);
-                found = largest ? (found >= read ? found : read) : found + read;
+                found = largest ? ((read > found) | (read != read) ? read : found) : found + read;
             }
         if (!largest) found *= T(1 / window.pixels(g, padded));
         store(y + at, found, lanes);
@@ -59,7 +59,7 @@ void pool_backward(const T* gradient, const T* x, Geometry g, Size largest, Size
             for (Size i = window.begin_row; i < window.end_row; i++)
                 for (Size j = window.begin; j < window.end; j++) {
                     const Vec<T> read = load(x + image + (i * g.width + j) * g.channels, lanes);
-                    most = most >= read ? most : read;
+                    most = (read > most) | (read != read) ? read : most;
                 }
         } else {
             left *= T(1 / window.pixels(g, padded));

@@ -38,6 +38,28 @@ def test_where_all_is_open_nothing_is_made() -> None:
     assert found.space is SPACE
 
 
+def test_where_nothing_is_said_to_be_open_labels_close_what_they_name() -> None:
+    found = settle(SPACE, None, {"a": 2}, {"b": 5})
+    assert found.made == {"a": 1}, "what they do not name stays open, whatever an architecture says"
+    assert [choice.path for choice in found.space.choices] == ["b", "last"]
+    assert settle(SPACE, None, {"*": "largest"}, None).made == {"a": 2, "b": 1, "last": 1}
+    assert settle(SPACE, None, {}, {"b": 5}).space is SPACE
+
+
+def test_a_label_that_is_not_there_is_told_those_that_are() -> None:
+    words = archir.loads(
+        "net n() {\n input x: f32[3]\n output y = x |> choose op { relu: relu, gelu: gelu, skip: identity }\n}"
+    )
+    for open_ in (None, ()):
+        with pytest.raises(ArchError) as caught:
+            settle(words, open_, {"op": "skipp"}, None)
+        assert "A2204" in str(caught.value)
+        assert "hint: did you mean `skip`? There are `relu`, `gelu` and `skip`" in str(caught.value)
+    with pytest.raises(ArchError, match=r"(?s)A2204.*no alternative \['a'\].*hint: there are `relu`"):
+        settle(words, None, {"op": ["a"]}, None)
+    assert settle(words, ["op"], {"op": "skipp"}, None).made == {}
+
+
 @pytest.mark.parametrize(
     ("labels", "architecture", "message"),
     [

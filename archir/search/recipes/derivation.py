@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from archir.base.errors import ArchError, fail
-from archir.ir.choices.cases import Value, case
+from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.settings import Where
+from archir.ir.choices.cases import Choice, Value, case
 from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
+from archir.search.recipes.open_choices import near
 from archir.search.recipes.recipe import Derive, SkipLimit
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.derive import check_derivable, derive
@@ -43,6 +45,25 @@ def derived(space: Space, probabilities: Probabilities, settings: Derive) -> Arc
         _, path, label = min(limited)
         choice = next(choice for choice in space.choices if choice.path == path)
         strengths[path][choice.alternatives.index(label)] = 0.0
+
+
+def check_labels(choices: Sequence[Choice], settings: Derive, whose: str, where: Where) -> None:
+    """Raise ArchError (A2204) for labels that none of these choices, which are searched, has an alternative of."""
+    excluded = {str(label) for choice in choices for label in choice.alternatives}
+    counted = {label for one in choices if one.take is None for label in one.alternatives if isinstance(label, str)}
+    limited = () if settings.limit is None else settings.limit.labels
+    problems = []
+    for setting, labels, known in (
+        (("exclude",), settings.exclude, excluded),
+        (("limit", "labels"), limited, counted),
+    ):
+        for position, label in enumerate(labels):
+            if label not in known:
+                name = ".".join(("derive", *setting))
+                text = f"{whose}`{name}` has `{label}`, and no choice that is searched has such an alternative"
+                problems.append(Diagnostic("A2204", text, where((*setting, position)), near(label, sorted(known))))
+    if problems:
+        raise ArchError(*problems)
 
 
 def check_some(space: Space, settings: Derive) -> None:

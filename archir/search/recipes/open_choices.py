@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, fail, suggest
+from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
 from archir.base.globs import matches
 from archir.ir.choices.cases import Choice
 from archir.passes.spaces.freeze import freeze
@@ -70,6 +70,16 @@ def opened(space: Space, patterns: Sequence[str]) -> set[str]:
     return found
 
 
+def searched(space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any]) -> set[str]:
+    """The paths of the choices that are open: those that patterns name, or else all that labels say nothing of.
+
+    Raises ArchError (A2203) for a pattern that names none.
+    """
+    if open_ is not None:
+        return opened(space, open_)
+    return {choice.path for choice in space.choices} - opened(space, list(labels))
+
+
 def settled(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
     """The outcomes of the choices that are not open, as an architecture has them. Raises ArchError (A2204)."""
     found: dict[str, int] = {}
@@ -86,6 +96,14 @@ def settled(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> 
     return found
 
 
+def unknown(space: Space, pattern: str, label: Any, open_: Collection[str]) -> list[Diagnostic]:
+    """What is wrong (A2204) with a label of the choices that a pattern names and that are not open. Raises ArchError
+    (A2203)."""
+    named = opened(space, [pattern]) - set(open_)
+    known = (choice for choice in space.choices if choice.path in named and not _extreme(label))
+    return [_unknown(choice, label) for choice in known if choice.outcome(label) is None]
+
+
 def fixed(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> dict[str, int]:
     """The outcomes of choices that patterns name and that are not open. Raises ArchError (A2203, A2204)."""
     found: dict[str, int] = {}
@@ -96,7 +114,7 @@ def fixed(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> di
             if choice.path not in named - set(open_):
                 continue
             outcome = choice.outcome(label)
-            if outcome is None and label in _EXTREMES:
+            if outcome is None and _extreme(label):
                 outcome = _EXTREMES[label](space, found).outcomes.get(choice.path, 0)
             if outcome is None:
                 problems.append(_unknown(choice, label))
@@ -108,13 +126,14 @@ def fixed(space: Space, labels: Mapping[str, Any], open_: Collection[str]) -> di
 
 
 def settle(
-    space: Space, open_: Sequence[str], labels: Mapping[str, Any], architecture: Mapping[str, Any] | None
+    space: Space, open_: Sequence[str] | None, labels: Mapping[str, Any], architecture: Mapping[str, Any] | None
 ) -> Opened:
-    """A space in which patterns say what is open; the rest is as labels of patterns and an architecture say.
+    """A space in which patterns say what is open, or else all is that labels say nothing of; the rest is as labels of
+    patterns and an architecture say.
 
     Raises ArchError (A2203, A2204), A2208 if choices are left that are neither open nor made.
     """
-    paths = opened(space, open_)
+    paths = searched(space, open_, labels)
     made = {**settled(space, architecture or {}, paths), **fixed(space, labels, paths)}
     graph = freeze(space.graph, made) if made else space.graph
     left = [path for path in graph.decisions if path not in paths]
@@ -136,5 +155,19 @@ def closed(space: Space, labels: Mapping[str, Any], architecture: Mapping[str, A
     return space.architecture(dict(space.exactly(settle(space, (), labels, architecture).made)))
 
 
+def near(label: object, known: Sequence[object]) -> str:
+    """The hint to a label that is none of these: the one that may have been meant, and which there are."""
+    there = f"there are {listed(known)}" if known else "there are none"
+    meant = suggest(str(label), map(str, known))
+    return there if meant is None else f"{meant} {there[0].upper()}{there[1:]}"
+
+
+def _extreme(label: object) -> bool:
+    return isinstance(label, str) and label in _EXTREMES
+
+
 def _unknown(choice: Choice, label: object) -> Diagnostic:
-    return Diagnostic("A2204", f"`{choice.path}` has no alternative {label!r}", choice.span)
+    hint = near(label, choice.alternatives)
+    if choice.take is not None:
+        hint += f", of which a list has {choice.take}"
+    return Diagnostic("A2204", f"`{choice.path}` has no alternative {label!r}", choice.span, hint)

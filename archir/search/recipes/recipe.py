@@ -125,8 +125,9 @@ class Phase(Settings):
     objective: dict[str, Any] = Field(default_factory=lambda: {"kind": "classification"})
     also: Annotated[tuple[dict[str, Any], ...], Many] = ()
     """Objectives that are added, each with a `weight`."""
-    open: Annotated[tuple[str, ...], Many] = ("*",)
-    """Choices that are searched, as patterns of their paths (`stage[*].op`) or tags (`@edges`)."""
+    open: Annotated[tuple[str, ...], Many] | None = None
+    """Choices that are searched, as patterns of their paths (`stage[*].op`) or tags (`@edges`); by default all that
+    `fixed` does not name."""
     fixed: dict[str, Any] = Field(default_factory=dict)
     """Labels of choices that are not open, by patterns as in `open`, later ones before earlier ones; `"largest"` and
     `"smallest"` are what costs most and least. They come before those of `start.architecture`."""

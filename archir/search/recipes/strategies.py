@@ -11,8 +11,8 @@ from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.base.toml import Path as Place
 from archir.search.recipes import job
-from archir.search.recipes.derivation import check_some
-from archir.search.recipes.open_choices import opened, settle
+from archir.search.recipes.derivation import check_labels, check_some
+from archir.search.recipes.open_choices import opened, searched, settle, unknown
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Evaluate, Phase, Recipe
 from archir.search.recipes.training import registered
@@ -137,9 +137,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             home = (*home, "data") if phase.data and "augment" in phase.data.model_fields_set else ("data",)
         for position, one in enumerate(augment.also):
             registered(one, document.at(*home, "augment", "also", position))
-        for key, patterns in (("open", phase.open), ("fixed", tuple(phase.fixed))):
-            with document.blamed("phase", number, key):
-                opened(space, patterns)
+        self._check_choices(written, number, space, whole=kind.whole)
         if isinstance(options, TrialOptions):
             with document.blamed("phase", number, "options", "scorer", "kind"):
                 scorer = options.scorer.registered
@@ -151,6 +149,23 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         if where:
             with document.blamed("phase", number, "options", "where"):
                 check_some(_known(space, phase).where(where), phase.derive)
+
+    @staticmethod
+    def _check_choices(written: Written, number: int, space: Space, *, whole: bool) -> None:
+        """Raise ArchError (A2203, A2204) for what a phase says of choices and alternatives that are not there."""
+        phase, document = written.recipe.phase[number], written.document
+        for key, patterns in (("open", phase.open or ()), ("fixed", tuple(phase.fixed))):
+            with document.blamed("phase", number, key):
+                opened(space, patterns)
+        open_ = set() if whole else searched(space, phase.open, phase.fixed)
+        for pattern, label in phase.fixed.items():
+            with document.blamed("phase", number, "fixed", pattern):
+                if problems := unknown(space, pattern, label, open_):
+                    raise ArchError(*problems)
+        if open_:
+            choices = [choice for choice in space.choices if choice.path in open_]
+            place = document.at("phase", number, "derive")
+            check_labels(choices, phase.derive, f"phase `{phase.name}`: ", place)
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.

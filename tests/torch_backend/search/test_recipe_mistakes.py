@@ -105,6 +105,60 @@ def test_a_mistake_has_its_line(folder: Path, right: str, wrong: str, said: str)
     assert not (folder / "run").exists()
 
 
+DARTS = """space = "tiny.arch"
+data.limit = 40
+[[phase]]
+name = "search"
+strategy = "darts"
+training = { epochs = 2, batch = 16 }
+"""
+IN_VAIN = [
+    (
+        'derive = { exclude = ["rellu"] }',
+        "7:23: error[A2204]: phase `search`: `derive.exclude` has `rellu`, and no choice that is searched has such",
+        "hint: did you mean `relu`? There are `gelu` and `relu`",
+    ),
+    (
+        'derive = { limit = { labels = ["gelu", "skip"], most = 0 } }',
+        "7:40: error[A2204]: phase `search`: `derive.limit.labels` has `skip`, and no",
+        "hint: there are `gelu` and `relu`",
+    ),
+    (
+        "derive = { limit = { most = 0 } }",
+        "7:12: error[A2204]: phase `search`: `derive.limit.labels` has `skip_connect`",
+    ),
+    (
+        'fixed.op = "rellu"',
+        "A2204]: `op` has no alternative 'rellu'",
+        "7:1: asked for here",
+        "There are `relu` and `gelu`",
+    ),
+]
+"""Settings that would do nothing, and what is said of them."""
+
+
+@pytest.mark.parametrize("wrong", IN_VAIN, ids=lambda wrong: wrong[0])
+def test_what_would_do_nothing_is_refused(folder: Path, wrong: tuple[str, ...]) -> None:
+    (folder / "r.toml").write_text(DARTS + wrong[0])
+    with pytest.raises(ArchError) as caught:
+        begin(folder / "r.toml", folder / "run", {}, "cpu")
+    for said in wrong[1:]:
+        assert said in str(caught.value), caught.value
+    assert len(caught.value.diagnostics) == 1
+
+
+WITH_EFFECT = [
+    'derive = { exclude = ["gelu"], limit = { labels = ["relu"], most = 0 } }',
+    'fixed.op = "gelu"',
+]
+
+
+@pytest.mark.parametrize("right", WITH_EFFECT)
+def test_what_does_something_is_not(folder: Path, right: str) -> None:
+    (folder / "r.toml").write_text(DARTS + right)
+    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+
+
 def test_the_recipe_itself_can_begin(folder: Path) -> None:
     (folder / "r.toml").write_text(RECIPE)
     begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()

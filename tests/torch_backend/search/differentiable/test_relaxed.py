@@ -123,6 +123,7 @@ def test_what_is_derived_keeps_bounds_and_what_is_not_open() -> None:
     assert found({}) == found({"where": f"macs <= {most}"}) == {"a": "wide", "b": "wide"}
     assert found({"where": f"macs < {most}"}) == {"a": "wide", "b": "skip"}
     assert found({"where": f"macs < {most}"}, open=["a"], fixed={"b": "wide"}) == {"a": "skip", "b": "wide"}
+    assert found({}, fixed={"b": "skip"}) == {"a": "wide", "b": "skip"}, "without `open`, `fixed` holds what it names"
 
 
 def test_a_penalty_lowers_the_expected_cost() -> None:

@@ -61,8 +61,7 @@ def near(space: Space, bounds: str, part: float) -> Space:
     if not part or not within.bounds.plain:
         return within
     within.prove()
-    given = within.graph.constraints[len(space.graph.constraints) :]
-    upper = [one for one in given if one.relation in ("<=", "<")]
+    upper = upper_bounds(space, within)
     counted, enough = (_counted, ENOUGH) if within.bounds.followed else (_drawn(within), FEW)
     least = Fraction(part).limit_denominator(1000)
     while upper and least > 0:
@@ -72,6 +71,12 @@ def near(space: Space, bounds: str, part: float) -> Space:
             return _with(within, floors[counts.index(max(counts))])
         least -= STEP
     return within
+
+
+def upper_bounds(space: Space, within: Space) -> list[Constraint]:
+    """The bounds on costs that can be used: those that a space has beside those of another, and that are from above."""
+    given = within.graph.constraints[len(space.graph.constraints) :]
+    return [one for one in given if one.relation in ("<=", "<")]
 
 
 def _floor(bound: Constraint, part: Fraction) -> Constraint:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from archir.base.errors import ArchError, fail
+from archir.base.errors import ArchError, Diagnostic, fail
 from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.base.toml import Path as Place
+from archir.search.multi.near import Within, upper_bounds
 from archir.search.recipes import job
 from archir.search.recipes.derivation import check_labels, check_some
 from archir.search.recipes.open_choices import opened, searched, settle, unknown
@@ -24,6 +25,10 @@ Strategy = TypeVar("Strategy")
 
 CheckObjective = Callable[[Mapping[str, Any], str, Where], None]
 """Raises ArchError for settings of an objective, and says whose they are and where."""
+
+Vain = Callable[[Phase, Any], Iterable[tuple[Place, str, str]]]
+"""Which settings of a phase with these options would do nothing: where they are in it, why, and a hint. A strategy has
+it as its `vain`, if there are any."""
 
 
 @dataclass(frozen=True)
@@ -145,10 +150,30 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             parsed(scorer.options, options.scorer.options, f"{whose}scorer `{options.scorer.kind}`: ", place)
             with document.blamed("phase", number, "options", "executor"):
                 options.workers(executor)
+        self._check_vain(written, number, kind, options)
         where = getattr(options, "where", "")
         if where:
+            known = _known(space, phase)
             with document.blamed("phase", number, "options", "where"):
-                check_some(_known(space, phase).where(where), phase.derive)
+                within = known.where(where)
+                check_some(within, phase.derive)
+            if isinstance(options, Within) and options.use and not upper_bounds(known, within):
+                text = f'{whose}`use` is a part of upper bounds, and `where = "{where}"` has none'
+                hint = 'leave it out, or bound a cost from above: where = "macs <= 0.5x"'
+                raise fail("A1109", text, document.span(("phase", number, "options", "use")), hint)
+
+    @staticmethod
+    def _check_vain(written: Written, number: int, kind: Kind[Job, Strategy], options: Settings) -> None:
+        """Raise ArchError (A1109) for settings that the strategy says would do nothing."""
+        phase, document = written.recipe.phase[number], written.document
+        vain: Vain | None = getattr(kind.make, "vain", None)
+        if vain is not None and (found := [*vain(phase, options)]):
+            raise ArchError(
+                *(
+                    Diagnostic("A1109", f"phase `{phase.name}`: {text}", document.span(("phase", number, *path)), hint)
+                    for path, text, hint in found
+                )
+            )
 
     @staticmethod
     def _check_choices(written: Written, number: int, space: Space, *, whole: bool) -> None:

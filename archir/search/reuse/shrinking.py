@@ -130,7 +130,7 @@ def _recipe(names: Mapping[str, str], weights: Path, budget: str, plan: Plan) ->
     # a network is mostly made smaller with the data that it was trained on: docs/shrink.md says what that means
     ordered = given | {"seen": True} | ({"order": plan.order} if plan.order != "none" else {})
     steps, measured = {"batch": plan.batch}, {} if plan.recalibrate is None else {"recalibrate": plan.recalibrate}
-    within = {"where": budget, "use": plan.use}
+    within = {"where": budget} | ({"use": plan.use} if "<" in budget else {})
     if plan.elastic:
         home: dict[str, Any] = {"weights": ELASTIC}
         first = {

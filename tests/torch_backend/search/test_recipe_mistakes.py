@@ -133,6 +133,21 @@ IN_VAIN = [
         "7:1: asked for here",
         "There are `relu` and `gelu`",
     ),
+    (
+        "options.hold = 2",
+        "7:1: error[A1109]: phase `search`: with `hold = 2`, none of 2 epochs trains architecture parameters",
+        "hint: `hold` is smaller than `training.epochs`: options.hold = 1",
+    ),
+    (
+        "options.temperature = [5.0, 1.0]",
+        "7:1: error[A1109]: phase `search`: `darts` draws nothing that a `temperature` could change",
+        "hint: leave it out; `gdas` and `snas` draw",
+    ),
+    (
+        '[[phase]]\nname = "b"\nstrategy = "random"\n[phase.options]\nwhere = "params >= 30"\nuse = 0.9',
+        '12:1: error[A1109]: phase `b`: `use` is a part of upper bounds, and `where = "params >= 30"` has none',
+        'hint: leave it out, or bound a cost from above: where = "macs <= 0.5x"',
+    ),
 ]
 """Settings that would do nothing, and what is said of them."""
 
@@ -147,9 +162,18 @@ def test_what_would_do_nothing_is_refused(folder: Path, wrong: tuple[str, ...]) 
     assert len(caught.value.diagnostics) == 1
 
 
+def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> None:
+    (folder / "r.toml").write_text(DARTS.replace('"darts"', '"pc_darts"'))
+    with pytest.raises(ArchError, match=r"6:14: error\[A1109\].*with `hold = 15` by default, none of 2 epochs"):
+        begin(folder / "r.toml", folder / "run", {}, "cpu")
+
+
 WITH_EFFECT = [
     'derive = { exclude = ["gelu"], limit = { labels = ["relu"], most = 0 } }',
     'fixed.op = "gelu"',
+    "options.hold = 1.5",
+    '[[phase]]\nname = "b"\nstrategy = "snas"\ntraining.epochs = 1\noptions.temperature = [5.0, 1.0]',
+    '[[phase]]\nname = "b"\nstrategy = "spos"\noptions = { where = "params <= 3M", use = 0.1 }',
 ]
 
 

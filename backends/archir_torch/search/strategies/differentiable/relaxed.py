@@ -12,14 +12,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.base.settings import Count, Finite, Many, NonNegative, Positive, Settings
+from archir.base.settings import Count, Finite, Many, NonNegative, Path, Positive, Settings
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
 from archir.passes.spaces.partial import partial
 from archir.passes.spaces.relax import Edges, relax
 from archir.search.recipes.derivation import crowded, derived
 from archir.search.recipes.open_choices import settle
-from archir.search.recipes.recipe import Derive
+from archir.search.recipes.recipe import Derive, Phase
 from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.generators import generator
@@ -146,6 +146,20 @@ class Relaxed:
         self.eigenvalues: list[float] = []
         self.stopped: str | None = None
         self.returned: int | None = None
+
+    @classmethod
+    def vain(cls, phase: Phase, options: Options) -> Iterator[tuple[Path, str, str]]:
+        """A temperature of no noise, and architecture parameters that are held to the end."""
+        if cls.sampling == "softmax" and "temperature" in options.model_fields_set:
+            text = f"`{phase.strategy}` draws nothing that a `temperature` could change"
+            yield ("options", "temperature"), text, "leave it out; `gdas` and `snas` draw"
+        epochs = phase.training.epochs
+        if options.hold >= epochs:
+            held = "hold" in options.model_fields_set
+            text = f"with `hold = {options.hold:g}`{'' if held else ' by default'}, none of {epochs} epochs"
+            hint = f"`hold` is smaller than `training.epochs`: options.hold = {epochs // 2}"
+            place: Path = ("options", "hold") if held else ("training", "epochs")
+            yield place, f"{text} trains architecture parameters", hint
 
     def _network(self, graph: Graph) -> MixedNetwork:
         """The mixtures as a module, run in the fastest way if that is to be measured."""

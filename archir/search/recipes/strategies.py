@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.base.plugins.registry import Registry
 from archir.base.settings import Settings, Where, parsed
 from archir.base.toml import Path as Place
 from archir.search.multi.near import Within, upper_bounds
 from archir.search.recipes import job
 from archir.search.recipes.derivation import check_labels, check_some
-from archir.search.recipes.open_choices import opened, searched, settle, unknown
+from archir.search.recipes.open_choices import closed, opened, searched, settle, unknown
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Evaluate, Phase, Recipe
 from archir.search.recipes.training import registered
@@ -26,9 +26,9 @@ Strategy = TypeVar("Strategy")
 CheckObjective = Callable[[Mapping[str, Any], str, Where], None]
 """Raises ArchError for settings of an objective, and says whose they are and where."""
 
-Vain = Callable[[Phase, Any], Iterable[tuple[Place, str, str]]]
-"""Which settings of a phase with these options would do nothing: where they are in it, why, and a hint. A strategy has
-it as its `vain`, if there are any."""
+Mistakes = Callable[[Phase, Space, Any], Iterable[tuple[Place, Diagnostic]]]
+"""What is wrong with a phase of a space and with its options, by the settings' places in the phase: what the strategy
+lacks, and what would do nothing. A strategy has it as its `mistakes`, if it knows any."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class Kind(Generic[Job, Strategy]):
     """Whether it can order the channels of the weights that it starts from (`start.order`)."""
     refits: bool = False
     """Whether it takes architectures out of a supernet, and can merge what they leave out (`start.refit`)."""
+    gives: frozenset[str] | None = None
+    """What later phases can start from: of `alphas`, `architecture`, `weights`, `supernet` and `trials`; None if nobody
+    has said."""
+    scores: Callable[[Any], bool] = lambda options: True
+    """Of one that tries candidates, whether it scores any with these options."""
 
 
 class Strategies(Registry[str, Kind[Job, Strategy]]):
@@ -52,12 +57,14 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
 
     def strategy(
         self, name: str, options: type[Settings], *, divides: bool = False, whole: bool = False, orders: bool = False,
-        refits: bool = False, by: Any = None,
+        refits: bool = False, gives: Iterable[str] | None = None, scores: Callable[[Any], bool] = lambda options: True,
+        by: Any = None,
     ) -> Callable[[Callable[[Job, Any], Strategy]], Any]:  # fmt: skip
         """Register a strategy: `make(job, options)` of these options. It is `by` somebody, if not by what makes it."""
+        given = None if gives is None else frozenset(gives)
 
         def register(make: Callable[[Job, Any], Strategy]) -> Any:
-            self.register(name, Kind(options, make, divides, whole, orders, refits), by or make)
+            self.register(name, Kind(options, make, divides, whole, orders, refits, given, scores), by or make)
             return make
 
         return register
@@ -104,11 +111,14 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         """The strategy of a job. Raises ArchError (A2202, A1109)."""
         phase = job.phase
         kind = self.kind_of(phase)
-        if phase.training.sharding != "none" and not kind.divides:
+        self._check_sharding(phase)
+        return kind.make(job, parsed(kind.options, phase.options))
+
+    def _check_sharding(self, phase: Phase) -> None:
+        if phase.training.sharding != "none" and not self.kind_of(phase).divides:
             able = ", ".join(f"`{name}`" for name, one in sorted(self.items()) if one.divides)
             text = f"phase `{phase.name}`: `{phase.strategy}` keeps weights whole; `training.sharding` is for {able}"
             raise fail("A1109", text)
-        return kind.make(job, parsed(kind.options, phase.options))
 
     def check(
         self, written: Written, number: int, space: Space, check_objective: CheckObjective, executor: str | None
@@ -136,13 +146,15 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         for position, also in enumerate(phase.also):
             check_objective(also, whose, document.at("phase", number, "also", position))
         home: Place = ("phase", number)
-        augment = phase.augment
+        augment, images = phase.augment, home
         if augment is None:
             augment = written.recipe.data_of(phase).augment
-            home = (*home, "data") if phase.data and "augment" in phase.data.model_fields_set else ("data",)
+            images = (*home, "data") if phase.data and "augment" in phase.data.model_fields_set else ("data",)
         for position, one in enumerate(augment.also):
-            registered(one, document.at(*home, "augment", "also", position))
-        self._check_choices(written, number, space, whole=kind.whole)
+            registered(one, document.at(*images, "augment", "also", position))
+        with document.blamed("phase", number, "training", "sharding"):
+            self._check_sharding(phase)
+        known = self._known(written, number, space)
         if isinstance(options, TrialOptions):
             with document.blamed("phase", number, "options", "scorer", "kind"):
                 scorer = options.scorer.registered
@@ -150,10 +162,8 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             parsed(scorer.options, options.scorer.options, f"{whose}scorer `{options.scorer.kind}`: ", place)
             with document.blamed("phase", number, "options", "executor"):
                 options.workers(executor)
-        self._check_vain(written, number, kind, options)
         where = getattr(options, "where", "")
         if where:
-            known = _known(space, phase)
             with document.blamed("phase", number, "options", "where"):
                 within = known.where(where)
                 check_some(within, phase.derive)
@@ -161,28 +171,61 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
                 text = f'{whose}`use` is a part of upper bounds, and `where = "{where}"` has none'
                 hint = 'leave it out, or bound a cost from above: where = "macs <= 0.5x"'
                 raise fail("A1109", text, document.span(("phase", number, "options", "use")), hint)
+        mistakes: Mistakes = getattr(kind.make, "mistakes", lambda *_: ())
+        found = [replace(one, span=document.span((*home, *place))) for place, one in mistakes(phase, space, options)]
+        if found := [*self._missing(written, number, options), *found]:
+            raise ArchError(*found)
 
-    @staticmethod
-    def _check_vain(written: Written, number: int, kind: Kind[Job, Strategy], options: Settings) -> None:
-        """Raise ArchError (A1109) for settings that the strategy says would do nothing."""
-        phase, document = written.recipe.phase[number], written.document
-        vain: Vain | None = getattr(kind.make, "vain", None)
-        if vain is not None and (found := [*vain(phase, options)]):
-            raise ArchError(
-                *(
-                    Diagnostic("A1109", f"phase `{phase.name}`: {text}", document.span(("phase", number, *path)), hint)
-                    for path, text, hint in found
+    def _missing(self, written: Written, number: int, options: Settings) -> Iterator[Diagnostic]:
+        """What a phase starts from or scores with and no phase before it comes to: A2207, A2210, A2211."""
+        recipe, document = written.recipe, written.document
+        phase, start = recipe.phase[number], recipe.phase[number].start
+        before = {one.name: self.kind_of(one).gives for one in recipe.phase[:number]}
+
+        def lacks(name: str, what: str) -> bool:
+            given = before.get(name)
+            return given is not None and what not in given
+
+        for what, name in start.phases.items():
+            if lacks(name, what):
+                able = [one for one, given in before.items() if given is not None and what in given]
+                hint = (
+                    f'start.{what} = "{able[-1]}" names a phase that has' if able else f"a phase before it has {what}: "
                 )
-            )
+                hint += (
+                    "" if able else listed([one for one, kind in sorted(self.items()) if what in (kind.gives or ())])
+                )
+                text = f"phase `{phase.name}`: `{name}` has no {what} to start from"
+                yield Diagnostic("A2207", text, document.span(("phase", number, "start", what)), hint)
+        if not isinstance(options, TrialOptions) or not self.kind_of(phase).scores(options):
+            return
+        if self.tabulated(recipe, phase) is not None:
+            return
+        asked = ("options", "scorer") if "scorer" in options.model_fields_set else ("strategy",)
+        if options.scorer.kind == "inherited":
+            taken = start.weights
+            if taken is None or taken.endswith(".safetensors") or lacks(taken, "supernet"):
+                place = asked if taken is None else ("start", "weights")
+                hint = 'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair'
+                text = f"phase `{phase.name}` has no supernet to score with"
+                yield Diagnostic("A2210", text, document.span(("phase", number, *place)), hint)
+        if options.scorer.kind == "predictor" and start.trials is None:
+            hint = 'start.trials = "..." names a phase that tried candidates'
+            text = f"phase `{phase.name}` has no trials that a predictor could be fitted to"
+            yield Diagnostic("A2211", text, document.span(("phase", number, *asked)), hint)
 
-    @staticmethod
-    def _check_choices(written: Written, number: int, space: Space, *, whole: bool) -> None:
-        """Raise ArchError (A2203, A2204) for what a phase says of choices and alternatives that are not there."""
+    def _known(self, written: Written, number: int, space: Space) -> Space:
+        """What is open of a space, as far as is known before an earlier phase has said what the rest is.
+
+        Raises ArchError (A1008, A2203, A2204, A2208) for what a phase says of choices and alternatives that are not
+        there, or leaves unsaid.
+        """
         phase, document = written.recipe.phase[number], written.document
+        whole = self.kind_of(phase).whole
         for key, patterns in (("open", phase.open or ()), ("fixed", tuple(phase.fixed))):
             with document.blamed("phase", number, key):
                 opened(space, patterns)
-        open_ = set() if whole else searched(space, phase.open, phase.fixed)
+        open_: set[str] = set() if whole else searched(space, phase.open, phase.fixed)
         for pattern, label in phase.fixed.items():
             with document.blamed("phase", number, "fixed", pattern):
                 if problems := unknown(space, pattern, label, open_):
@@ -191,6 +234,13 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             choices = [choice for choice in space.choices if choice.path in open_]
             place = document.at("phase", number, "derive")
             check_labels(choices, phase.derive, f"phase `{phase.name}`: ", place)
+        if phase.start.architecture is not None or (whole and not phase.fixed):
+            return space
+        with document.blamed("phase", number, "fixed" if phase.open is None else "open"):
+            if not whole:
+                return settle(space, phase.open, phase.fixed, None).space
+            closed(space, phase.fixed, None)
+            return space
 
     def extended(self, before: Recipe, after: Recipe) -> int | None:
         """The first phase that other settings change; None if they change nothing.
@@ -230,16 +280,6 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         phases = recipe.phase
         if executor is not None and not any(issubclass(self.kind_of(one).options, TrialOptions) for one in phases):
             raise fail("A2601", f"the executor `{executor}` would have nothing to do: no phase tries candidates")
-
-
-def _known(space: Space, phase: Phase) -> Space:
-    """What is open of a space, as far as is known before an earlier phase has said what the rest is."""
-    if phase.start.architecture is not None:
-        return space
-    try:
-        return settle(space, phase.open, phase.fixed, None).space
-    except ArchError:  # said where the phase is made
-        return space
 
 
 _TABLES = "phases that try candidates do, unless `options.scorer` says otherwise"

@@ -19,7 +19,7 @@ class Strategy(Trainee, Protocol):
     """A strategy of a phase. One that does not train has no epochs.
 
     If there is a method `shown`, TensorBoard shows the numbers by name that it gives after an epoch. If there is a
-    class method `vain`, settings that it names are refused (see `archir.search.recipes.strategies.Vain`).
+    class method `mistakes`, recipes are refused for what it says (see `archir.search.recipes.strategies.Mistakes`).
     """
 
     epochs: int

@@ -24,6 +24,7 @@ from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
 from archir_torch.search.preparation import begin
 from archir_torch.search.single import Settings as TrainSettings
+from tests.torch_backend.searches import strategy
 
 NET = """
 net tiny(width = 2) {
@@ -144,7 +145,7 @@ IN_VAIN = [
         "hint: leave it out; `gdas` and `snas` draw",
     ),
     (
-        '[[phase]]\nname = "b"\nstrategy = "random"\n[phase.options]\nwhere = "params >= 30"\nuse = 0.9',
+        '[[phase]]\nname = "b"\nstrategy = "spos"\n[phase.options]\nwhere = "params >= 30"\nuse = 0.9',
         '12:1: error[A1109]: phase `b`: `use` is a part of upper bounds, and `where = "params >= 30"` has none',
         'hint: leave it out, or bound a cost from above: where = "macs <= 0.5x"',
     ),
@@ -160,6 +161,104 @@ def test_what_would_do_nothing_is_refused(folder: Path, wrong: tuple[str, ...]) 
     for said in wrong[1:]:
         assert said in str(caught.value), caught.value
     assert len(caught.value.diagnostics) == 1
+
+
+LACKING = [
+    ("", "12:1: error[A2210]: phase `b` has no supernet to score with", 'strategy = "evolution"\n    ^^^'),
+    (
+        'start = { weights = "darts" }',
+        "13:11: error[A2210]: phase `b` has no supernet to score with",
+        'start.weights = "..." names a phase that trains a supernet: spos, sandwich or fair',
+    ),
+    (
+        'start = { architecture = "shared", weights = "shared" }',
+        "13:11: error[A2207]: phase `b`: `shared` has no architecture to start from",
+        'hint: start.architecture = "darts" names a phase that has',
+    ),
+    (
+        'start = { trials = "darts", weights = "shared" }',
+        "13:11: error[A2207]: phase `b`: `darts` has no trials to start from",
+        "hint: a phase before it has trials: `bananas`, `bayesian`, ",
+    ),
+    (
+        'options = { scorer = { kind = "predictor" } }',
+        "13:13: error[A2211]: phase `b` has no trials that a predictor could be fitted to",
+        'hint: start.trials = "..." names a phase that tried candidates',
+    ),
+    ('start.weights = "shared"\nopen = []', "14:1: error[A2208]: what is `op` of `tiny`, which is not open?"),
+    (
+        'start.weights = "shared"\ntraining.sharding = "full"',
+        "14:1: error[A1109]: phase `b`: `evolution` keeps weights",
+    ),
+    ('strategy = "train"', "12:1: error[A2205]: phase `b` trains one architecture, but `tiny` has many"),
+    ('strategy = "inherit"', "12:1: error[A2210]: phase `b` has no architecture, or no weights, to inherit"),
+    ('strategy = "share"', "12:1: error[A2210]: phase `b` has no weights to share", "hint: start.weights says which"),
+    ('strategy = "finalists"', "12:1: error[A2213]: phase `b` has no trials with `accuracy` to choose from"),
+    (
+        'strategy = "darts"\noptions = { penalty = { cost = "mac" } }',
+        "13:25: error[A1604]: there is no mean of a cost `mac`",
+        "hint: did you mean `macs`?",
+    ),
+    ('strategy = "spos"\ntraining.drop_path = "linear"', "13:1: error[A1109]: phase `b`: a supernet's rates of"),
+]
+"""What the second phase says, and what is said of it before the first is trained."""
+BEFORE = """space = "tiny.arch"
+data.limit = 40
+[[phase]]
+name = "darts"
+strategy = "darts"
+training.epochs = 1
+[[phase]]
+name = "shared"
+strategy = "spos"
+[[phase]]
+name = "b"
+strategy = "evolution"
+"""
+
+
+@pytest.mark.parametrize("wrong", LACKING, ids=lambda wrong: wrong[0])
+def test_what_a_phase_lacks_is_known_before_anything_is_trained(folder: Path, wrong: tuple[str, ...]) -> None:
+    text = BEFORE.replace('strategy = "evolution"\n', "") if wrong[0].startswith("strategy") else BEFORE
+    (folder / "r.toml").write_text(text + wrong[0])
+    with pytest.raises(ArchError) as caught:
+        begin(folder / "r.toml", folder / "run", {}, "cpu")
+    for said in wrong[1:]:
+        assert f"r.toml:{said}" in str(caught.value) if said[0] in "1" else said in str(caught.value), caught.value
+    assert len(caught.value.diagnostics) == 1
+
+
+LACKING_NOTHING = [
+    'start.weights = "shared"',
+    'start = { architecture = "darts", weights = "shared" }\nopen = []',
+    'options.scorer.kind = "proxies"\noptions.objective = "naswot:max"',
+    'options.scorer.kind = "training"',
+    'strategy = "random"',
+    'strategy = "exact"\noptions.minimize = "macs"',
+    'strategy = "train"\nfixed.op = "gelu"',
+    'strategy = "inherit"\nstart = { architecture = "darts", weights = "shared" }',
+]
+
+
+@pytest.mark.parametrize("right", LACKING_NOTHING)
+def test_a_phase_that_lacks_nothing_begins(folder: Path, right: str) -> None:
+    text = BEFORE.replace('strategy = "evolution"\n', "") if right.startswith("strategy") else BEFORE
+    (folder / "r.toml").write_text(text + right)
+    begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+
+
+@pytest.mark.parametrize("name", ["darts", "gdas", "snas", "spos", "sandwich", "fair", "train", "random"])
+def test_phases_give_what_they_are_said_to(name: str) -> None:
+    more: dict[str, Any] = {"fixed": {"*": "largest"}} if name == "train" else {}
+    outcome = strategy(name, **more).outcome()
+    found = {what for what in ("alphas", "architecture", "weights", "supernet") if getattr(outcome, what)}
+    gives = STRATEGIES[name].gives
+    assert gives is not None
+    assert found == gives - {"trials"}
+
+
+def test_all_strategies_say_what_they_give() -> None:
+    assert [name for name, kind in STRATEGIES.items() if kind.gives is None] == []
 
 
 def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from torch import Tensor, nn
 
-from archir.base.errors import fail
-from archir.base.settings import Count, Settings
+from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.settings import Count, Path, Settings
 from archir.passes.expose import expose
 from archir.search.recipes.open_choices import closed
+from archir.search.recipes.recipe import Phase
 from archir.search.seeds import mixed
+from archir.search.spaces.space import Space
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import Network, lower
 from archir_torch.lowering.replay import Replayed
@@ -34,7 +36,7 @@ class TrainOptions(Settings):
     """Epochs from one look at the held-out images to the next."""
 
 
-@strategy("train", TrainOptions, divides=True, whole=True, orders=True, refits=True)
+@strategy("train", TrainOptions, divides=True, whole=True, orders=True, refits=True, gives=("architecture", "weights"))
 class Train:
     """All training images are trained on; what is held out is measured on."""
 
@@ -45,10 +47,7 @@ class Train:
         phase, training = job.phase, job.phase.training
         self.epochs = training.epochs
         if job.architecture is None and job.space.choices and not phase.fixed:
-            hint = 'start.architecture = "..." names a phase that derives one; fixed = { "*" = "largest" } says one'
-            raise fail(
-                "A2205", f"phase `{phase.name}` trains one architecture, but `{job.space.name}` has many", None, hint
-            )
+            raise ArchError(_many(phase, job.space))
         self.architecture = closed(job.space, job.phase.fixed, job.architecture)
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
@@ -82,6 +81,12 @@ class Train:
     def _steps(self) -> Steps[Network]:
         inputs = self.task.part_of(self.feed)
         return Steps(self.epochs * self.steps, [lambda network: network(*inputs)])
+
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: TrainOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """No architecture."""
+        if phase.start.architecture is None and space.choices and not phase.fixed:
+            yield ("strategy",), _many(phase, space)
 
     def _divide(self) -> None:
         """Every process keeps its part of the network."""
@@ -127,3 +132,8 @@ class Train:
         name, number = next(iter(self.graph.outputs.items()))
         deployed = expose(self.graph, {name: number})
         return Outcome(architecture=self.architecture, network=deployed, weights=weights)
+
+
+def _many(phase: Phase, space: Space) -> Diagnostic:
+    hint = 'start.architecture = "..." names a phase that derives one; fixed = { "*" = "largest" } says one'
+    return Diagnostic("A2205", f"phase `{phase.name}` trains one architecture, but `{space.name}` has many", None, hint)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archir_torch.search.job import strategy
-from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
+from archir_torch.search.strategies.differentiable.relaxed import GIVES, Options, Relaxed
 
 
-@strategy("darts", Options)
+@strategy("darts", Options, gives=GIVES)
 class Darts(Relaxed):
     """First order by default; `order = 2` unrolls a step of the weights."""

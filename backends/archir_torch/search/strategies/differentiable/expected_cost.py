@@ -11,8 +11,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import fail, suggest
+from archir.base.errors import ArchError, Diagnostic, suggest
 from archir.search.spaces.space import Space
+
+
+def unknown_mean(space: Space, cost: str) -> Diagnostic | None:
+    """What is wrong (A1604) with a cost that has no mean."""
+    if cost in space.account.summed:
+        return None
+    hint = suggest(cost, space.account.summed) or f"costs are {', '.join(space.account.summed)}"
+    return Diagnostic("A1604", f"there is no mean of a cost `{cost}`", None, hint)
 
 
 class Expected(nn.Module):
@@ -20,9 +28,8 @@ class Expected(nn.Module):
 
     def __init__(self, space: Space, cost: str) -> None:
         super().__init__()
-        if cost not in space.account.summed:
-            hint = suggest(cost, space.account.summed) or f"costs are {', '.join(space.account.summed)}"
-            raise fail("A1604", f"there is no mean of a cost `{cost}`", None, hint)
+        if (unknown := unknown_mean(space, cost)) is not None:
+            raise ArchError(unknown)
         column = space.account.summed.index(cost)
         table = space.account.table
         self.constant = float(table.constant[column])

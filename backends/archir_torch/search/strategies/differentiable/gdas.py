@@ -7,7 +7,7 @@ from typing import Annotated
 from archir.base.settings import Many, Positive
 from archir_torch.search.job import strategy
 from archir_torch.search.strategies.differentiable.alphas import Sampling
-from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
+from archir_torch.search.strategies.differentiable.relaxed import GIVES, Options, Relaxed
 
 
 class GdasOptions(Options):
@@ -16,7 +16,7 @@ class GdasOptions(Options):
     temperature: Annotated[tuple[Positive, Positive], Many] = (10.0, 0.1)
 
 
-@strategy("gdas", GdasOptions)
+@strategy("gdas", GdasOptions, gives=GIVES)
 class Gdas(Relaxed):
     """Only what was drawn is run; its gradient goes on to all logits of its choice."""
 

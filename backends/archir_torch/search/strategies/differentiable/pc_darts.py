@@ -5,7 +5,7 @@ from __future__ import annotations
 from archir.base.settings import Count, NonNegative
 from archir.passes.spaces.relax import Edges
 from archir_torch.search.job import strategy
-from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
+from archir_torch.search.strategies.differentiable.relaxed import GIVES, Options, Relaxed
 
 
 class PartialOptions(Options):
@@ -16,6 +16,6 @@ class PartialOptions(Options):
     hold: NonNegative = 15.0
 
 
-@strategy("pc_darts", PartialOptions)
+@strategy("pc_darts", PartialOptions, gives=GIVES)
 class PcDarts(Relaxed):
     """DARTS with these options."""

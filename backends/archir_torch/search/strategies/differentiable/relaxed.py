@@ -11,7 +11,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.base.errors import fail
+from archir.base.errors import Diagnostic, fail
 from archir.base.settings import Count, Finite, Many, NonNegative, Path, Positive, Settings
 from archir.ir.graph import Graph
 from archir.passes.fold import fold
@@ -22,6 +22,7 @@ from archir.search.recipes.open_choices import settle
 from archir.search.recipes.recipe import Derive, Phase
 from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
+from archir.search.spaces.space import Space
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.precision import exact
 from archir_torch.lowering.replay import Replayed
@@ -29,7 +30,7 @@ from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
 from archir_torch.search.strategies.differentiable.alphas import Alphas, Drawn, Init, Sampling
 from archir_torch.search.strategies.differentiable.curvature import dominant_eigenvalue, rising
-from archir_torch.search.strategies.differentiable.expected_cost import Expected
+from archir_torch.search.strategies.differentiable.expected_cost import Expected, unknown_mean
 from archir_torch.search.strategies.differentiable.unrolled import unrolled_gradient
 from archir_torch.search.task import Task, validated
 from archir_torch.supernet.mixture import MixedNetwork
@@ -42,6 +43,9 @@ from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.kernels import Steps, with_kernels
 from archir_torch.training.learner import Learner, replayable
 from archir_torch.training.norms import synchronise
+
+GIVES = ("alphas", "architecture", "weights")
+"""What later phases can start from."""
 
 
 class Entropy(Settings):
@@ -148,18 +152,21 @@ class Relaxed:
         self.returned: int | None = None
 
     @classmethod
-    def vain(cls, phase: Phase, options: Options) -> Iterator[tuple[Path, str, str]]:
-        """A temperature of no noise, and architecture parameters that are held to the end."""
+    def mistakes(cls, phase: Phase, space: Space, options: Options) -> Iterator[tuple[Path, Diagnostic]]:
+        """A temperature of no noise, architecture parameters that are held to the end, and a cost that has no mean."""
+        whose = f"phase `{phase.name}`: "
         if cls.sampling == "softmax" and "temperature" in options.model_fields_set:
-            text = f"`{phase.strategy}` draws nothing that a `temperature` could change"
-            yield ("options", "temperature"), text, "leave it out; `gdas` and `snas` draw"
+            text = f"{whose}`{phase.strategy}` draws nothing that a `temperature` could change"
+            yield ("options", "temperature"), Diagnostic("A1109", text, None, "leave it out; `gdas` and `snas` draw")
         epochs = phase.training.epochs
         if options.hold >= epochs:
             held = "hold" in options.model_fields_set
-            text = f"with `hold = {options.hold:g}`{'' if held else ' by default'}, none of {epochs} epochs"
+            text = f"{whose}with `hold = {options.hold:g}`{'' if held else ' by default'}, none of {epochs} epochs"
             hint = f"`hold` is smaller than `training.epochs`: options.hold = {epochs // 2}"
             place: Path = ("options", "hold") if held else ("training", "epochs")
-            yield place, f"{text} trains architecture parameters", hint
+            yield place, Diagnostic("A1109", f"{text} trains architecture parameters", None, hint)
+        if options.penalty is not None and (no_mean := unknown_mean(space, options.penalty.cost)) is not None:
+            yield ("options", "penalty", "cost"), no_mean
 
     def _network(self, graph: Graph) -> MixedNetwork:
         """The mixtures as a module, run in the fastest way if that is to be measured."""

@@ -7,7 +7,7 @@ from typing import Annotated
 from archir.base.settings import Many, Positive
 from archir_torch.search.job import strategy
 from archir_torch.search.strategies.differentiable.alphas import Sampling
-from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed
+from archir_torch.search.strategies.differentiable.relaxed import GIVES, Options, Relaxed
 
 
 class SnasOptions(Options):
@@ -16,7 +16,7 @@ class SnasOptions(Options):
     temperature: Annotated[tuple[Positive, Positive], Many] = (1.0, 0.03)
 
 
-@strategy("snas", SnasOptions)
+@strategy("snas", SnasOptions, gives=GIVES)
 class Snas(Relaxed):
     """All alternatives are run, weighted by the same noise in a step for all images."""
 

@@ -20,7 +20,7 @@ from archir.search.spaces.optimal.problem import Objective
 from archir.search.spaces.space import Space
 from archir_torch.search.aims import aimed
 from archir_torch.search.job import Job, Outcome, Strategy, strategy
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import GIVES, Trials
 from archir_torch.search.strategies.untrained import Untrained
 from archir_torch.search.task import objective_of
 
@@ -49,10 +49,14 @@ class ExactOptions(TrialOptions):
         return self
 
 
-@strategy("exact", ExactOptions)
+def _scored(options: ExactOptions) -> bool:
+    return options.best > 1 or "scorer" in options.model_fields_set
+
+
+@strategy("exact", ExactOptions, gives=GIVES, scores=_scored)
 def make(job: Job, options: ExactOptions) -> Strategy:
     """One architecture is what it is, without being scored, unless somebody is named to score it."""
-    scored = options.best > 1 or "scorer" in options.model_fields_set
+    scored = _scored(options)
     options = aimed(options, objective_of(job.phase, job.folder))
     return Candidates(job, options) if scored else Optimum(job, options)
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from archir.base.errors import fail
-from archir.base.settings import Count
+from collections.abc import Iterator
+
+from archir.base.errors import ArchError, Diagnostic, fail
+from archir.base.settings import Count, Path
 from archir.search.multi.objectives import objective
 from archir.search.multi.strategies.listed import Listed
+from archir.search.recipes.recipe import Phase
 from archir.search.recipes.trials import Scorer, TrialOptions
 from archir.search.spaces.space import Space
 from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import GIVES, Trials
 
 
 class FinalistsOptions(TrialOptions):
@@ -22,7 +25,7 @@ class FinalistsOptions(TrialOptions):
     """By which the earlier phase's trials are ranked, and the finalists."""
 
 
-@strategy("finalists", FinalistsOptions)
+@strategy("finalists", FinalistsOptions, gives=GIVES)
 class Finalists(Trials):
     """One batch: the best of `start.trials` that keep `where`."""
 
@@ -31,8 +34,7 @@ class Finalists(Trials):
         aim, phase = objective(options.objective), job.phase
         done = [one for one in job.earlier if one.status == "done" and one.scores.get(aim.name) is not None]
         if not done:
-            hint = 'start.trials = "..." names a phase that tried candidates'
-            raise fail("A2213", f"phase `{phase.name}` has no trials with `{aim.name}` to choose from", None, hint)
+            raise ArchError(_nothing(phase, aim.name))
         ranked = sorted(done, key=lambda one: float(one.scores[aim.name] or 0.0), reverse=aim.most)
 
         def search(space: Space, seed: int) -> Listed:
@@ -44,3 +46,14 @@ class Finalists(Trials):
             return Listed(space, options.objective, within, seed)
 
         super().__init__(job, options, search)
+
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: FinalistsOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """No trials."""
+        if phase.start.trials is None:
+            yield ("strategy",), _nothing(phase, objective(options.objective).name)
+
+
+def _nothing(phase: Phase, score: str) -> Diagnostic:
+    hint = 'start.trials = "..." names a phase that tried candidates'
+    return Diagnostic("A2213", f"phase `{phase.name}` has no trials with `{score}` to choose from", None, hint)

@@ -10,7 +10,7 @@ from archir.search.scores.replacing import replacements
 from archir.search.spaces.partial import largest
 from archir_torch.search.aims import aimed, compared
 from archir_torch.search.job import Job, strategy
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.search.strategies.multi_trial.trials import GIVES, Trials
 
 
 class ReplaceOptions(TrialOptions):
@@ -26,7 +26,7 @@ class ReplaceOptions(TrialOptions):
         return self
 
 
-@strategy("replace_one", ReplaceOptions)
+@strategy("replace_one", ReplaceOptions, gives=GIVES)
 class ReplaceOne(Trials):
     """One batch: the reference, which is the architecture that the phase starts from, or the one of most
     multiply-accumulates, and then all that differ from it in one choice."""

@@ -36,6 +36,9 @@ from archir_torch.search.strategies.multi_trial.random_baseline import Drawn
 from archir_torch.training import distributed
 from archir_torch.training.checkpoints.state import State
 
+GIVES = ("architecture", "trials")
+"""What later phases can start from."""
+
 
 class Trials:
     """A trainee whose steps are batches of candidates. What was tried is in the journal: a search that goes on asks the
@@ -251,9 +254,12 @@ def _texts(trials: Sequence[Trial]) -> str:
 def _register(name: str, kind: Kind) -> None:
     options: Any = type(f"{kind.options.__name__}OfTrials", (TrialOptions, kind.options), {"__module__": __name__})
 
-    @strategy(name, options, refits=True, by=kind.make)
+    def scores(given: TrialOptions) -> bool:
+        return name != "random" or bool(given.model_fields_set)
+
+    @strategy(name, options, refits=True, gives=GIVES, scores=scores, by=kind.make)
     def make(job: Job, given: TrialOptions) -> Strategy:
-        if name == "random" and not given.model_fields_set and job.results is None:
+        if not scores(given) and job.results is None:
             return Drawn(job)
         given = aimed(given, compared(job))
         return Trials(job, given, lambda space, seed: kind.make(space, given, seed))

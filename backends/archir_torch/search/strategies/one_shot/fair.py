@@ -11,7 +11,7 @@ from archir_torch.search.job import strategy
 from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
 
-@strategy("fair", SupernetOptions, orders=True)
+@strategy("fair", SupernetOptions, orders=True, gives=("weights", "supernet"))
 class Fair(Supernet):
     """As many paths a step as there are alternatives."""
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir.base.settings import Amount, Settings
+from archir.base.errors import ArchError, Diagnostic
+from archir.base.settings import Amount, Path, Settings
 from archir.passes.expose import expose
 from archir.search.recipes.open_choices import closed
+from archir.search.recipes.recipe import Phase
 from archir.search.recipes.training import Augment
 from archir.search.seeds import mixed
+from archir.search.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast
 from archir_torch.search.inheritance import inherited, require_all, take_over
@@ -30,7 +32,7 @@ class InheritOptions(Settings):
     """Batches on which statistics of norms are measured; with 0, they stay as they were."""
 
 
-@strategy("inherit", InheritOptions, whole=True, refits=True)
+@strategy("inherit", InheritOptions, whole=True, refits=True, gives=("architecture", "weights"))
 class Inherit:
     """One step, which measures statistics on the training images; what is held out is measured on."""
 
@@ -39,12 +41,7 @@ class Inherit:
     def __init__(self, job: Job, options: InheritOptions) -> None:
         self.job, self.options = job, options
         if not job.weights or (job.architecture is None and job.space.choices and not job.phase.fixed):
-            hint = (
-                "start.architecture and start.weights name phases: one that found it, one that trained its weights; "
-                'or fixed = { "PATTERN" = LABEL } says the architecture'
-            )
-            text = f"phase `{job.phase.name}` has no architecture, or no weights, to inherit"
-            raise fail("A2210", text, None, hint)
+            raise ArchError(_nothing(job.phase))
         self.architecture = closed(job.space, job.phase.fixed, job.architecture)
         self.graph = job.space.specialize(self.architecture)
         self.task = Task(job, self.graph)
@@ -52,6 +49,13 @@ class Inherit:
         weights = inherited(job, self.architecture)
         require_all(self.network, weights, job.phase.name)
         take_over(self.network, weights, job.named)
+
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: InheritOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """No architecture, or no weights."""
+        start = phase.start
+        if start.weights is None or (start.architecture is None and space.choices and not phase.fixed):
+            yield ("strategy",), _nothing(phase)
 
     def step(self, index: int) -> Mapping[str, float | Tensor]:
         """Measure statistics; the loss of the first batch with them."""
@@ -84,3 +88,11 @@ class Inherit:
         weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         name, number = next(iter(self.graph.outputs.items()))
         return Outcome(architecture=self.architecture, network=expose(self.graph, {name: number}), weights=weights)
+
+
+def _nothing(phase: Phase) -> Diagnostic:
+    hint = (
+        "start.architecture and start.weights name phases: one that found it, one that trained its weights; "
+        'or fixed = { "PATTERN" = LABEL } says the architecture'
+    )
+    return Diagnostic("A2210", f"phase `{phase.name}` has no architecture, or no weights, to inherit", None, hint)

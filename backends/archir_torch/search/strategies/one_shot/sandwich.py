@@ -35,7 +35,7 @@ class SandwichOptions(SupernetOptions):
     """Whose weights decay."""
 
 
-@strategy("sandwich", SandwichOptions, orders=True)
+@strategy("sandwich", SandwichOptions, orders=True, gives=("weights", "supernet"))
 class Sandwich(Supernet):
     """The largest, the smallest, and some that are drawn."""
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
-from archir.base.errors import fail
-from archir.base.settings import Settings
+from archir.base.errors import ArchError, Diagnostic
+from archir.base.settings import Path, Settings
 from archir.search.recipes.open_choices import settle
+from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.spaces.partial import largest
+from archir.search.spaces.space import Space
 from archir_torch.search.inheritance import require_all, take_over
 from archir_torch.search.job import Job, Outcome, strategy
 from archir_torch.search.ordering.start import in_order
@@ -23,14 +27,14 @@ class ShareOptions(Settings):
     """Which channels a smaller attention has: the first ones of each head, or (`leading`) of all together."""
 
 
-@strategy("share", ShareOptions, orders=True)
+@strategy("share", ShareOptions, orders=True, gives=("weights", "supernet"))
 class Share(Untrained):
     """Nothing is trained: the largest architecture is the network, the others have a part of its weights."""
 
     def __init__(self, job: Job, options: ShareOptions) -> None:
         name = job.phase.name
         if not job.weights:
-            raise fail("A2210", f"phase `{name}` has no weights to share", None, "start.weights says which")
+            raise ArchError(_nothing(job.phase))
         self.opened = settle(job.space, job.phase.open, job.phase.fixed, job.architecture)
         graph, self.sharing = self.opened.space.graph, options.sharing
         self.network = SuperNetwork(graph, torch.Generator().manual_seed(0), options.sharing == "heads")
@@ -38,7 +42,17 @@ class Share(Untrained):
         require_all(self.network, job.weights, name)
         take_over(self.network, in_order(job, most, job.weights), job.named)
 
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: ShareOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """No weights."""
+        if phase.start.weights is None:
+            yield ("strategy",), _nothing(phase)
+
     def outcome(self) -> Outcome:
         """The weights."""
         weights = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
         return Outcome(weights=weights, supernet=SupernetRecord.of(self.opened, self.network.graph, self.sharing))
+
+
+def _nothing(phase: Phase) -> Diagnostic:
+    return Diagnostic("A2210", f"phase `{phase.name}` has no weights to share", None, "start.weights says which")

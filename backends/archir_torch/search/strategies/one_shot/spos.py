@@ -23,7 +23,7 @@ class SposOptions(Within, SupernetOptions):
     """Paths of a step, whose gradients are added up."""
 
 
-@strategy("spos", SposOptions, orders=True)
+@strategy("spos", SposOptions, orders=True, gives=("weights", "supernet"))
 class Spos(Supernet):
     """One path a step."""
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
 from torch import Tensor, nn
 
-from archir.base.errors import fail
-from archir.base.settings import Amount, Count, Settings
+from archir.base.errors import ArchError, Diagnostic
+from archir.base.settings import Amount, Count, Path, Settings
 from archir.search.recipes.open_choices import settle
+from archir.search.recipes.recipe import Phase
 from archir.search.recipes.supernet import SupernetRecord
 from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.partial import largest, smallest
+from archir.search.spaces.space import Space
 from archir_torch.lowering.generators import generator
 from archir_torch.search.inheritance import take_over
 from archir_torch.search.job import Job, Outcome
@@ -58,8 +60,8 @@ class Supernet(ABC):
     def __init__(self, job: Job, options: SupernetOptions) -> None:
         self.job, self.basics = job, options
         phase, training = job.phase, job.phase.training
-        if training.drop_path != "constant":
-            raise fail("A1109", f"phase `{phase.name}`: a supernet's rates of `drop_path` are those of the net")
+        for _, mistake in self.mistakes(phase, job.space, options):
+            raise ArchError(mistake)
         self.epochs = training.epochs
         self.opened = settle(job.space, phase.open, phase.fixed, job.architecture)
         self.space = self.opened.space
@@ -92,6 +94,13 @@ class Supernet(ABC):
         )  # fmt: skip
         self._teacher: Tensor | None = None
         with_kernels(self.network, training, job.device, self._measured, job.decided)
+
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """Rates of `drop_path` that change."""
+        if phase.training.drop_path != "constant":
+            text = f"phase `{phase.name}`: a supernet's rates of `drop_path` are those of the net"
+            yield ("training", "drop_path"), Diagnostic("A1109", text)
 
     def _measured(self) -> Steps[SuperNetwork]:
         """Those of the first step's paths, one after the other."""

@@ -183,14 +183,18 @@ def test_what_is_wrong_with_them_is_said_first(folder: Path, before: str, after:
 
 
 def test_a_search_of_which_nothing_came_leaves_no_folder(folder: Path) -> None:
-    """What is only found when a phase begins: that there are many architectures, and one is trained."""
+    """What is only found when a phase begins: that an option names no choice, or that too little was tried."""
     (folder / "train.toml").write_text(
-        SUPERNET[: SUPERNET.index("[[phase]]")] + '[[phase]]\nname = "a"\nstrategy = "train"\n'
+        SUPERNET[: SUPERNET.index("[[phase]]")] + '[[phase]]\nname = "a"\nstrategy = "sandwich"\n'
+        'options = { first = ["nothing"] }\n'
     )
-    assert "A2205" in run("search", "train.toml", "-o", "run", code=1)
+    assert "A2203" in run("search", "train.toml", "-o", "run", code=1)
     assert not (folder / "run").exists()
-    (folder / "late.toml").write_text(SUPERNET.replace('start = { architecture = "search" }\n', ""))
-    assert "A2205" in run("search", "late.toml", "-o", "run", code=1)
+    late = SUPERNET.replace('"train"', '"evolution"').replace('architecture = "search"', 'trials = "search"')
+    (folder / "late.toml").write_text(
+        late + 'options = { population = 2, trials = 2, scorer = { kind = "predictor" } }\n'
+    )
+    assert "A2211" in run("search", "late.toml", "-o", "run", code=1)
     assert (folder / "run" / "manifest.json").exists(), "a supernet was trained by then"
 
 

@@ -100,6 +100,8 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         for number, phase in enumerate(recipe.phase):
             with written.document.blamed("phase", number, "strategy"):
                 self.kind_of(phase)
+            with written.document.blamed("phase", number, "options", "scorer", "kind"):
+                self.tabulated(recipe, phase)
             if phase.evaluate is not None and self.tabulated(recipe, phase) is None:
                 with written.document.blamed("phase", number, "evaluate"):
                     raise fail("A2253", f"nothing of phase `{phase.name}` is looked up in a table", None, _TABLES)
@@ -180,7 +182,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         """What a phase starts from or scores with and no phase before it comes to: A2207, A2210, A2211."""
         recipe, document = written.recipe, written.document
         phase, start = recipe.phase[number], recipe.phase[number].start
-        before = {one.name: self.kind_of(one).gives for one in recipe.phase[:number]}
+        before = {one.name: self._given(one) for one in recipe.phase[:number]}
 
         def lacks(name: str, what: str) -> bool:
             given = before.get(name)
@@ -213,6 +215,12 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             hint = 'start.trials = "..." names a phase that tried candidates'
             text = f"phase `{phase.name}` has no trials that a predictor could be fitted to"
             yield Diagnostic("A2211", text, document.span(("phase", number, *asked)), hint)
+
+    def _given(self, phase: Phase) -> frozenset[str] | None:
+        """What later phases can start from; None if nobody has said."""
+        kind = self.kind_of(phase)
+        tried = not issubclass(kind.options, TrialOptions) or kind.scores(parsed(kind.options, phase.options))
+        return kind.gives if tried or kind.gives is None else kind.gives - {"trials"}
 
     def _known(self, written: Written, number: int, space: Space) -> Space:
         """What is open of a space, as far as is known before an earlier phase has said what the rest is.

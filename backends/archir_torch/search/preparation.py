@@ -220,13 +220,17 @@ def _extended(found: Search, settings: Mapping[str, str]) -> Search:
 def of_run(run: Run, device: str) -> Search:
     """The search of a run, which is closed if it has none, or needs plugins that are not loaded (A3105)."""
     try:
-        overrides = json.loads(run.content(OVERRIDES))
-        recipe = parse(run.content(RECIPE).decode(), RECIPE, overrides).recipe
+        recipe = written_of(run).recipe
         plugins.require(recipe, _plugins(run))
         return Search(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()
         raise
+
+
+def written_of(run: Run) -> Written:
+    """The recipe of a run, with the places of its settings."""
+    return parse(run.content(RECIPE).decode(), RECIPE, json.loads(run.content(OVERRIDES)))
 
 
 def _plugins(run: Run) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from archir_torch.lowering.devices import threads
 from archir_torch.search.aims import compared
 from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import STRATEGIES, Job, Outcome, made, whole
-from archir_torch.search.preparation import Search, begin, images, of_run, resumed
+from archir_torch.search.preparation import Search, begin, images, of_run, resumed, written_of
 from archir_torch.training import distributed, loop
 from archir_torch.training.checkpoints.phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
@@ -120,6 +120,14 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
     space = space_of(found.recipe, phase, found.folder, found.spaces)
     if kept.done is not None:
         return read_outcome(found.run, phase.name, space, load_tensors)
+    with _blamed(found, phase):
+        return _through(found, phase, space, before, kept, watch)
+
+
+def _through(
+    found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome], kept: PhaseRecord, watch: Watch | None
+) -> Outcome:
+    """A phase that is not done, from where it is to its end."""
     job = _job(found, phase, space, before)
     strategy = made(job)
     if distributed.world().rank == 0:
@@ -140,6 +148,18 @@ def _phase(found: Search, phase: Phase, before: Mapping[str, Outcome], watch: Wa
             found.run.write(outcome_files(phase.name, outcome, weights))
             kept.finish(rows[-1] if rows else {})
     return outcome
+
+
+@contextmanager
+def _blamed(found: Search, phase: Phase) -> Iterator[None]:
+    """What is said of a recipe (A22xx) inside, and of no place in it, is said of the strategy of a phase."""
+    try:
+        yield
+    except ArchError as error:
+        place = ("phase", found.recipe.phase.index(phase), "strategy")
+        span = written_of(found.run).document.span(place)
+        each = (replace(one, span=one.span or span) if one.code.startswith("A22") else one for one in error.diagnostics)
+        raise ArchError(*each) from None
 
 
 def _job(found: Search, phase: Phase, space: Space, before: Mapping[str, Outcome]) -> Job:

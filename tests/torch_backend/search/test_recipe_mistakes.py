@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import archir
 from archir.base.errors import ArchError
 from archir.base.settings import Settings
 from archir.cli import main
@@ -199,6 +200,15 @@ LACKING = [
         "13:25: error[A1604]: there is no mean of a cost `mac`",
         "hint: did you mean `macs`?",
     ),
+    (
+        'strategy = "darts"\nfixed = { "*" = "largest" }',
+        "13:1: error[A2215]: phase `b` has no architecture parameters: there is nothing to search",
+        "hint: without `open`, what `fixed` does not name is searched: let it name fewer choices",
+    ),
+    (
+        'start.weights = "shared"\noptions = { scorer = { kind = "table" } }',
+        "14:24: error[A2253]: phase `b` is scored by a table, and there is none",
+    ),
     ('strategy = "spos"\ntraining.drop_path = "linear"', "13:1: error[A1109]: phase `b`: a supernet's rates of"),
 ]
 """What the second phase says, and what is said of it before the first is trained."""
@@ -226,6 +236,25 @@ def test_what_a_phase_lacks_is_known_before_anything_is_trained(folder: Path, wr
     for said in wrong[1:]:
         assert f"r.toml:{said}" in str(caught.value) if said[0] in "1" else said in str(caught.value), caught.value
     assert len(caught.value.diagnostics) == 1
+
+
+SECOND = """space = "tiny.arch"
+data.limit = 40
+[[phase]]
+name = "any"
+strategy = "random"
+options = { trials = 2, objectives = ["naswot:max"], scorer = { kind = "proxies" } }
+[[phase]]
+name = "b"
+strategy = "finalists"
+start.trials = "any"
+"""
+
+
+def test_what_is_known_later_has_a_line_too(folder: Path) -> None:
+    (folder / "r.toml").write_text(SECOND)
+    with pytest.raises(ArchError, match=r"recipe.toml:9:1: error\[A2213\].*\n    strategy = .finalists."):
+        archir.run(folder / "r.toml", folder / "run", device="cpu")
 
 
 LACKING_NOTHING = [
@@ -269,7 +298,7 @@ def test_epochs_in_which_nothing_is_chosen_may_be_the_default(folder: Path) -> N
 
 WITH_EFFECT = [
     'derive = { exclude = ["gelu"], limit = { labels = ["relu"], most = 0 } }',
-    'fixed.op = "gelu"',
+    '[[phase]]\nname = "b"\nstrategy = "spos"\nfixed.op = "gelu"',
     "options.hold = 1.5",
     '[[phase]]\nname = "b"\nstrategy = "snas"\ntraining.epochs = 1\noptions.temperature = [5.0, 1.0]',
     '[[phase]]\nname = "b"\nstrategy = "spos"\noptions = { where = "params <= 3M", use = 0.1 }',

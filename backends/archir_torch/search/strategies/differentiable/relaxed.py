@@ -18,7 +18,7 @@ from archir.passes.fold import fold
 from archir.passes.spaces.partial import partial
 from archir.passes.spaces.relax import Edges, relax
 from archir.search.recipes.derivation import crowded, derived
-from archir.search.recipes.open_choices import settle
+from archir.search.recipes.open_choices import searched, settle
 from archir.search.recipes.recipe import Derive, Phase
 from archir.search.seeds import mixed
 from archir.search.spaces.architecture import Architecture
@@ -46,6 +46,10 @@ from archir_torch.training.norms import synchronise
 
 GIVES = ("alphas", "architecture", "weights")
 """What later phases can start from."""
+
+
+_NONE = "train a net without choices with `train`"
+_LEFT = "without `open`, what `fixed` does not name is searched: let it name fewer choices"
 
 
 class Entropy(Settings):
@@ -125,7 +129,7 @@ class Relaxed:
             hint = 'what a choice takes is added up as it is: options.edges = "weighted" has a parameter for each'
             several = any(choice.take is not None for choice in job.space.choices)
             text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
-            raise fail("A2215", text, None, hint if several else "train a net without choices with `train`")
+            raise fail("A2215", text, None, hint if several else _NONE)
         if job.alphas is not None:
             self.alphas.load(job.alphas)
         self.module = nn.ModuleDict({"network": self.network, "objective": self.task.objective}).train()
@@ -153,8 +157,15 @@ class Relaxed:
 
     @classmethod
     def mistakes(cls, phase: Phase, space: Space, options: Options) -> Iterator[tuple[Path, Diagnostic]]:
-        """A temperature of no noise, architecture parameters that are held to the end, and a cost that has no mean."""
+        """Nothing to search, a temperature of no noise, architecture parameters that are held to the end, and a cost
+        that has no mean."""
         whose = f"phase `{phase.name}`: "
+        if not searched(space, phase.open, phase.fixed):
+            closing = "open" if phase.open is not None else "fixed"
+            hint = "open some choices: `open = []` opens none" if closing == "open" else _LEFT
+            hint = hint if space.choices else _NONE
+            text = f"phase `{phase.name}` has no architecture parameters: there is nothing to search"
+            yield (closing if space.choices else "strategy",), Diagnostic("A2215", text, None, hint)
         if cls.sampling == "softmax" and "temperature" in options.model_fields_set:
             text = f"{whose}`{phase.strategy}` draws nothing that a `temperature` could change"
             yield ("options", "temperature"), Diagnostic("A1109", text, None, "leave it out; `gdas` and `snas` draw")

@@ -114,7 +114,12 @@ def overridden(document: Document, settings: Mapping[str, str], code: str) -> Do
             target[path[-1]] = value
     if problems:
         raise ArchError(*problems)
-    return replace(document, data=data, overrides={**document.overrides, **places})
+    left = {
+        at: span
+        for at, span in document.places.items()
+        if not any(at[: len(path)] == path and len(at) > len(path) for path in places)
+    }  # what a replaced table said inside is not said any more
+    return replace(document, data=data, places=left, overrides={**document.overrides, **places})
 
 
 def _replaced(data: Mapping[str, Any], key: list[str]) -> Path:

@@ -343,6 +343,12 @@ def test_a_setting_of_the_command_line_is_shown_with_a_caret(folder: Path) -> No
     )
 
 
+def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> None:
+    (folder / "r.toml").write_text(DARTS + 'fixed.op = "relu"\n')
+    with pytest.raises(ArchError, match=r"--set:1:1: asked for here\n    search.fixed="):
+        begin(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
+
+
 NO_GPU = "cuda" if device_of(None) == "cpu" else "cuda:99"
 
 

@@ -16,6 +16,7 @@ from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.elaboration.files import read, split
 from archir.language.elaboration.recursion import keeping
+from archir.language.kinds import require_kind
 from archir.language.syntax.format import canonical
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def source(file: str) -> tuple[str, Path | None]:
     """The text of a file, and the folder that its relative imports start from. Raises ArchError (A0801)."""
     if file == "-":
         return sys.stdin.read(), None
+    require_kind(Path(file), ".arch", "A0801")
     return read(Path(file)), Path(file).resolve().parent
 
 

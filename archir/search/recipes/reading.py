@@ -12,6 +12,7 @@ from archir.base.errors import ArchError, Diagnostic, fail, suggest
 from archir.base.files import read_bytes
 from archir.base.settings import parsed
 from archir.base.toml import Document
+from archir.language.kinds import require_kind
 from archir.search.recipes.recipe import Phase, Recipe, elsewhere
 
 
@@ -28,6 +29,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
 
     Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
     """
+    require_kind(path, ".toml", "A2201")
     try:
         text = read_bytes(path, 4 * toml.MOST_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.api.loading import proved, source
+from archir.api.loading import graph_of, proved, source
 from archir.base.errors import Diagnostics
 from archir.ir.graph import Graph
 from archir.ir.text.printer import print_graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import Loader, split
-from archir.passes.cost import cost
+from archir.passes import cost as costs
 from archir.passes.equivalence.canonical import canonical_hash
 
 if TYPE_CHECKING:
+    from archir.passes.cost import Cost
     from archir.search.lint.subject import Purpose
     from archir.search.spaces.architecture import Architecture, Written
     from archir.search.spaces.diff import Difference
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from archir.search.spaces.space import Space
 
 __all__ = ["canonical_hash", "cost", "diff", "lint", "membership", "print_graph"]
+
+
+def cost(network: Graph | Space) -> Cost:
+    """Parameters and multiply-accumulates of a network, or a space, without choices. Raises ArchError (A0901)."""
+    return costs.cost(graph_of(network))
 
 
 def lint(

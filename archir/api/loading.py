@@ -142,3 +142,8 @@ def architecture(path: str | Path) -> Written:
 def format(text: str, name: str = "<text>") -> str:
     """A text in the canonical layout: the same tokens and comments, other blanks and line breaks. Raises ArchError."""
     return canonical(text, name)
+
+
+def graph_of(network: Graph | Space) -> Graph:
+    """A graph, or that of a space; if it has choices left, whoever needs one network says so."""
+    return network if isinstance(network, Graph) else network.graph

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from archir import backends
+from archir.api.loading import graph_of
 from archir.base.errors import fail
 from archir.base.files import require_writable
 from archir.ir.graph import Graph
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from archir.search.spaces.space import Space
     from archir_onnx.int8.quantize import Quantised  # noqa: TID251  (types, never imported)
     from archir_onnx.verification.verify import Report  # noqa: TID251
     from archir_torch.lowering.module import Network  # noqa: TID251
@@ -25,33 +27,34 @@ __all__ = ["block", "compile", "export", "quantize"]
 
 
 @overload
-def compile(graph: Graph, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...
+def compile(graph: Graph | Space, to: Literal["torch"] = "torch", *, seed: int | None = None) -> Network: ...
 
 
 @overload
-def compile(graph: Graph, to: str, *, seed: int | None = None) -> Any: ...
+def compile(graph: Graph | Space, to: str, *, seed: int | None = None) -> Any: ...
 
 
-def compile(graph: Graph, to: str = "torch", *, seed: int | None = None) -> Any:
-    """A graph without choices lowered by a backend: for `torch` an `nn.Module`, its weights drawn by the `seed` (0).
+def compile(graph: Graph | Space, to: str = "torch", *, seed: int | None = None) -> Any:
+    """A graph, or a space, without choices lowered by a backend: for `torch` an `nn.Module`, its weights drawn by the
+    `seed` (0).
 
     A module takes tensors [N, ...] and gives one, or a dictionary by name where the net has several outputs. `onnx`
     needs weights: see `export`. Backends of others are told the seed if there is one. Raises ArchError (A0901, A0903,
     A0904).
     """
-    return backends.get(to).lower(graph, **({} if seed is None else {"seed": seed}))
+    return backends.get(to).lower(graph_of(graph), **({} if seed is None else {"seed": seed}))
 
 
-def block(graph: Graph, name: str) -> Graph:
+def block(graph: Graph | Space, name: str) -> Graph:
     """One block of a network as a network of its own: `"hoga"`, or `"hoga@scope"` where its calls differ.
 
     Its inputs and outputs are what the block reads and gives. Raises ArchError (A0901, A0906).
     """
-    return part(graph, name)
+    return part(graph_of(graph), name)
 
 
 def export(
-    graph: Graph,
+    graph: Graph | Space,
     path: str | Path,
     module: Network,
     *,
@@ -81,7 +84,7 @@ def export(
     are here), to a relative `tolerance` that suits the precision. What was there before stays unless all of it holds.
     Raises ArchError (A0902 to A0931).
     """
-    torch = backends.get("torch")
+    torch, graph = backends.get("torch"), graph_of(graph)
     if "tokens" in dynamic:
         graph, state = following(graph), module.state_dict()
         module = torch.lower(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -51,13 +51,60 @@ def parsed(kind: type[S], given: Mapping[str, Any], whose: str | Whose = "", whe
     except ValidationError as error:
         found = error.errors(include_url=False)
     problems = []
-    for one in found:
-        begin, rest = (whose, one["loc"]) if isinstance(whose, str) else whose(one["loc"])
-        problems.append(Diagnostic("A1109", begin + _said(one, rest), where(one["loc"]), _hint(kind, one)))
+    for place, several in _by_place(given, found).items():
+        begin, rest = (whose, place) if isinstance(whose, str) else whose(place)
+        one = several[0]
+        problems.append(Diagnostic("A1109", begin + _said(several, rest), where(place), _hint(kind, one, place)))
     raise ArchError(*problems)
 
 
-def _said(error: ErrorDetails, path: Path) -> str:
+def _by_place(given: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[Path, list[ErrorDetails]]:
+    """What is wrong with each setting. What may be one kind of thing or another has an error for each kind, whose name
+    stands in its path; of a table, what is wrong inside of it is enough."""
+    found: dict[Path, list[ErrorDetails]] = {}
+    for error in errors:
+        found.setdefault(_written(given, error), []).append(error)
+    return {
+        place: several
+        for place, several in found.items()
+        if len(several[0]["loc"]) == len(place)
+        or not any(other != place and other[: len(place)] == place for other in found)
+    }
+
+
+def _written(given: Any, error: ErrorDetails) -> Path:
+    """The path of a setting as it was written, or would have been."""
+    *parents, last = error["loc"] or ("",)
+    place: list[int | str] = []
+    for part in parents:
+        inside = (
+            part in given
+            if isinstance(given, Mapping)
+            else isinstance(given, list | tuple) and part in range(len(given))
+        )
+        if inside:
+            place.append(part)
+            given = given[part]
+    named = isinstance(given, Mapping) and (last in given or error["type"] == "missing")
+    counted = isinstance(given, list | tuple) and last in range(len(given))
+    return (*place, last) if error["loc"] and (named or counted) else tuple(place)
+
+
+_WANTED = {
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "tuple_type": "a list `[ ... ]`",
+    "list_type": "a list `[ ... ]`",
+    "dict_type": "a table `{ ... }`",
+    "model_type": "a table `{ ... }`",
+    "model_attributes_type": "a table `{ ... }`",
+    "dataclass_type": "a table `{ ... }`",
+}
+"""What settings should be, in words of TOML, where pydantic's are of Python."""
+
+
+def _said(errors: Sequence[ErrorDetails], path: Path) -> str:
+    error = errors[0]
     place, message = ".".join(map(str, path)), error["msg"].removeprefix("Value error, ")
     match error["type"]:
         case "extra_forbidden":
@@ -67,7 +114,13 @@ def _said(error: ErrorDetails, path: Path) -> str:
     text = f"{message[:1].lower()}{message[1:]}"
     if not place or not text.startswith("input should "):
         return f"`{place}`: {text}" if place else text
-    return f"`{place}` is {_shown(error['input'])}: it {text.removeprefix('input ')}"
+    wanted = dict.fromkeys(map(_wanted, errors))
+    return f"`{place}` is {_shown(error['input'])}: it should be {' or '.join(wanted)}"
+
+
+def _wanted(error: ErrorDetails) -> str:
+    """What a setting should be."""
+    return _WANTED.get(error["type"]) or error["msg"].removeprefix("Input should be ")
 
 
 def _shown(value: Any) -> str:
@@ -78,10 +131,10 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
-def _hint(kind: type[BaseModel], error: ErrorDetails) -> str | None:
+def _hint(kind: type[BaseModel], error: ErrorDetails, place: Path) -> str | None:
     """The name that may have been meant: of a setting, or of what it may be."""
     if error["type"] == "extra_forbidden":
-        *parents, name = error["loc"]
+        *parents, name = place
         models = [*_models(kind, parents)]
         inner = (f"{one}.{name}" for model in models for one in _holders(model, str(name)))
         if (deeper := next(inner, None)) is not None:

@@ -17,6 +17,8 @@ from archir.base.visible import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
 _STYLES: dict[str, dict[str, Any]] = {
     "place": {"bold": True},
@@ -103,17 +105,37 @@ def console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, soft_wrap=not (sys.stderr if stderr else sys.stdout).isatty())
 
 
-def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> None:
-    """Print a table; `right` are the positions of right-aligned columns."""
+def table(
+    title: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    right: Sequence[int] = (),
+    spare: Sequence[str] = (),
+) -> None:
+    """Print a table; `right` are the positions of right-aligned columns. Where it is too wide for the terminal, columns
+    named in `spare` are left out, one after the other."""
+    from rich.measure import Measurement
+
+    to, cells = console(), [[*map(plain, row)] for row in rows]
+    for count in range(len(spare) + 1):
+        kept = [i for i, name in enumerate(columns) if name not in spare[:count]]
+        made = _made(title, [(columns[i], i in right) for i in kept], [[row[i] for i in kept] for row in cells])
+        if Measurement.get(to, to.options.update(width=10_000), made).maximum <= to.width:
+            break
+    to.print(made)
+
+
+def _made(title: str, columns: Iterable[tuple[str, bool]], rows: Iterable[Sequence[Text]]) -> Table:
+    """A table of columns, of which each has a name, and may be right-aligned."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     made = Table(title=plain(title) if title else None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for position, name in enumerate(columns):
-        made.add_column(plain(name), justify="right" if position in right else "left", overflow="fold")
+    for name, right in columns:
+        made.add_column(plain(name), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        made.add_row(*map(plain, row))
-    console().print(made)
+        made.add_row(*row)
+    return made
 
 
 def big(number: int) -> str:

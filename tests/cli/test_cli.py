@@ -275,7 +275,7 @@ def test_train_and_export(tmp_path: Path) -> None:
         assert f"ends in {({'python': '.py', 'onnx': '.onnx', 'aot': '.pt2'})[to]}" in said
     (folder / "training.json").rename(tmp_path / "kept")
     assert (
-        "was not finished\n  hint: go on with `archir train --resume`"
+        "was not finished\n  hint: go on with the command that began it, and --resume"
         in run("export", str(folder), "-o", str(model), code=1).stderr
     )
     (tmp_path / "kept").rename(folder / "training.json")

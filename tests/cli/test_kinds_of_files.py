@@ -56,7 +56,7 @@ def test_what_a_file_is_and_which_command_takes_it(command: str, said: str) -> N
     ("source", "said"),
     [
         ("digit", "hint: did you mean `digits`? Data is `digits`, a file, "),
-        ("imagse:photos", "hint: did you mean `images`? Data is "),
+        ("imagse:my/photos", "hint: did you mean `images`? Data is "),
         ("elsewhere", "hint: data is `digits`, a file, "),
     ],
 )

@@ -110,6 +110,22 @@ def test_commands(folder: Path, tmp_path: Path) -> None:
     run("export", str(folder), "-o", out)
 
 
+@pytest.mark.parametrize(
+    "options",
+    ["--epochs 3", "--batch 7", "--data photos", "--weights nope.safetensors", "--device cuda:99"],
+)
+def test_a_refused_resume_leaves_a_finished_training_as_it_is(folder: Path, options: str) -> None:
+    net = str(folder.parent / "net.arch")
+    Path(net).write_text(NET)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    given = ["--epochs", "1", *options.split()] if "--epochs" not in options else options.split()
+    said = run("train", net, *given, "-o", str(folder), "--resume", code=1)
+    if options.startswith("--epochs"):
+        assert "made with other settings: `epochs` was 1, and is 3" in said.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    runs.open_run(folder)
+
+
 def test_files_of_another_folder(folder: Path, trained: Path) -> None:
     """A whole file that is not the one that was written; one that is missing; one that is none."""
     (folder / "network.json").write_bytes((folder / "network.json").read_bytes() + b" ")

@@ -8,6 +8,7 @@ import shutil
 from html import unescape
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from archir.cli import main
@@ -138,3 +139,15 @@ def test_no_runs(tmp_path: Path) -> None:
     assert (missing.exit_code, "A1801]: there is no folder" in missing.stderr) == (1, True)
     assert said(str(tmp_path)).stderr == f"no runs of `archir search` in {tmp_path}\n"
     assert json.loads(said(str(tmp_path), "--json").stdout) == []
+
+
+@pytest.mark.parametrize(("width", "spared"), [(60, "MACs"), (80, "recipe"), (200, "")])
+def test_narrow_terminals_have_fewer_columns_and_whole_words(
+    width: int, spared: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    left(tmp_path / "measured", 0.28, 786, {"search.training.epochs": "60", "search.training.compile": "auto"})
+    head, *rows = [line for line in said(str(tmp_path)).stdout.splitlines() if line.strip()]
+    assert "measured" in rows[-1]
+    assert len(rows) == 2
+    assert ("recipe" in head, "MACs" in head, "set" in head) == (not spared, spared != "MACs", not spared)

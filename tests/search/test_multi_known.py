@@ -6,6 +6,7 @@ Each seed has scores of its own (`benchmarks/rugged.py`), so that no strategy is
 from __future__ import annotations
 
 from statistics import mean
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,23 @@ def test_the_space_is_what_it_is_said_to_be() -> None:
     assert TENTH <= 5_586 / 10
 
 
-@pytest.mark.parametrize("seed", [s if s in FEW else pytest.param(s, marks=pytest.mark.soak) for s in SEEDS])
-def test_evolution_finds_the_best(seed: int) -> None:
-    rugged = Rugged(seed)
-    tried = search(create("evolution", space(), EVOLUTION, seed), rugged)
+def found(strategy: str, options: dict[str, Any], seed: int) -> bool:
+    """Whether a tenth of the space is enough to find the best."""
+    tried = search(create(strategy, space(), options, seed), Rugged(seed))
     assert len(tried.architectures) == TENTH
-    assert tried.at_best() is not None
+    return tried.at_best() is not None
+
+
+@pytest.mark.parametrize("seed", FEW)
+def test_evolution_finds_the_best(seed: int) -> None:
+    assert found("evolution", EVOLUTION, seed)
+
+
+@pytest.mark.soak
+def test_evolution_finds_the_best_nine_times_in_ten() -> None:
+    seeds = range(60)
+    assert sum(found("evolution", EVOLUTION, seed) for seed in seeds) >= 0.9 * len(seeds)
+    assert sum(found("random", {"trials": TENTH}, seed) for seed in seeds) < 0.25 * len(seeds)
 
 
 @pytest.mark.parametrize("seed", FEW)

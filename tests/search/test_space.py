@@ -392,3 +392,22 @@ def test_requirements_that_leave_the_same_of_one_choice_both_count() -> None:
     others = "\n".join(f"o{i} = choose o{i}(1, 2, 3)\nrequire o{i} <= c" for i in range(3))
     space = net(f"c = choose c(1, 2, 3)\n{others}\noutput y = image |> conv(c + o0 + o1 + o2)")
     assert space.satisfying == len(wanted(space)) == 1 + 8 + 27
+
+
+def test_what_people_hand_over_is_taken_or_said() -> None:
+    """Labels for an architecture, one architecture for many, a net without choices for its graph."""
+    space = archir.loads("net n() {\n input x: f32[4]\n output y = x |> choose op { a: linear(3), b: linear(3) }\n}\n")
+    one = space.sample(0)
+    assert archir.print_graph(space.specialize(dict(one))) == archir.print_graph(space.specialize(one))
+    assert space.cost(one)["params"].tolist() == space.cost([one])["params"].tolist() == [15]
+    with pytest.raises(ArchError, match=r"A1003.*`op` is \"c\", but must be one of a, b"):
+        space.specialize({"op": "c"})
+    with pytest.raises(TypeError, match=r"takes an architecture, such as `space.sample\(0\)`, or its labels by path"):
+        space.specialize("a.json")  # type: ignore[arg-type]
+    with pytest.raises(ArchError, match=r"A0901.*the cost of a space is not one number"):
+        archir.cost(space)
+    with pytest.raises(ArchError, match=r"A0901.*`op` must be chosen"):
+        archir.compile(space)
+    fixed = archir.loads("net n() {\n input x: f32[4]\n output y = x |> linear(3)\n}\n")
+    assert archir.cost(fixed) == archir.cost(fixed.graph)
+    assert archir.compile(fixed).state_dict().keys() == archir.compile(fixed.graph).state_dict().keys()

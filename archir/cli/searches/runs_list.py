@@ -33,6 +33,8 @@ SORTS: Mapping[str, Callable[[Summary], Any]] = {
     "changed": lambda one: one.changed,
 }
 _COLUMNS = ("run", "recipe", "seed", "phase", "epoch", "score", "params", "MACs", "state", "changed", "set")
+_SPARE = ("set", "seed", "recipe", "changed", "MACs", "params")
+"""What narrow terminals have no room for; `--json` and `--compare` have it."""
 _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 
 
@@ -110,7 +112,7 @@ def _list(found: Sequence[Summary]) -> None:
     rows = [_cells(one) for one in found]
     kept = [i for i in range(len(_COLUMNS)) if any(row[i] for row in rows)]
     right = [place for place, i in enumerate(kept) if _COLUMNS[i] in _NUMBERS]
-    table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right=right)
+    table("", [_COLUMNS[i] for i in kept], ([row[i] for i in kept] for row in rows), right, _SPARE)
 
 
 def _compare(found: Sequence[tuple[Path, Summary]], as_json: bool) -> None:

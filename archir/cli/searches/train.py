@@ -108,7 +108,7 @@ def train_command(
     torch = backends.get("torch")
     begin = time.perf_counter()
     try:
-        with TrainingProgress() if leads else nullcontext() as progress:
+        with _Progress(output) if leads else nullcontext() as progress:
             module, result = torch.train(
                 graph,
                 data=data,
@@ -150,3 +150,16 @@ def train_command(
 
 def _left_out(context: click.Context, option: str) -> bool:
     return context.get_parameter_source(option) is ParameterSource.DEFAULT
+
+
+class _Progress(TrainingProgress):
+    """Progress of what is trained in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def start(self, epochs: int, steps: int) -> None:
+        """Settings, data and checkpoint are fine."""
+        train_folder.go_on(self.folder)
+        super().start(epochs, steps)

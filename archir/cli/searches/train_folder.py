@@ -57,8 +57,13 @@ def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
     if not known:
         write_atomic(path, text.encode())
         write_atomic(folder / ARCHITECTURE, architecture.encode())
+        hashes.write(folder, [NETWORK, ARCHITECTURE])
+
+
+def go_on(folder: Path) -> None:
+    """Training begins, and nothing refuses it any more: until it is finished, the folder is of no finished one."""
     hashes.write(folder, [NETWORK, ARCHITECTURE])
-    (folder / TRAINING).unlink(missing_ok=True)  # until it is finished again
+    (folder / TRAINING).unlink(missing_ok=True)
 
 
 def withdraw(folder: Path) -> None:
@@ -122,7 +127,7 @@ def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
     if (above / manifest.NAME).exists():
         return f"{folder} is one network of a run", None, f"name the run, {folder.parent.parent}"
     if not (folder / TRAINING).exists() or TRAINING not in hashes.read(folder):
-        return f"the training in {folder} was not finished", None, "go on with `archir train --resume`"
+        return f"the training in {folder} was not finished", None, "go on with the command that began it, and --resume"
     return None
 
 

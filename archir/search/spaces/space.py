@@ -405,11 +405,15 @@ class Space(Shown):
 
         return account_of(self.graph, self.order, self._conditions("where", "require"), self._bounds, draw)
 
-    def cost(self, architectures: Sequence[Architecture] | Codes, names: Sequence[str] | None = None) -> dict[str, Any]:
-        """The costs of many architectures, by name: exact, without building any.
+    def cost(
+        self, architectures: Architecture | Sequence[Architecture] | Codes, names: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """The costs of one or many architectures, arrays by name: exact, without building any.
 
         `peak_bytes`, and latencies such as `latency("cpu.json")` that no `require` bounds, only if asked for.
         """
+        if isinstance(architectures, Architecture):
+            architectures = [architectures]
         codes = architectures if isinstance(architectures, np.ndarray) else np.array([a.codes for a in architectures])
         return dict(self.account.at(codes.astype(np.int16), names))
 
@@ -475,8 +479,14 @@ class Space(Shown):
             if constraint.cost is None and at(constraint.condition, outcomes) is not True:
                 raise fail("A1008", f"the architecture breaks `{constraint.word} {constraint.text}`", constraint.span)
 
-    def specialize(self, architecture: Architecture) -> Graph:
-        """The graph of one architecture, without choices."""
+    def specialize(self, architecture: Architecture | Mapping[str, Any]) -> Graph:
+        """The graph of one architecture, or of its labels by path, without choices. Raises ArchError as `architecture`
+        does."""
+        if not isinstance(architecture, Architecture):
+            if not isinstance(architecture, Mapping):
+                wanted = "an architecture, such as `space.sample(0)`, or its labels by path"
+                raise TypeError(f"`specialize` takes {wanted}, and got {architecture!r}")
+            architecture = self.architecture(architecture)
         return specialize(self.graph, architecture.outcomes)
 
 

@@ -225,8 +225,13 @@ class _Folder:
             Settings.model_validate({}).model_dump() | record["settings"]
         )  # settings that came later were as they are by default
         if known != self._settings:
-            changed = [name for name, value in self._settings.items() if known.get(name) != value]
-            raise fail("A1106", f"the checkpoint in {self._folder} was made with other settings: {', '.join(changed)}")
+            changed = [
+                f"`{name}` was {known.get(name)}, and is {value}"
+                for name, value in self._settings.items()
+                if known.get(name) != value
+            ]
+            text = f"the checkpoint in {self._folder} was made with other settings: {'; '.join(changed)}"
+            raise fail("A1106", text, None, "give the settings that it was begun with, or name another folder")
         return State(tensors, record["state"])
 
     def save(self, state: State) -> None:

@@ -26,6 +26,10 @@ def test_what_toml_says_is_taken() -> None:
     ("kind", "given", "message"),
     [
         (Optimizer, {"lr": "0.1"}, "`lr` is '0.1': it should be a valid number"),
+        (Training, {"compile": "yes"}, "`compile` is 'yes': it should be true or false or 'auto'"),
+        (Training, {"sync_norms": "True"}, "`sync_norms` is 'True': it should be true or false"),
+        (Optimizer, {"betas": 0.5}, "`betas` is 0.5: it should be a list `\\[ ... ]`"),
+        (Optimizer, {"betas": [0.5, "x"]}, "`betas.1` is 'x': it should be a valid number"),
         (Optimizer, {"momentm": 0.9}, "there is no `momentm`\n  hint: did you mean `momentum`"),
         (Optimizer, {"kind": "rmsprop"}, "`kind` is 'rmsprop': it should be 'sgd', 'adam' or 'adamw'"),
         (

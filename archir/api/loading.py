@@ -68,7 +68,7 @@ def plugin(name: str, *, folder: str | Path | None = None) -> None:
 
 
 def source(file: str) -> tuple[str, Path | None]:
-    """The text of a file, and the folder that its relative imports start from. Raises ArchError (A0801)."""
+    """The text of a program, and the folder that its relative imports start from. Raises ArchError (A0801)."""
     if file == "-":
         return sys.stdin.read(), None
     require_kind(Path(file), ".arch", "A0801")
@@ -136,7 +136,7 @@ def architecture(path: str | Path) -> Written:
     """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
     from archir.search.spaces.architecture import read_architecture
 
-    return read_architecture(source(str(path))[0], str(path))
+    return read_architecture(sys.stdin.read() if str(path) == "-" else read(Path(path)), str(path))
 
 
 def format(text: str, name: str = "<text>") -> str:

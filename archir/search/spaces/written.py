@@ -100,8 +100,8 @@ def _hinted(one: Diagnostic, choices: Collection[str]) -> Diagnostic:
     if one.code in ("A0101", "A0102", "A0305"):
         for pattern, say in _SPELLINGS:
             for found in pattern.finditer(one.span.source.text):
-                if found.start() <= one.span.start <= found.end() and (hint := say(found)) is not None:
-                    return replace(one, hint=hint)
+                if found.start() <= one.span.start <= found.end() and (meant := say(found)) is not None:
+                    return replace(one, hint=meant)
     return one
 
 

@@ -19,6 +19,7 @@ from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
 from archir.ir.choices.conditions import either, met
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
+from archir.language.elaboration.written_bounds import read_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, encoded
@@ -27,7 +28,6 @@ from archir.search.spaces.counting import Program, compile_program, drawing_orde
 from archir.search.spaces.likeness.likeness import Likeness
 from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
-from archir.search.spaces.written import read_bounds
 
 if TYPE_CHECKING:
     from archir.api import optimizing

@@ -113,7 +113,8 @@ def unexpected_token(source: Source, token: Token, accepted: Set[str], spellings
     problem = Diagnostic("A0102", f"unexpected {shown}: {expected}", span)
     used = re.search(r"[a-z]+$", plain[:last])
     if "NAME" in accepted and token.type in _AFTER_NAMES and used is not None and used[0] in spellings.values():
-        return replace(problem, hint=f"`{used[0]}` is a keyword")
+        named = used[0] == "output" and token.type == "EQUAL"
+        return replace(problem, hint="outputs have names: `output y = x`" if named else f"`{used[0]}` is a keyword")
     problem = _explained(plain, problem, _written(accepted, spellings))
     if problem.hint is None and not ends:
         problem = replace(problem, hint=_about_word(token, accepted, spellings))

@@ -323,7 +323,8 @@ class Caller(Applier):
         """What a frame returned, merged over the conditions under which it did."""
         if not frame.returned:
             name = definition.name
-            return self.error("A0211", f"`{name}` returns nothing", name.span, "end it with `return x`")
+            last = next(reversed(frame.env), "x")
+            return self.error("A0211", f"`{name}` returns nothing", name.span, f"end it with `return {last}`")
         returns: Value = False
         value: Value = UNBOUND
         for condition, one in reversed(frame.returned):

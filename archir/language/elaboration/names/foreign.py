@@ -100,6 +100,10 @@ NAMES = {
     "Tensor": "write `parameter(shape)` for what is trained, `input` for what comes from outside",
     "append": "make a new list: `xs + [y]`",
     "forward": "blocks are called as they are: `x |> block`",
+    "same": 'texts stand in quotes: `"same"`',
+    "valid": 'texts stand in quotes: `"valid"`',
+    "bilinear": 'texts stand in quotes: `"bilinear"`',
+    "nearest": 'texts stand in quotes: `"nearest"`',
 }
 """What to write instead of a name."""
 

@@ -118,18 +118,23 @@ def forward(lines: Sequence[Line], returns: str, paths: Sequence[Path]) -> list[
         if pending is not None:
             joined = _joined(text, *pending)
             if joined is None:
-                written.append(" = ".join(pending))
+                written += _assigned(*pending)
             text = joined or text
         pending = (line.targets[0], text) if line.only_next else None
         if pending is None:
-            written.append(f"{', '.join(line.targets)} = {text}")
+            written += _assigned(", ".join(line.targets), text)
         position += 1
     if pending is not None:
         joined = _joined(returns, *pending)
         if joined is None:
-            written.append(" = ".join(pending))
+            written += _assigned(*pending)
         return [*written, f"return {joined or returns}"]
     return [*written, f"return {returns}"]
+
+
+def _assigned(target: str, text: str) -> list[str]:
+    """An assignment; none where a node gives what it is given, by the same name."""
+    return [f"{target} = {text}"] if target != text else []
 
 
 def _joined(text: str, name: str, value: str) -> str | None:

@@ -16,6 +16,7 @@ from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.elaboration.files import read, split
 from archir.language.elaboration.recursion import keeping
+from archir.language.kinds import require_kind
 from archir.language.syntax.format import canonical
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ def plugin(name: str, *, folder: str | Path | None = None) -> None:
 
 
 def source(file: str) -> tuple[str, Path | None]:
-    """The text of a file, and the folder that its relative imports start from. Raises ArchError (A0801)."""
+    """The text of a program, and the folder that its relative imports start from. Raises ArchError (A0801)."""
     if file == "-":
         return sys.stdin.read(), None
+    require_kind(Path(file), ".arch", "A0801")
     return read(Path(file)), Path(file).resolve().parent
 
 
@@ -134,7 +136,7 @@ def architecture(path: str | Path) -> Written:
     """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
     from archir.search.spaces.architecture import read_architecture
 
-    return read_architecture(source(str(path))[0], str(path))
+    return read_architecture(sys.stdin.read() if str(path) == "-" else read(Path(path)), str(path))
 
 
 def format(text: str, name: str = "<text>") -> str:

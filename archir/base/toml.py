@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, Note, Source, Span, fail
+from archir.base.errors import ArchError, Diagnostic, Note, Source, Span, fail, listed
 
 Path = tuple[str | int, ...]
 
@@ -26,7 +26,7 @@ MOST_BITS = 4096
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Characters other than tabs and line breaks."""
 _LONG = "this number is too long"
-_COMMAND_LINE = "--set"
+COMMAND_LINE = "--set"
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def overridden(document: Document, settings: Mapping[str, str], code: str) -> Do
     places: dict[Path, Span] = {}
     problems: list[Diagnostic] = []
     for key, text in settings.items():
-        source = Source(_COMMAND_LINE, f"{key}={text}")
+        source = Source(COMMAND_LINE, f"{key}={text}")
         value = _value(text)
         path = _replaced(data, key.split("."))
         places[path] = Span(source, 0, len(source.text))
@@ -108,7 +108,8 @@ def overridden(document: Document, settings: Mapping[str, str], code: str) -> Do
             target = target[part] if isinstance(part, int) else target.setdefault(part, {})
             if not isinstance(target, dict) and not isinstance(path[end], int):
                 what = ".".join(map(str, path[:end]))
-                problems.append(Diagnostic(code, f"`{what}` is no table", Span(source, 0, len(key))))
+                hint = by_name(data, path[0], path[1:]) if end == 1 else None
+                problems.append(Diagnostic(code, f"`{what}` is no table", Span(source, 0, len(key)), hint))
                 break
         else:
             target[path[-1]] = value
@@ -120,6 +121,29 @@ def overridden(document: Document, settings: Mapping[str, str], code: str) -> Do
         if not any(at[: len(path)] == path and len(at) > len(path) for path in places)
     }  # what a replaced table said inside is not said any more
     return replace(document, data=data, places=left, overrides={**document.overrides, **places})
+
+
+def by_name(data: Mapping[str, Any], tables: str | int, rest: Sequence[str | int]) -> str | None:
+    """How a setting of one of a list of tables is named on the command line, and which names there are."""
+    names = named(data, tables)
+    if not names:
+        return None
+    first = names[0]
+    if len(rest) > 1 and (rest[0] in names or str(rest[0]).isdigit()):
+        first, rest = (str(rest[0]) if rest[0] in names else first), rest[1:]
+    example = ".".join(map(str, (first, *rest)))
+    are = f"there {'is' if len(names) == 1 else 'are'} {listed(names)}"
+    return f"settings of a {tables} are `{str(tables).upper()}.KEY`, such as `{example}`; {are}"
+
+
+def named(data: Mapping[str, Any], tables: str | int) -> list[str]:
+    """The names of a list of tables."""
+    found = data.get(str(tables))
+    return (
+        [str(one["name"]) for one in found if isinstance(one, dict) and "name" in one]
+        if isinstance(found, list)
+        else []
+    )
 
 
 def _replaced(data: Mapping[str, Any], key: list[str]) -> Path:

@@ -150,6 +150,14 @@ def test_settings_that_cannot_replace_others(key: str, value: str, said: str) ->
     assert said in str(caught.value)
 
 
+def test_a_setting_of_a_list_is_told_its_names() -> None:
+    document = read('[[phase]]\nname = "one"\n[[phase]]\nname = "two"\n', "x.toml", "A2201")
+    with pytest.raises(ArchError) as caught:
+        overridden(document, {"phase.two.b.c": "1"}, "A1109")
+    hint = "settings of a phase are `PHASE.KEY`, such as `two.b.c`; there are `one` and `two`"
+    assert [one.hint for one in caught.value.diagnostics] == [hint]
+
+
 def test_what_is_written_has_sections() -> None:
     data = {
         "phase": [{"name": "a", "options": {"trials": 3, "x y": [1.5, 2]}}, {"name": "b"}],

@@ -218,6 +218,36 @@ def test_compile(tmp_path: Path) -> None:
     assert "A0903" in run("compile", SPACE, "--seed", "0", "--to", "tensorflow", code=1).stderr
 
 
+@pytest.mark.parametrize(
+    ("output", "beginning"),
+    [("net.onnx", None), ("net.py", b'"""The net'), ("net.json", b"{"), ("net.ir", b"net "), ("net.txt", b"net ")],
+)
+def test_the_name_says_what_is_compiled(output: str, beginning: bytes | None, tmp_path: Path) -> None:
+    path, net = tmp_path / output, tmp_path / "n.arch"
+    net.write_text("net n {\n    input x: f32[3]\n    output y = x |> linear(2)\n}\n")
+    run("compile", str(net), *(["--to", "ir"] if output == "net.txt" else []), "-o", str(path))
+    if beginning is None:
+        assert "as certified" in run("verify", str(path)).output
+    else:
+        assert path.read_bytes().startswith(beginning)
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "text"),
+    [
+        ("net.onx", [], "mean `.onnx`?: name it .onnx (onnx), .py (torch), .pt2 (exported), .json (json), .ir (ir)"),
+        ("net.txt", [], ".txt does not say what is to be written into"),
+        ("net.pt", [], ", or give --to"),
+        ("net", [], "has no suffix to say what is to be written"),
+        ("net.onnx", ["--to", "ir"], "is the name of another kind of file, onnx; that of this one ends in .ir"),
+        ("net.arch", ["--to", "ir"], "net.arch is the name of a program; that of this one ends in .ir"),
+    ],
+)  # fmt: skip
+def test_names_that_do_not_say_what_is_compiled(output: str, options: list[str], text: str, tmp_path: Path) -> None:
+    assert text in run("compile", NET, *options, "-o", str(tmp_path / output), code=2).stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_train_and_export(tmp_path: Path) -> None:
     space = tmp_path / "net.arch"
     space.write_text(

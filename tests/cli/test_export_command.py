@@ -154,6 +154,19 @@ def test_a_file_is_no_run(trained: Path, tmp_path: Path) -> None:
     assert f"archir compile {net} --to onnx" in text
 
 
+def test_weights_are_exported_with_their_net(trained: Path, tmp_path: Path) -> None:
+    run("export", str(trained), "-o", str(tmp_path / "net.arch"))
+    net, weights, model = (str(tmp_path / name) for name in ("net.arch", "net.safetensors", "x.onnx"))
+    said = run("export", weights, "-o", model, code=2).stderr
+    command = f"archir compile {net} --to onnx --weights {weights} -o {model}"
+    assert said.endswith(f"; for a net of a file: {command}\n")
+    assert "largest difference to torch" in run(*command.split()[1:]).output
+    (tmp_path / "net.arch").unlink()
+    assert (
+        f"archir compile NET.arch --to onnx --weights {weights}" in run("export", weights, "-o", model, code=2).stderr
+    )
+
+
 def test_a_run_that_says_nothing_of_its_images(trained: Path, tmp_path: Path) -> None:
     """One that an older archir left can be exported, but for what its images are needed for."""
     for file in trained.iterdir():
@@ -184,3 +197,28 @@ def test_a_program_has_the_weights_by_its_own_names(trained: Path, tmp_path: Pat
         assert f"{options[0]} is" in said
     wrong = run("export", str(trained), "-o", str(tmp_path / "net.onnx"), "--to", "program", code=2).stderr
     assert "ends in .arch" in wrong
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "text"),
+    [
+        ("net.pt", [], ".pt does not say what is to be written into"),
+        ("net.pth", [], ": name it .onnx (onnx), .py (python), .pt2 (exported), .arch (program), or give --to"),
+        ("net.onx", [], "did you mean `.onnx`?"),
+        ("net", [], "has no suffix to say what is to be written: name it .onnx (onnx), "),
+        ("net.safetensors", [], "is the name of a file of weights, which are written beside a network: name it .onnx"),
+        ("net.safetensors", ["--to", "onnx"], "is the name of a file of weights; that of this one ends in .onnx"),
+        ("net.pth", ["--to", "python"], "is the name of a file that torch.save writes; that of this one ends in .py"),
+        ("net.arch", ["--to", "onnx"], "is the name of another kind of file, program; that of this one ends in .onnx"),
+    ],
+)
+def test_the_name_says_what_is_written(
+    output: str, options: list[str], text: str, trained: Path, tmp_path: Path
+) -> None:
+    said = run("export", str(trained), "-o", str(tmp_path / output), *options, code=2).stderr
+    assert text in said
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_form_that_is_asked_for_may_have_any_name(trained: Path, tmp_path: Path) -> None:
+    exported(trained, tmp_path / "net.v1", "--to", "onnx", "--no-verify")

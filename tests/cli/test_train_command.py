@@ -62,6 +62,24 @@ def test_what_a_search_tried_is_trained(searched: Path, tmp_path: Path) -> None:
     assert json.loads(only.stdout)["params"] > 0
 
 
+def test_a_search_that_trained_no_network(searched: Path, tmp_path: Path) -> None:
+    """Nothing of it can be exported: what is missing is said, and which command gives it."""
+    said = run("export", str(searched), "-o", str(tmp_path / "net.onnx"), code=1).stderr
+    assert f"error[A1804]: the search in {searched} trained no network\n" in said
+    hint = 'add a phase with `strategy = "train"` to the recipe, or train what it found: '
+    assert f"  hint: {hint}`archir train SPACE --arch {searched / 'best.json'}`\n" in said
+    space, best = str(searched.parent / "elastic.arch"), str(searched / "best.json")
+    run("train", space, "--arch", best, "--epochs", "1", "-o", str(tmp_path / "trained"))
+
+
+def test_a_search_that_was_stopped_has_no_network_yet(tmp_path: Path) -> None:
+    with Run.create(tmp_path / "run", "stopped", {"recipe.toml": TRYING}, {}):
+        pass
+    said = run("export", str(tmp_path / "run"), "-o", str(tmp_path / "net.onnx"), code=1).stderr
+    assert f"the search in {tmp_path / 'run'} has no network yet: it was stopped, or is still running\n" in said
+    assert f"  hint: go on with `archir search --resume {tmp_path / 'run'}`\n" in said
+
+
 @pytest.mark.parametrize(
     ("which", "said"),
     [

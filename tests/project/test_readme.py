@@ -20,3 +20,10 @@ def test_the_message() -> None:
     with pytest.raises(ArchError) as caught:
         elaborate(text, "tiny.arch")
     assert str(caught.value) == snippets(README, "text")[0].text.rstrip()
+    assert "`wide: conv(2 * width)` in place of `skip`, and a shortcut" in README.read_text()
+
+
+def test_the_tutorial_counts_the_published_spaces() -> None:
+    rows = README.read_text().partition("| space | architectures |")[2].partition("<!-- end -->")[0]
+    assert rows.count("(examples/") == 14
+    assert "are fourteen published spaces" in (ROOT / "docs" / "tutorial.md").read_text()

@@ -16,6 +16,7 @@ from archir.cli.options import limit_option
 from archir.cli.output import say, unified, write
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import read
+from archir.language.kinds import require_kind
 from archir.language.syntax.format import canonical
 
 
@@ -84,4 +85,7 @@ def _format(file: str, check: bool, diff: bool, most: float) -> bool:
 
 def _read(file: str) -> tuple[str, str]:
     """What a file is called, and its text."""
-    return ("<stdin>", sys.stdin.read()) if file == "-" else (file, read(Path(file)))
+    if file == "-":
+        return "<stdin>", sys.stdin.read()
+    require_kind(Path(file), ".arch", "A0801")
+    return file, read(Path(file))

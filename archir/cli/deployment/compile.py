@@ -11,6 +11,7 @@ import click
 from archir import api, backends
 from archir.base.files import sha256, write_atomic
 from archir.cli.deployment import torch_files
+from archir.cli.deployment.suffixes import COMPILED, form_of
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, arch_options, file_argument, net_options, refuse
 from archir.cli.output import counted, say, write
@@ -19,14 +20,14 @@ from archir.ir.text.serial import to_json
 from archir.language.elaboration.context import Limits
 from archir.passes import PASSES, run
 
-_FORMS = {"torch": "python"}
-"""What a backend's files are, where that is not its name."""
-
 
 @click.command("compile")
 @file_argument
 @click.option(
-    "--to", "target", default="ir", show_default=True, help="ir, json, exported, aot, or a backend: torch, onnx, ..."
+    "--to",
+    "target",
+    help="ir, json, exported, aot, or a backend: torch, onnx, ... [as the suffix says: .onnx, .py (torch), .pt2 "
+    "(exported), .json or .ir; without a file, ir]",
 )
 @click.option(
     "--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become."
@@ -39,8 +40,9 @@ _FORMS = {"torch": "python"}
 @arch_options
 @net_options
 def compile_command(
-    file: str, target: str, emit: str, output: Path | None, weights: Path | None, init_seed: int, block: str | None,
-    passes: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None, limits: Limits,
+    file: str, target: str | None, emit: str, output: Path | None, weights: Path | None, init_seed: int,
+    block: str | None, passes: str, arch: str | None, seed: int | None, parameters: dict[str, Any], root: Path | None,
+    limits: Limits,
 ) -> None:  # fmt: skip
     """Compile FILE: to the text of its graph, to a standalone torch file, to a package of torch, or to ONNX.
 
@@ -51,11 +53,12 @@ def compile_command(
 
     \b
     archir compile space.arch                                   the graph, choices and all
-    archir compile space.arch --seed 0 --to torch -o net.py     one network as a torch file
-    archir compile net.arch --to onnx -o net.onnx               an ONNX model, verified
-    archir compile net.arch --to exported -o net.pt2            a package, verified
-    archir compile net.arch --to torch --block cell -o cell.py  a block as a module for other networks
+    archir compile space.arch --seed 0 -o net.py                one network as a torch file
+    archir compile net.arch -o net.onnx                         an ONNX model, verified
+    archir compile net.arch -o net.pt2                          a package, verified
+    archir compile net.arch --block cell -o cell.py             a block as a module for other networks
     """
+    target = (target or "ir") if output is None else form_of(target, output, COMPILED)
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
         refuse({"weights", "init_seed", "emit"}, f"is for networks with weights, not for --to {target}")
@@ -70,8 +73,6 @@ def compile_command(
             text, output, f"net {graph.name}: {counted(len(graph), 'node')}, {counted(len(graph.decisions), 'choice')}"
         )
         return
-    if output is not None:
-        torch_files.require_name(_FORMS.get(target, target), output)
     graph, architecture, space = picked(file, arch, seed, parameters, root, limits)
     graph = run(graph, names)
     backend = backends.get("torch" if target in torch_files.PACKAGES else target)

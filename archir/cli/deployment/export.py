@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from archir.cli.deployment import onnx_files, source_files, torch_files
+from archir.cli.deployment.suffixes import COMPILED, EXPORTED, form_of
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
 from archir.cli.output import counted, say
@@ -19,7 +20,7 @@ from archir.cli.output import counted, say
 @click.option(
     "--to",
     type=click.Choice(["onnx", "python", "exported", "aot", "program", "source"]),
-    help="What to write [onnx, or as .py, .pt2 or .arch says].",
+    help="What to write [as the suffix says: .onnx, .py, .pt2 (exported) or .arch].",
 )
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block, as Python.")
 @click.option(
@@ -55,15 +56,16 @@ def export_command(
     if names is not None:
         raise click.UsageError("--map is for --to source")
     if run.is_file():
-        hint = f"; for a net of a file: archir compile {run} --to onnx -o {output}" if run.suffix == ".arch" else ""
-        raise click.UsageError(f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{hint}")
-    if to == "program" or (to is None and output.suffix == ".arch"):
+        raise click.UsageError(
+            f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{_instead(run, output)}"
+        )
+    form = form_of(to, output, EXPORTED)
+    if form == "program":
         onnx_files.refuse(onnx_options, "program")
         if block is not None or as_trained:
             raise click.UsageError(f"{'--block' if block is not None else '--as-trained'} is not for --to program")
         source_files.export_program(run, output, as_json)
         return
-    form = torch_files.form_of(to, output)
     if form == "onnx":
         if block is not None:
             raise click.UsageError("--block is for --to python")
@@ -71,3 +73,14 @@ def export_command(
     else:
         onnx_files.refuse(onnx_options, form)
         torch_files.export_run(run, output, form, block, as_trained, as_json)
+
+
+def _instead(file: Path, output: Path) -> str:
+    """What writes the network that a file belongs to."""
+    net = file.with_suffix(".arch")
+    if file.suffix not in (".arch", ".safetensors"):
+        return ""
+    if file != net and not net.is_file():
+        return f"; for weights of a net: archir compile NET.arch --to onnx --weights {file} -o {output}"
+    to, weights = COMPILED.get(output.suffix, ("onnx",))[0], "" if file == net else f" --weights {file}"
+    return f"; for a net of a file: archir compile {net} --to {to}{weights} -o {output}"

@@ -16,30 +16,7 @@ from archir.cli.searches import train_folder
 from archir.ir.graph import Graph
 from archir.passes.block import only_call
 
-SUFFIXES = {".onnx": "onnx", ".py": "python", ".pt2": "exported"}
-"""What a file's name says of its form."""
-
 PACKAGES = ("exported", "aot")
-_ENDINGS = {"onnx": ".onnx", "python": ".py"}
-
-
-def form_of(to: str | None, output: Path) -> str:
-    """The form that is asked for, or that the name of the file stands for: an ONNX model, if nothing else."""
-    found = to or SUFFIXES.get(output.suffix, "onnx")
-    require_name(found, output)
-    if found == "python" and output.suffix == ".safetensors":
-        raise click.UsageError(f"{output} is where the weights go: name the Python file")
-    return found
-
-
-def require_name(form: str, output: Path) -> None:
-    """Raise UsageError if a file's name says that it is something else, or does not say that it is a package."""
-    if form in PACKAGES and output.suffix != ".pt2":
-        raise click.UsageError(f"the name of a package of torch ends in .pt2, that of {output} does not")
-    if form in _ENDINGS and SUFFIXES.get(output.suffix, form) != form:
-        raise click.UsageError(
-            f"{output} is the name of another kind of file; that of this one ends in {_ENDINGS[form]}"
-        )
 
 
 def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:

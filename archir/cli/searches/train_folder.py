@@ -134,8 +134,21 @@ def _lacking(folder: Path) -> tuple[str, None, str | None] | None:
 def _searched(run: Run) -> Trained:
     """The last network that was trained in a search, and its architecture, if it is one of a space."""
     files = run.files.manifest.files
+    if NETWORK not in files:
+        raise fail("A1804", *_untrained(run))
     graph = from_json(json.loads(run.content(NETWORK)))
     phase = json.loads(run.content("summary.json"))["network"]["phase"]
     splits = f"phases/{phase}/splits.json"
     images = json.loads(run.content(splits)).get("images", {}) if splits in files else {}
     return Trained(graph, run.content(BEST).decode() if BEST in files else "{}", images, run.title)
+
+
+def _untrained(run: Run) -> tuple[str, None, str]:
+    """Why a search has no network, and what gives one."""
+    if not run.finished:
+        text = f"the search in {run.folder} has no network yet: it was stopped, or is still running"
+        return text, None, f"go on with `archir search --resume {run.folder}`"
+    hint = 'add a phase with `strategy = "train"` to the recipe'
+    if BEST in run.files.manifest.files:
+        hint += f", or train what it found: `archir train SPACE --arch {run.folder / BEST}`"
+    return f"the search in {run.folder} trained no network", None, hint

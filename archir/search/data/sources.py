@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePath
 from typing import Any
 
-from archir.base.errors import fail
+from archir.base.errors import fail, suggest
 from archir.base.plugins.bundled import import_all
 from archir.search.data import objects
 from archir.search.data.inputs import Inputs, image_of
@@ -78,7 +78,9 @@ def _form(path: Path) -> str:
         return "parquet" if parquet.present(folder) else "csv"
     if not path.is_dir():
         hint = f"data is `digits`, a file, a folder, `MODULE:FUNCTION`, or begins with {', '.join(SOURCES)} and `:`"
-        raise fail("A1101", f"there is no folder {path}", None, hint)
+        word, colon, _ = str(path).partition(":")
+        near = suggest(word, SOURCES if colon else ["digits"])
+        raise fail("A1101", f"there is no folder {path}", None, f"{near} {hint[0].upper()}{hint[1:]}" if near else hint)
     if idx.present(path):
         return "idx"
     if npz.present(path):

@@ -12,7 +12,8 @@ from archir.base.errors import ArchError, Diagnostic, fail, suggest
 from archir.base.files import read_bytes
 from archir.base.settings import parsed
 from archir.base.toml import Document
-from archir.search.recipes.recipe import Recipe, elsewhere
+from archir.language.kinds import require_kind
+from archir.search.recipes.recipe import Phase, Recipe, elsewhere
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ def read(path: Path, overrides: Mapping[str, str] | None = None) -> Written:
 
     Raises ArchError: A2201 (it cannot be read), A1109 (it cannot be).
     """
+    require_kind(path, ".toml", "A2201")
     try:
         text = read_bytes(path, 4 * toml.MOST_CHARACTERS).decode().replace("\r\n", "\n")
     except (OSError, ValueError) as error:
@@ -41,7 +43,10 @@ def parse(text: str, name: str = "<recipe>", overrides: Mapping[str, str] | None
     found = _made(document)  # an override mends no recipe
     if overrides:
         document = toml.overridden(document, overrides, "A1109")
-        found = _made(document)
+        try:
+            found = _made(document)
+        except ArchError as error:
+            raise ArchError(*(_of_phases(one, document) for one in error.diagnostics)) from None
     return Written(found, document)
 
 
@@ -58,6 +63,20 @@ def _made(document: Document) -> Recipe:
         raise ArchError(*(_of_options(one) for one in error.diagnostics)) from None
     _check_order(recipe, document)
     return recipe
+
+
+def _of_phases(said: Diagnostic, document: Document) -> Diagnostic:
+    """What is wrong; a setting of the command line that the recipe does not have may be one of a phase."""
+    if said.span is None or said.span.source.name != toml.COMMAND_LINE or not said.message.startswith("there is no `"):
+        return said
+    key = said.span.text.partition("=")[0].split(".")
+    near = suggest(key[0], toml.named(document.data, "phase")) if len(key) > 1 else None
+    if near is not None:
+        return replace(said, hint=f"{near.removesuffix('`?')}.{'.'.join(key[1:])}`?")
+    if key[0] in Recipe.model_fields or (said.hint and not said.hint.startswith("did you mean `phase")):
+        return said
+    known = key[0] in Phase.model_fields
+    return replace(said, hint=toml.by_name(document.data, "phase", key if known else ("training", "epochs")))
 
 
 def _of_options(said: Diagnostic) -> Diagnostic:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -193,20 +191,3 @@ _RELATIONS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-
-
-# parts of the most a space costs: `macs <= 0.5x`
-
-_COST = r'latency\("[^"]*"(?:, ?confidence=[\d.]{1,18})?\)|\w+(?:\([^()]*\))?'
-_PART = re.compile(rf"(?<!\w)(({_COST})\s*(?:<=|>=|<|>)\s*)(\d{{1,18}}(?:\.\d{{1,18}})?)x\b")
-"""Linear: it begins where words do, and takes numbers that are short."""
-
-
-def in_numbers(text: str, most: Callable[[str], int]) -> str:
-    """Bounds in which parts are numbers, given the most of each cost: `0.5x` is half of it, rounded down."""
-
-    def number(found: re.Match[str]) -> str:
-        before, cost, part = found.groups()
-        return f"{before}{int(Fraction(part) * most(cost))}{'ns' if latency_file(cost) is not None else ''}"
-
-    return _PART.sub(number, text)

@@ -19,11 +19,11 @@ from archir.ir.choices.cases import MOST_CHOICES, Case, Value, at, support, when
 from archir.ir.choices.conditions import either, met
 from archir.ir.contradictions import contradiction
 from archir.ir.graph import Constraint, Decision, Graph
-from archir.language.elaboration.elaborate import elaborate_bounds
+from archir.language.elaboration.written_bounds import read_bounds
 from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, encoded
-from archir.search.spaces.bounds import Bounds, account_of, in_numbers
+from archir.search.spaces.bounds import Bounds, account_of
 from archir.search.spaces.counting import Program, compile_program, drawing_order, many, quickly
 from archir.search.spaces.likeness.likeness import Likeness
 from archir.search.spaces.nearest import Nearest, drawing, nearest
@@ -424,8 +424,8 @@ class Space(Shown):
         is the table in a file, looked for from the current folder on; single quotes do, too.
         """
         graph = copy(self.graph)
-        text = in_numbers(text.replace("'", '"'), self._most)
-        graph.constraints = [*self.graph.constraints, *elaborate_bounds(text)]
+        further = read_bounds(text, self._most, (choice.path for choice in self.choices))
+        graph.constraints = [*self.graph.constraints, *further]
         return Space(graph)
 
     @cached_property

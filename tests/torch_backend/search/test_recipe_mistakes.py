@@ -349,6 +349,29 @@ def test_a_table_of_the_command_line_hides_what_it_replaces(folder: Path) -> Non
         begin(folder / "r.toml", folder / "run", {"search.fixed": '{ op = "rellu" }'}, "cpu")
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.epochs=1", "hint: settings of a phase are `PHASE.KEY`, such as `search.training.epochs`; there "),
+        ("phase.best.training.epochs=1", "such as `best.training.epochs`; there are `search` and `best`"),
+        ("phase.1.training.epochs=1", "`phase` is no table\n"),
+        ("phase.1.training.epochs=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
+        ("phases.best.weights=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
+        ("epochs=1", "such as `search.training.epochs`; there are `search` and `best`\n"),
+        ("strategy=random", "such as `search.strategy`; there are `search` and `best`\n"),
+        ("serch.training.epochs=1", "hint: did you mean `search.training.epochs`?\n"),
+        ("bst.training.epochs=1", "hint: did you mean `best.training.epochs`?\n"),
+        ("dta.source=digits", "hint: did you mean `data`?\n"),
+        ("data.sorce=digits", "hint: did you mean `source`?\n"),
+    ],
+)  # fmt: skip
+def test_settings_of_phases_are_named_by_the_phase(setting: str, said: str) -> None:
+    with pytest.raises(ArchError) as caught:
+        parse(RECIPE, overrides=dict([setting.split("=")]))
+    rendered = f"{caught.value}\n"
+    assert said in rendered, rendered
+
+
 NO_GPU = "cuda" if device_of(None) == "cpu" else "cuda:99"
 
 

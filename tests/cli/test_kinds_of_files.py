@@ -1,0 +1,65 @@
+"""Files of another kind than a command takes: a line says what they are, and which command takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_cli import run
+from tests.conftest import ROOT
+from tests.documents import snippets
+
+RECIPE = 'space = "small.arch"\n\n[data]\nsource = "digits"\n\n[[phase]]\nname = "search"\nstrategy = "random"\n'
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("small.arch").write_text(snippets(ROOT / "README.md", "arch")[0].text)
+    Path("small.toml").write_text(RECIPE)
+    Path("net.json").write_text("{}")
+    for name in ("net.onnx", "net.pt2", "net.safetensors"):
+        Path(name).write_bytes(b"\x80\xfb")
+    Path("net.py").write_text("import torch\n")
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("check small.toml", "A0801]: small.toml is TOML, as recipes are; this takes a program that ends in .arch"),
+        ("count small.toml", "hint: `archir search small.toml` runs a recipe"),
+        ("fmt small.toml", "hint: `archir search small.toml` runs a recipe"),
+        ("train small.toml -o run", "hint: `archir search small.toml` runs a recipe"),
+        ("check net.onnx", "net.onnx is an ONNX model; this takes a program that ends in .arch"),
+        ("check net.pt2", "net.pt2 is a package of torch; this takes"),
+        ("check net.py", "hint: `archir import --torch net:FUNCTION` takes a torch module"),
+        ("check net.json", "hint: `--arch net.json`, behind the space that it is one of"),
+        (
+            "check net.safetensors",
+            "hint: `archir compile NET.arch --weights net.safetensors` takes it, with its network",
+        ),
+        ("search small.arch", "A2201]: small.arch is a space or a network; this takes a recipe that ends in .toml"),
+        ("search small.arch", 'hint: `archir check small.arch` proves it; a recipe names it, `space = "small.arch"`'),
+        ("search net.onnx", "A2201]: net.onnx is an ONNX model; this takes a recipe that ends in .toml"),
+        ("search none.arch", "A2201]: cannot read the recipe none.arch: No such file or directory"),
+        ("check none.toml", "A0801]: cannot read none.toml: No such file or directory"),
+    ],
+)
+def test_what_a_file_is_and_which_command_takes_it(command: str, said: str) -> None:
+    told = run(*command.split(), code=1).stderr
+    assert said in told
+    assert "\n1 problem; " in told
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("digit", "hint: did you mean `digits`? Data is `digits`, a file, "),
+        ("imagse:my/photos", "hint: did you mean `images`? Data is "),
+        ("elsewhere", "hint: data is `digits`, a file, "),
+    ],
+)
+def test_a_source_that_is_nearly_one(source: str, said: str) -> None:
+    Path("small.toml").write_text(RECIPE.replace("digits", source))
+    assert said in run("search", "small.toml", "-o", "run", code=1).stderr

@@ -1,0 +1,78 @@
+"""Bounds on costs as they are written: what is wrong is shown in the text that somebody wrote, with what was meant."""
+
+from __future__ import annotations
+
+import pytest
+
+import archir
+from archir.base.errors import ArchError, Diagnostic
+
+SPACE = archir.loads(
+    "net n {\n input x: f32[8, 4, 4]\n repeat choose depth(1, 2, 3) { x = x |> conv(8) |> relu }\n output y = x\n}\n"
+)
+
+
+def refused(text: str) -> tuple[Diagnostic, ...]:
+    with pytest.raises(ArchError) as caught:
+        SPACE.where(text).prove()
+    return caught.value.diagnostics
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("mac <= 0.6x", ["mac"]),
+        ("macs <= 0.6x and foo < 3", ["foo"]),
+        ("macs <= 0.6x and params < 0.123456789x and foo < bar", ["foo", "bar"]),
+        ("params < 5 and mac <= 0.6x", ["mac"]),
+        ("macs <= 0.0001x and params > 3", ["macs <= 0.0001x"]),
+        ("params > 3 and macs <= 0.0001x", ["macs <= 0.0001x"]),
+        ("macs <= 0.6x; params < 3", [";"]),
+        ("latency('none.json') <= 0.5x and macs < 3", ["latency('none.json')"]),
+        ("macs <= 0.9x and latency('none.json') <= 5ms", ["latency('none.json') <= 5ms"]),
+    ],
+)
+def test_what_is_quoted_was_written(text: str, wrong: list[str]) -> None:
+    spans = [one.span for one in refused(text) if one.span is not None]
+    assert {span.source.text for span in spans} == {text}
+    assert [span.text for span in spans] == wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("macs <= 500k", "numbers have suffixes, K, M and G: write `500K`"),
+        ("macs <= 600 M", "numbers have suffixes, K, M and G: write `600M`"),
+        ("params < 5m and macs < 3", "numbers have suffixes, K, M and G: write `5M`"),
+        ("macs <= 1.5B", "numbers have suffixes, K, M and G: write `1.5G`"),
+        ("macs <= 1e6", "numbers have suffixes, K, M and G: write `1M`"),
+        ("macs <= 2.5e+5", "numbers have suffixes, K, M and G: write `250K`"),
+        ("macs <= 50%", "write `0.5x`: that part of the most that choices allow"),
+        ("macs <= 12.5 % and params < 3", "write `0.125x`: that part of the most that choices allow"),
+        ("macs <= 600M, params < 5M", "join bounds with `and`: `macs <= 600M and params < 5M`"),
+        ("macs <= 600M && params < 5M", "join bounds with `and`: `macs <= 600M and params < 5M`"),
+        ("macs <= 1,000,000", "digits are grouped by `_`: write `1_000_000`"),
+        ("macs <= 100 000", "digits are grouped by `_`: write `100_000`"),
+        ("macs < 0.5 x", "write `0.5x`"),
+        ("macs =< 5", "write `<=`"),
+        ("mac < 5", "did you mean `macs`?"),
+        ("parameters < 5", "did you mean `params`?"),
+    ],
+)  # fmt: skip
+def test_what_others_write_is_understood(text: str, hint: str) -> None:
+    assert refused(text)[0].hint == hint
+
+
+@pytest.mark.parametrize("text", ["depth == 2", "macs < 3 and depth <= 0.5x"])
+def test_a_choice_is_narrowed_in_the_space(text: str) -> None:
+    said = "bounds are on costs, and `depth` is a choice: narrow it in the space, with `require`, "
+    assert str(refused(text)[-1].hint).startswith(said)
+
+
+def test_a_name_that_is_no_cost_is_told_the_costs() -> None:
+    assert str(refused("wattage < 3")[0].hint).startswith("bounds are on costs: `params`, `macs`, ")
+
+
+@pytest.mark.parametrize("text", ["macs <= 1_000_000", "macs <= 1.5M and params <= 1x", "macs > 1K", "0 < macs"])
+def test_what_hints_say_can_be_written(text: str) -> None:
+    assert SPACE.where(text).count() == (3, 3)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from archir.base.errors import ArchError, Diagnostic, Source, Span, listed, suggest
 from archir.ir.graph import Constraint
 from archir.language.elaboration.elaborate import elaborate_bounds
+from archir.language.elaboration.names.costs import BITS
 from archir.language.elaboration.names.locals import COSTS, latency_file
 
 Place = Callable[[int, bool], int]
@@ -96,6 +97,8 @@ def _hinted(one: Diagnostic, choices: Collection[str]) -> Diagnostic:
         if name in choices:
             hint = f"bounds are on costs, and `{name}` is a choice: narrow it in the space, with `require`, {_EXAMPLE}"
             return replace(one, hint=hint)
+        if name in BITS:
+            return one
         return replace(one, hint=suggest(name, COSTS) or f"bounds are on costs: {listed(COSTS, len(COSTS))}")
     if one.code in ("A0101", "A0102", "A0305"):
         for pattern, say in _SPELLINGS:

@@ -88,6 +88,14 @@ def _of_options(said: Diagnostic) -> Diagnostic:
     return replace(said, hint=hint if said.hint is None else f"{said.hint} {hint[0].upper()}{hint[1:]}")
 
 
+def _of_another_run(what: str, name: str) -> str | None:
+    """A hint on what is taken from a path, where only weights can be."""
+    if not elsewhere(name):
+        return None
+    train = f"; `archir train SPACE --arch {name}/best.json` trains what a run found" if what == "architecture" else ""
+    return f"weights alone come from another run{train}"
+
+
 def _check_order(recipe: Recipe, document: Document) -> None:
     """Raise ArchError (A1109) for phases of one name, and for those that start from what is no earlier one."""
     problems = []
@@ -97,7 +105,7 @@ def _check_order(recipe: Recipe, document: Document) -> None:
             if name not in known and not (what == "weights" and elsewhere(name)):
                 problem = f"phase `{phase.name}` starts from the {what} of `{name}`, which is no earlier phase"
                 span = document.span(("phase", number, "start", what))
-                problems.append(Diagnostic("A1109", problem, span, suggest(name, known)))
+                problems.append(Diagnostic("A1109", problem, span, suggest(name, known) or _of_another_run(what, name)))
         if phase.name in known:
             span = document.span(("phase", number, "name"))
             problems.append(Diagnostic("A1109", f"two phases are named `{phase.name}`", span))

@@ -209,6 +209,11 @@ LACKING = [
         'start.weights = "shared"\noptions = { scorer = { kind = "table" } }',
         "14:24: error[A2253]: phase `b` is scored by a table, and there is none",
     ),
+    (
+        'strategy = "train"\nstart.architecture = "./runs/found"',
+        "13:1: error[A1109]: phase `b` starts from the architecture of `./runs/found`, which is no earlier phase",
+        "hint: weights alone come from another run; `archir train SPACE --arch ./runs/found/best.json` trains what",
+    ),
     ('strategy = "spos"\ntraining.drop_path = "linear"', "13:1: error[A1109]: phase `b`: a supernet's rates of"),
 ]
 """What the second phase says, and what is said of it before the first is trained."""

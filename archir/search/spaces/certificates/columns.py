@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import lcm, prod
 
 from archir.base.errors import fail
 from archir.costs.account import PEAKS
 from archir.costs.sums import factors
+from archir.costs.tables import Numbers
 from archir.ir.choices.cases import Value, at, support, varies
 from archir.ir.graph import Constraint
 from archir.search.scores.table import Scores
@@ -54,14 +56,16 @@ def _scores(space: Space, scores: Scores, scale: int) -> Iterator[Part]:
     for term in scores.terms:
         needed = [active[path] for path in term.choices]
         values = {outcomes: int(value * scale) for outcomes, value in term.values.items()}
+        paths = dict.fromkeys([*term.choices, *(c.path for c in support(*needed))])
+        yield Part((*paths,), partial(_score, term.choices, needed, values))
 
-        def number(outcomes: Outcomes, term=term, needed=needed, values=values) -> int:  # type: ignore[no-untyped-def]
-            if not all(at(one, outcomes) is True for one in needed):
-                return 0
-            found: int = values.get(tuple(outcomes[path] for path in term.choices), 0)
-            return found
 
-        yield Part(tuple(dict.fromkeys([*term.choices, *(c.path for c in support(*needed))])), number)
+def _score(
+    choices: Sequence[str], needed: Sequence[Value], values: Mapping[tuple[int, ...], int], outcomes: Outcomes
+) -> int:
+    """What outcomes of choices score where all that is needed holds."""
+    there = all(at(one, outcomes) is True for one in needed)
+    return values.get(tuple(outcomes[path] for path in choices), 0) if there else 0
 
 
 def exceeded(space: Space, bound: Constraint) -> list[Column]:
@@ -75,12 +79,14 @@ def exceeded(space: Space, bound: Constraint) -> list[Column]:
     for sign, more in sides[str(bound.relation)]:
         cost = _costs(space, str(bound.cost), sign, bound.condition)
         limit, condition = bound.limit, bound.condition
-
-        def allowed(outcomes: Outcomes, sign=sign, more=more, limit=limit, condition=condition) -> int:  # type: ignore[no-untyped-def]
-            return -sign * (int(at(limit, outcomes)) + more) if at(condition, outcomes) is True else 0
-
-        found.append(_joined(cost, [Part(tuple(c.path for c in support(limit, condition)), allowed)]))
+        paths = tuple(c.path for c in support(limit, condition))
+        found.append(_joined(cost, [Part(paths, partial(_allowed, sign, more, limit, condition))]))
     return found
+
+
+def _allowed(sign: int, more: int, limit: Value, condition: Value, outcomes: Outcomes) -> int:
+    """What a limit takes off a cost where its condition holds."""
+    return -sign * (int(at(limit, outcomes)) + more) if at(condition, outcomes) is True else 0
 
 
 def _costs(space: Space, cost: str, sign: int, condition: Value = True) -> Column:
@@ -90,13 +96,14 @@ def _costs(space: Space, cost: str, sign: int, condition: Value = True) -> Colum
     parts = []
     for term, times in space.account.terms(cost).items():
         values = tuple(factors(term)) if not isinstance(term, int) else (term,)
-
-        def number(outcomes: Outcomes, times=times, values=values) -> int:  # type: ignore[no-untyped-def]
-            there = at(condition, outcomes) is True
-            return sign * times * prod(int(at(one, outcomes)) for one in values) if there else 0
-
-        parts.append(Part(tuple(choice.path for choice in support(condition, *filter(varies, values))), number))
+        paths = tuple(choice.path for choice in support(condition, *filter(varies, values)))
+        parts.append(Part(paths, partial(_product, sign * times, values, condition)))
     return _joined(Column(0, ()), parts)
+
+
+def _product(times: int, values: Sequence[Value], condition: Value, outcomes: Outcomes) -> int:
+    """So many times what values come to together, where a condition holds."""
+    return times * prod(int(at(one, outcomes)) for one in values) if at(condition, outcomes) is True else 0
 
 
 def _peak(space: Space, bound: Constraint, sign: int, more: int) -> Iterator[Column]:
@@ -107,14 +114,15 @@ def _peak(space: Space, bound: Constraint, sign: int, more: int) -> Iterator[Col
     parts = []
     for factor in table.factors:
         paths, cells = tuple(space.order[i].choice.path for i in factor.positions), factor.table[..., 0]
-
-        def number(outcomes: Outcomes, paths=paths, cells=cells) -> int:  # type: ignore[no-untyped-def]
-            return sign * (int(cells[tuple(outcomes[path] for path in paths)]) > most)
-
-        parts.append(Part(paths, number))
+        parts.append(Part(paths, partial(_beyond, sign, most, paths, cells)))
     beyond = int(table.constant[0]) > most
     if sign > 0 or not beyond:  # else one of its parts is never below
         yield Column(int(beyond) if sign > 0 else 1, tuple(parts))
+
+
+def _beyond(sign: int, most: int, paths: Sequence[str], cells: Numbers, outcomes: Outcomes) -> int:
+    """Whether a part of a peak is beyond what it may be, times a sign."""
+    return sign * (int(cells[tuple(outcomes[path] for path in paths)]) > most)
 
 
 def _joined(column: Column, parts: Sequence[Part]) -> Column:

@@ -20,7 +20,7 @@ import onnx
 import pytest
 import torch
 from click.testing import CliRunner, Result
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -423,6 +423,8 @@ def test_the_picture_shows_each_subject(medians: tuple[float, ...]) -> None:
     assert all(0 < place < WIDE for place in places)
 
 
+@example(100.0, 100.00000000000001)
+@example(99.99999999999999, 1e5)
 @given(st.floats(1e2, 1e11), st.floats(1, 1e5))
 def test_axes_hold_what_they_show(least: float, times: float) -> None:
     marks, x = axis(least, least * times)

@@ -10,11 +10,12 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
@@ -131,11 +132,22 @@ def test_names_of_any_kind() -> None:
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False) | st.floats(-1, 1)
 
 
+@example(0.0, 5e-324)
+@example(1e12, 999999999999.9999)
+@example(-1e300, 1e300)
 @given(NUMBERS, NUMBERS)
 def test_scales_hold_their_values(one: float, other: float) -> None:
     low, high, step = scale(min(one, other), max(one, other))
     slack = 1e-6 * max(abs(low), abs(high), step)
     assert low - slack <= min(one, other) <= max(one, other) <= high + slack
+    assert 2 <= (high - low) / step <= 9
+
+
+@pytest.mark.parametrize("ends", [(-1.7e308, 1.7e308), (1.2e308, 1.7e308), (-1.7e308, 0.0)])
+def test_scales_of_the_largest_numbers_are_finite(ends: tuple[float, float]) -> None:
+    low, high, step = scale(*ends)
+    assert isfinite(low)
+    assert isfinite(high)
     assert 2 <= (high - low) / step <= 9
 
 

@@ -78,9 +78,9 @@ def axis(least: float, most: float) -> tuple[list[float], Callable[[float], floa
     if most < _FAR * least:
         _, top, step = scale(0, most)
         return [step * number for number in range(round(top / step) + 1)], lambda ns: _LEFT + wide * ns / top
-    low, high = floor(log10(least)), ceil(log10(most))
-    marks = [factor * 10.0**power for power in range(low, high) for factor in (1, 2, 5)] + [10.0**high]
-    below, above = max((m for m in marks if m <= least), default=marks[0]), min(m for m in marks if m >= most)
+    decades = range(floor(log10(least)) - 1, ceil(log10(most)) + 2)  # one more at each end: logarithms are rounded
+    marks = [factor * 10.0**power for power in decades for factor in (1, 2, 5)]
+    below, above = max(mark for mark in marks if mark <= least), min(mark for mark in marks if mark >= most)
     span = log10(above / below)
     shown = [mark for mark in marks if below <= mark <= above]
     if len(shown) > 10:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -52,18 +53,38 @@ def map_of(program: Path) -> Path:
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     """Write an import: `net.arch`, and beside it `net.safetensors` and `net.import.json`; none of them, if one fails.
 
-    `origin` says what was imported. Raises ArchError (A0809), and what `write` raises.
+    `origin` says what was imported. Raises ArchError (A0809), also where `require_untouched` does, and what `write`
+    raises.
     """
+    require_untouched(program)
     require_writable(program)
     made = program_of(imported)
     files = program, program.with_suffix(".safetensors"), map_of(program)
     known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
+    known |= {"program": sha256(made.text.encode()).hexdigest()}
     record = known | {"weights": {name: asdict(source) for name, source in made.sources.items()}}
     with drafts(program) as draft:
         draft.write_text(made.text, "utf-8")
         write_tensors(draft.with_name(files[1].name), made.weights)
         draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     return Saved(made.text, made.weights, made.sources, files)
+
+
+def require_untouched(program: Path) -> None:
+    """Raise ArchError (A0809) if a program is there that is not as an import wrote it: what somebody wrote stays."""
+    try:
+        found = sha256(read_bytes(program, MOST_BYTES)).hexdigest()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise fail("A0809", f"cannot write {program}: {error.strerror}") from None
+    try:
+        kept = json.loads(read_bytes(map_of(program), MOST_BYTES))["program"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        kept = None
+    if kept != found:
+        what = "it was changed since it was imported" if kept else "it is there, and no import wrote it"
+        raise fail("A0809", f"cannot write {program}: {what}", None, "name another file, or move this one away")
 
 
 def program_of(imported: Imported) -> Program:

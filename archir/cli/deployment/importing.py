@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from archir import api, backends
-from archir.backends.imports import Saved, save
+from archir.backends.imports import Saved, require_untouched, save
 from archir.cli.kinds import Place
 from archir.cli.options import _parameters, json_option, seed_option
 from archir.cli.output import counted, emit, say
@@ -45,7 +45,7 @@ def import_command(
     MODULE:CALLABLE is called with the arguments of -p, which runs its code; it may lie in the current folder. The
     program, OUTPUT, is compared with the module on random inputs, or with onnxruntime on the file. Beside it lie its
     weights (.safetensors) and where each comes from (.import.json), by which `archir export --to source` gives the
-    source's names back.
+    source's names back. A program that was edited, or that no import wrote, is not replaced.
 
     \b
     archir import model.onnx -o net.arch
@@ -60,6 +60,7 @@ def import_command(
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
     if model is None and torch_name is None:
         raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
+    require_untouched(output)
     if torch_name is None:
         assert model is not None
         if arguments or weights is not None:

@@ -4,7 +4,7 @@ Lark's grammar is of tokens, between which spaces and comments are skipped, newl
 names by the place. Here each rule is written once for lines and once for the inside of parentheses and brackets, where
 newlines are spaces; spaces stand where they may, and must where two words would become one; names are no words of the
 language; and what begins with itself is a repetition. All of it is derived from `arch.lark`; what the grammar gives is
-a part of the language: it has no word of the language for a name.
+a part of the language: it has no word of the language for a name, but `none` for an alternative's.
 """
 
 from __future__ import annotations
@@ -211,10 +211,12 @@ class _Exporter:
 _SETTLED = {
     'choose_subset: "choose" [NAME] tags count "of"':
     'choose_subset: ("choose" NAME tags count | "choose" TAG+ count | "choose" INT) "of"',
+    'alternative: NAME ":"': 'alternative: (NAME | "none") ":"',
     '"[" expr comprehension_part+ "]"': '"[" expr ("for" targets "in" or_) comprehension_part* "]"',
 }  # fmt: skip
 """What lark decides where two rules fit, written out: a name behind `choose` is the choice's, wherever it can be, so
-that a count is one only behind that; and `if` behind the first part of a list is followed by `else`."""
+that a count is one only behind that; an alternative may be called `none`; and `if` behind the first part of a list is
+followed by `else`."""
 
 
 def _settled(text: str) -> str:

@@ -31,10 +31,10 @@ def test_some_programs_go_far() -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("portion", range(100))
-def test_a_million_programs(portion: int) -> None:
-    """Ten thousand a portion; `python -m tests.language.fuzz` runs any of them beside each other."""
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("portion", range(10))
+def test_a_hundred_thousand_programs(portion: int) -> None:
+    """Ten thousand a portion; `python -m tests.language.fuzz 1000 1001000` goes through a million, in hours."""
     first = 1_000 + portion * 10_000
     wrong = {seed: said for seed in range(first, first + 10_000) if (said := failure(seed)) is not None}
     assert wrong == {}

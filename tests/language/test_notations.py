@@ -129,15 +129,15 @@ def earley() -> Lark:
     def rule(name: str) -> str:
         return "r_" + name.replace("-", "_")
 
+    def character(code: int) -> str:
+        return f"\\{chr(code)}" if chr(code) in "]\\\\[^-/" else f"\\U{code:08x}"
+
     def written(part: Part) -> str:
         match part:
             case Literal():
                 return '"' + part.text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
             case Class():
-                inner = "".join(
-                    f"\\U{low:08x}" if low == high else f"\\U{low:08x}-\\U{high:08x}" for low, high in part.ranges
-                )
-                return f"/[{inner}]/"
+                return f"/[{''.join(f'{character(low)}-{character(high)}' for low, high in part.ranges)}]/"
             case Ref():
                 return rule(part.name)
             case Sequence():
@@ -154,6 +154,7 @@ def earley() -> Lark:
 WRITTEN = """\
 # A comment.
 import std.cells as cells
+import "blocks.arch" as mine
 const WIDTHS = [(16, 1), (24, 2)]  # behind a line
 
 block b(x, width = 8, act = relu,) {
@@ -168,7 +169,7 @@ block b(x, width = 8, act = relu,) {
 net n() {
     input a: f32[3, 8, 8]
     for w, s in WIDTHS {
-        a = a |> b(w) |> choose op { one: relu, two: own gelu
+        a = a |> b(w) |> choose op { one: relu, none: identity, two: own gelu
             three: cells.sep_conv(3) }
     }
     repeat 2 as i { a = a |> match i { 0 => relu, else => gelu } }

@@ -76,8 +76,8 @@ test-gpu: $(STAMP) ## The tests that need a CUDA device: every kind of phase, tw
 	$(BIN)/python -m pytest --real-gpu tests/torch_backend/elsewhere
 
 soak: $(STAMP) ## Long fuzzing and parity runs.
-	$(BIN)/python -m pytest -n 2 -m soak tests
-	$(BIN)/python -m pytest -n 2 -m "hypothesis and not soak" --hypothesis-profile long tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m soak tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "hypothesis and not soak" --hypothesis-profile long tests
 
 playground: $(STAMP) ## The studio as static files, with Python inside of the browser, in build/playground; needs node and npm.
 	npm ci --prefix editors/studio --no-audit --no-fund --silent

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from archir.language.elaboration.files import Module
 
 _DEFINED = re.compile(r"^(?:own[ \t]+)?(?:block|cell|const)[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+_CHOICES = re.compile(r"\bchoose[ \t]+([A-Za-z_]\w*)")
 _CLASS = re.compile(r"^class[ \t]+([A-Za-z_]\w*)\(", re.MULTILINE)
 _DIMENSIONS = re.compile(r"[123]d$")
 
@@ -49,6 +50,8 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
     near = alike(name, known)
     if near is not None:
         return f"did you mean `{near}`?"
+    if name in _CHOICES.findall(tree.span.source.text):
+        return f"a choice is called `{name}`; its value needs a name too: `{name} = choose {name} ...`"
     if name in COSTS or name == LATENCY:
         return "a cost is known of a whole network: `archir cost` prints it, `require macs <= 600M` bounds it"
     found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module)

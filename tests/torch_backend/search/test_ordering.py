@@ -21,6 +21,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.search.job import made
 from archir_torch.search.ordering import IMPORTANCES, Trained, importance
 from archir_torch.search.ordering.order import ordered
+from archir_torch.search.ordering.units import Units
 from archir_torch.supernet import extract
 from tests.conftest import EXAMPLES
 from tests.examples import NETS
@@ -89,6 +90,17 @@ def test_examples_compute_the_same(name: str) -> None:
     assert any(not torch.equal(found[key], weights[key]) for key in weights)
     for one, other in zip(computed(graph, weights), computed(graph, found), strict=True):
         assert (one - other).abs().max() <= 1e-9 * one.abs().max()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("tokens", range(3, 9))
+def test_two_heads_that_differ_stay(tokens: int, causal: bool) -> None:
+    """Of two, every second draw is the order that they have, in which anything holds."""
+    attended = f"attention(x, x, x, bias, heads=2, causal={'true' if causal else 'false'})"
+    bias = f"parameter([2, {tokens}, {tokens}])"
+    graph = archir.loads(f"net n {{\ninput x: f32[{tokens}, 8]\nbias = {bias}\noutput y = {attended}\n}}").graph
+    (claim,) = (claim for number, claim in Units(graph).claims.items() if graph[number].op.name == "attention")
+    assert (claim.chunks, claim.across) == (2, False)
 
 
 def test_everything_at_once() -> None:

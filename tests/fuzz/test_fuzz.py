@@ -1,4 +1,4 @@
-"""Of whatever comes in, nothing escapes: a few hundred of each kind here, and 50,000 of each in soak.
+"""Of whatever comes in, nothing escapes: a few hundred of each kind here, and 25,000 of each in soak.
 
 More: `python -m tests.fuzz all 200000`, which takes hours."""
 
@@ -19,7 +19,7 @@ from tests.fuzz.kinds import KINDS
 SLOW = {"models": 40, "run_folders": 15, "commands": 40, "graph_json": 60, "graph_text": 60, "where": 60}
 """How many of those that take tens of milliseconds each."""
 USUAL = 120
-PORTIONS, PORTION = 5, 10_000
+PORTIONS, PORTION = 5, 5_000
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -78,7 +78,7 @@ def test_closed(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", RAY_FOR_LONG)
 def test_interrupted(name: str, tmp_path: Path) -> None:
-    """Ctrl-C of a terminal goes to all of the group; pressed again where Ray lost it, as it does while it calls back."""
+    """Ctrl-C of a terminal goes to all of the group; pressed again where Ray lost it, as while it calls back."""
     with program(name, tmp_path, 60.0) as it:
         os.killpg(it.process.pid, signal.SIGINT)
         if name == "ray":

@@ -9,7 +9,7 @@ from typing import Literal
 
 import onnx
 
-from archir.base.errors import fail, suggest
+from archir.base.errors import fail, listed, suggest
 from archir.base.globs import matches
 
 Arithmetic = Literal["static", "dynamic"]
@@ -92,7 +92,8 @@ def kept(all_layers: Sequence[Layer], arithmetic: Arithmetic, patterns: Sequence
     """Layers that stay in float whatever it costs, and why. Raises ArchError (A2804) if a pattern names none."""
     for pattern in patterns:
         if not any(matches(pattern, one.name) for one in all_layers):
-            hint = suggest(pattern, [one.name for one in all_layers])
+            names = [one.name for one in all_layers]
+            hint = suggest(pattern, names) or f"layers are called {listed(names, 4)}"
             raise fail("A2804", f"no layer is called `{pattern}`", None, hint)
     found = {}
     for one in all_layers:

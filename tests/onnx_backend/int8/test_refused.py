@@ -48,6 +48,8 @@ def test_what_cannot_be_quantised_is_an_error(trained: Path, tmp_path: Path, dig
     assert trained.read_bytes() == whole
     assert code(trained, keep=["*"]) == "A2802"
     assert code(trained, keep=["steam*"]) == "A2804"
+    with pytest.raises(ArchError, match=r"hint: layers are called `"):
+        archir.quantize(trained, tmp_path / "int8.onnx", keep=["qqq"])
     assert code(trained, data="images:nowhere") == "A1101"
     labels = np.repeat(np.arange(11), 4)
     np.savez(tmp_path / "eleven.npz", images=np.zeros((44, 8, 8), np.uint8), labels=labels)

@@ -31,6 +31,7 @@ FEW = (
     "mobilenet_v2.arch:mobilenet_v2",
     "mobilenet_v3_ofa/mobilenet_v3_ofa.arch:mobilenet_v3_ofa",
     "nas_bert/nas_bert.arch:nas_bert",
+    "trionet/baselines.arch:axial_net",
 )
 """Layers, cells, attention, text, elastic convolutions, and several outputs."""
 SOAK = [pytest.param(seed, marks=pytest.mark.soak) for seed in range(1, 20)]

@@ -105,7 +105,12 @@ class _Partial(ast.NodeTransformer):
         return _folded(node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        """What it runs over has names of its own, which hide others."""
         self.open = True
+        own = {one.id for part in node.generators for one in ast.walk(part.target) if isinstance(one, ast.Name)}
+        known, self.known = self.known, {name: value for name, value in self.known.items() if name not in own}
+        self.generic_visit(node)
+        self.known = known
         return node
 
     def visit_Starred(self, node: ast.Starred) -> ast.expr:

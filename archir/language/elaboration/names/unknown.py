@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from archir.base.errors import listed, suggest
+from archir.base.errors import listed, nearest, suggest
 from archir.base.plugins.registry import door
 from archir.ir.op import OPS, op_name
 from archir.language.elaboration.names.costs import BITS
@@ -50,7 +50,7 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
     near = alike(name, known)
     if near is not None:
         return f"did you mean `{near}`?"
-    if name in _CHOICES.findall(tree.span.source.text):
+    if name in _CHOICES.findall(tree.span.source.text) and nearest(name, known, 0.8) is None:
         return f"a choice is called `{name}`; its value needs a name too: `{name} = choose {name} ...`"
     if name in COSTS or name == LATENCY:
         return "a cost is known of a whole network: `archir cost` prints it, `require macs <= 600M` bounds it"

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from archir.backends.tensors import write_tensors
 from archir.base.errors import ArchError, Diagnostic, fail, listed
-from archir.base.files import drafts, read_bytes, require_writable
+from archir.base.files import drafts, read_bytes, require_writable, sha256, writing
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
 from archir.language.writing.imported import Array, Imported, Move, Source, brought_back
@@ -61,7 +61,7 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     made = program_of(imported)
     files = program, program.with_suffix(".safetensors"), map_of(program)
     known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
-    known |= {"program": sha256(made.text.encode()).hexdigest()}
+    known |= {"program": hashlib.sha256(made.text.encode()).hexdigest()}
     record = known | {"weights": {name: asdict(source) for name, source in made.sources.items()}}
     with drafts(program) as draft:
         draft.write_text(made.text, "utf-8")
@@ -72,12 +72,10 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
 
 def require_untouched(program: Path) -> None:
     """Raise ArchError (A0809) if a program is there that is not as an import wrote it: what somebody wrote stays."""
-    try:
-        found = sha256(read_bytes(program, MOST_BYTES)).hexdigest()
-    except FileNotFoundError:
+    if not program.exists():
         return
-    except OSError as error:
-        raise fail("A0809", f"cannot write {program}: {error.strerror}") from None
+    with writing(program):
+        found = sha256(program)
     try:
         kept = json.loads(read_bytes(map_of(program), MOST_BYTES))["program"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -50,8 +50,9 @@ def about_name(tree: ast.Name, known: Iterable[str], module: Module) -> str | No
     near = alike(name, known)
     if near is not None:
         return f"did you mean `{near}`?"
-    if name in _CHOICES.findall(tree.span.source.text) and nearest(name, known, 0.8) is None:
-        return f"a choice is called `{name}`; its value needs a name too: `{name} = choose {name} ...`"
+    choice = nearest(name, _CHOICES.findall(tree.span.source.text), 0.8)
+    if choice is not None and nearest(name, known, 0.8) is None:
+        return f"a choice is called `{choice}`; its value needs a name too: `{choice} = choose {choice} ...`"
     if name in COSTS or name == LATENCY:
         return "a cost is known of a whole network: `archir cost` prints it, `require macs <= 600M` bounds it"
     found = NAMES.get(tree.text) or _of_libraries(name, module) or _of_plugins(name, module)

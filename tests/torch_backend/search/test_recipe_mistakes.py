@@ -215,6 +215,8 @@ LACKING = [
         "hint: weights alone come from another run; `archir train SPACE --arch ./runs/found/best.json` trains what",
     ),
     ('strategy = "spos"\ntraining.drop_path = "linear"', "13:1: error[A1109]: phase `b`: a supernet's rates of"),
+    ('strategy = "sandwich"\noptions.first = ["@edge"]', "13:1: error[A2203]: `@edge` names no choice of"),
+    ('strategy = "sandwich"\noptions.size = "mcas"', "13:1: error[A1604]: there is no cost `mcas`", "mean `macs`?"),
 ]
 """What the second phase says, and what is said of it before the first is trained."""
 BEFORE = """space = "tiny.arch"

@@ -7,15 +7,20 @@ drawn before, uniformly, and is the same for all architectures of a step.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from archir.base.errors import ArchError, Diagnostic
 from archir.base.settings import Amount, Many
+from archir.base.toml import Path
 from archir.search.recipes.open_choices import opened
+from archir.search.recipes.recipe import Phase
 from archir.search.spaces.architecture import Architecture
 from archir.search.spaces.paths import sandwich
+from archir.search.spaces.space import Space
 from archir_torch.search.job import Job, strategy
 from archir_torch.search.strategies.one_shot.supernet import Supernet, SupernetOptions
 
@@ -44,6 +49,20 @@ class Sandwich(Supernet):
         self.taught = options.distill
         self.decayed = "first" if options.decay == "largest" else "all"
         super().__init__(job, options)
+
+    @classmethod
+    def mistakes(cls, phase: Phase, space: Space, options: SupernetOptions) -> Iterator[tuple[Path, Diagnostic]]:
+        """Choices and costs that there are not."""
+        yield from super().mistakes(phase, space, options)
+        if isinstance(options, SandwichOptions):
+            for key, check in (
+                ("first", partial(opened, space, options.first)),
+                ("size", partial(space.account.known, options.size, summed=True)),
+            ):
+                try:
+                    check()
+                except ArchError as error:
+                    yield from ((("options", key), one) for one in error.diagnostics)
 
     def prepare(self) -> None:
         """What is drawn before all else."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from archir_torch.training.loop import Watch  # noqa: TID251
 
 __all__ = [
-    "apart", "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores", "specialize",
-    "strategy", "supernet", "train", "trials",
+    "apart", "check_recipe", "extract", "read_scores", "results", "resume", "run", "score", "scorer", "scores",
+    "specialize", "strategy", "supernet", "train", "trials",
 ]  # fmt: skip
 
 
@@ -94,6 +94,22 @@ def run(
         return backends.get("torch").search(
             Path(recipe), Path(folder), overrides=overrides, device=device, executor=executor, watch=told
         )
+
+
+def check_recipe(
+    recipe: str | Path,
+    *,
+    overrides: Mapping[str, str] | None = None,
+    device: str | None = None,
+    executor: str | None = None,
+) -> Mapping[str, Any]:
+    """Check a recipe, its spaces and its data as `run` does before it trains anything, and leave no file.
+
+    By name of a phase: its `strategy`, the name of its `space`, and among how many `architectures` it searches: one, if
+    it searches none, and at most so many, where costs are bounded or an earlier phase fixes more. `overrides`, `device`
+    and `executor` are those of `run`. Raises ArchError.
+    """
+    return backends.get("torch").check_recipe(Path(recipe), overrides=overrides, device=device, executor=executor)
 
 
 def resume(

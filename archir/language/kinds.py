@@ -8,7 +8,7 @@ from archir.base.errors import fail
 
 _KINDS = {
     ".arch": ("a space or a network", '`archir check {file}` proves it; a recipe names it, `space = "{name}"`'),
-    ".toml": ("TOML, as recipes are", "`archir search {file}` runs a recipe"),
+    ".toml": ("TOML, as recipes are", "`archir search {file}` runs a recipe, and with `--check` only checks it"),
     ".json": ("JSON, as architectures are", "`--arch {file}`, behind the space that it is one of"),
     ".onnx": ("an ONNX model", "`archir show {file}`, `archir verify {file}` and `archir bench {file}` take it"),
     ".pt2": ("a package of torch", "`archir verify {file}` takes it"),

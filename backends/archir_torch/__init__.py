@@ -246,6 +246,15 @@ class TorchBackend:
             device=device_of(device), watch=watch, executor=executor,
         )  # fmt: skip
 
+    def check_recipe(
+        self, recipe: Path, *, overrides: Mapping[str, str] | None = None, device: str | None = None,
+        executor: str | None = None,
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """What each phase of a recipe would do, after all that `search` checks before it trains. Raises ArchError."""
+        from archir_torch.search import run  # compiling needs none of it
+
+        return run.checked(recipe, overrides or {}, device_of(device), executor)
+
     def samples(
         self, source: Any, interface: Interface, *, objective: Mapping[str, Any] | None = None, training: int = 256,
         seed: int = 0, judged: bool = True,

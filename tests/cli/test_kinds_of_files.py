@@ -28,9 +28,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("command", "said"),
     [
         ("check small.toml", "A0801]: small.toml is TOML, as recipes are; this takes a program that ends in .arch"),
-        ("count small.toml", "hint: `archir search small.toml` runs a recipe"),
-        ("fmt small.toml", "hint: `archir search small.toml` runs a recipe"),
-        ("train small.toml -o run", "hint: `archir search small.toml` runs a recipe"),
+        ("count small.toml", "hint: `archir search small.toml` runs a recipe, and with `--check` only"),
+        ("fmt small.toml", "hint: `archir search small.toml` runs a recipe, and with `--check` only"),
+        ("train small.toml -o run", "hint: `archir search small.toml` runs a recipe, and with `--check` only"),
         ("check net.onnx", "net.onnx is an ONNX model; this takes a program that ends in .arch"),
         ("check net.pt2", "net.pt2 is a package of torch; this takes"),
         ("check net.py", "hint: `archir import --torch net:FUNCTION` takes a torch module"),

@@ -16,7 +16,7 @@ from archir import backends
 from archir.api.notebook.progress import SearchProgress
 from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
-from archir.cli.output import console, emit, say
+from archir.cli.output import console, counted, emit, say
 from archir.search.fronts.figures import shown
 from archir.search.runs import Run
 
@@ -36,14 +36,16 @@ RUNS = Path("runs")
 @click.option(
     "--executor", help="Who scores candidates, instead of whom phases name: local, processes:4, ray, ray://HOST:PORT."
 )
+@click.option("--check", is_flag=True, help="Check recipe, spaces and data, say what would be done, and do nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def search_command(
     recipe: Path | None, output: Path | None, resume: Path | None, fall_back: bool, data: str | None,
-    settings: tuple[str, ...], device: str | None, executor: str | None, as_json: bool,
+    settings: tuple[str, ...], device: str | None, executor: str | None, check: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run RECIPE, phase by phase, and leave a folder with everything that came of it.
 
     \b
+    archir search examples/darts/digits.toml --check            whether it would run
     archir search examples/darts/digits.toml -o runs/darts      a new run
     archir search --resume runs/darts                           one that was stopped, from where it was
     archir search --resume runs/x --set evolve.options.trials=200     one that ended, with more trials
@@ -58,9 +60,15 @@ def search_command(
         raise click.UsageError("--fall-back goes with --resume")
     if resume is not None and (data or output):
         raise click.UsageError("a run goes on where it is, with the data it began with: --data and -o are for new ones")
+    if check and recipe is None:
+        raise click.UsageError("--check goes with a recipe")
     overrides = _overrides(settings) | (
         {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
     )
+    if check and recipe is not None:
+        found = backends.get("torch").check_recipe(recipe, overrides=overrides, device=device, executor=executor)
+        _show_check(recipe, found, as_json)
+        return
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
     summary = None if resume is None or fall_back or settings else _stored(resume)
@@ -101,6 +109,16 @@ def _free(recipe: Path) -> Path:
     base = RUNS / (f"{parent}-{recipe.stem}" if parent else recipe.stem)
     names = chain([base], (Path(f"{base}-{i}") for i in count(2)))
     return next(path for path in names if not path.exists())
+
+
+def _show_check(recipe: Path, phases: Mapping[str, Mapping[str, Any]], as_json: bool) -> None:
+    if as_json:
+        emit({"phases": dict(phases)})
+        return
+    for name, phase in phases.items():
+        among = f", {counted(phase['architectures'], 'architecture')}" if phase["architectures"] > 1 else ""
+        say(f"{name}: {phase['strategy']}, {phase['space']}{among}")
+    say(f"{recipe} is right: {counted(len(phases), 'phase')}; nothing was run")
 
 
 def _show(summary: Mapping[str, Any]) -> None:

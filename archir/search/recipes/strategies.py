@@ -156,7 +156,7 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             registered(one, document.at(*images, "augment", "also", position))
         with document.blamed("phase", number, "training", "sharding"):
             self._check_sharding(phase)
-        known = self._known(written, number, space)
+        known = self.known(written, number, space)
         if isinstance(options, TrialOptions):
             with document.blamed("phase", number, "options", "scorer", "kind"):
                 scorer = options.scorer.registered
@@ -222,8 +222,8 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         tried = not issubclass(kind.options, TrialOptions) or kind.scores(parsed(kind.options, phase.options))
         return kind.gives if tried or kind.gives is None else kind.gives - {"trials"}
 
-    def _known(self, written: Written, number: int, space: Space) -> Space:
-        """What is open of a space, as far as is known before an earlier phase has said what the rest is.
+    def known(self, written: Written, number: int, space: Space) -> Space:
+        """What is open to a phase, as far as is known before an earlier phase has said what the rest is.
 
         Raises ArchError (A1008, A2203, A2204, A2208) for what a phase says of choices and alternatives that are not
         there, or leaves unsaid.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from safetensors.torch import load as load_tensors
@@ -18,7 +19,7 @@ from archir.search import plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
 from archir.search.recipes.outcomes import outcome_files, read_outcome
-from archir.search.recipes.reading import read
+from archir.search.recipes.reading import Written, read
 from archir.search.recipes.recipe import DataSettings, Phase, elsewhere
 from archir.search.recipes.spaces import space_of
 from archir.search.reuse import borrowing
@@ -72,6 +73,27 @@ def execute(
                 if leads and not resume and found.run.untouched:
                     found.run.withdraw()
                 raise
+
+
+def checked(recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None) -> Mapping[str, Any]:
+    """What a recipe would do, by its phases' names, after all has been checked that `execute` checks before anything
+    is trained. Nothing is left of it. Raises ArchError."""
+    with TemporaryDirectory() as folder:
+        found = begin(recipe, Path(folder) / "run", overrides, device, executor)
+        with found.run, threads(found.recipe.threads):
+            _try_starts(found)
+            written = written_of(found.run)
+            return {phase.name: _asked(found, written, number) for number, phase in enumerate(written.recipe.phase)}
+
+
+def _asked(found: Search, written: Written, number: int) -> Mapping[str, Any]:
+    """What a phase would do. More than one architecture: among so many it searches, at most, where costs are bounded
+    or an earlier phase says more."""
+    phase = written.recipe.phase[number]
+    space = space_of(written.recipe, phase, found.folder, found.spaces)
+    open_ = STRATEGIES.known(written, number, space)
+    searched = 1 if whole(phase) else open_.satisfying
+    return {"strategy": phase.strategy, "space": space.name, "architectures": searched}
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:

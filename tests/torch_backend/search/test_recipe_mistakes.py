@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -321,6 +322,40 @@ def test_what_does_something_is_not(folder: Path, right: str) -> None:
 def test_the_recipe_itself_can_begin(folder: Path) -> None:
     (folder / "r.toml").write_text(RECIPE)
     begin(folder / "r.toml", folder / "run", {}, "cpu").run.close()
+
+
+@pytest.mark.parametrize("wrong", MISTAKES[:3], ids=lambda wrong: wrong[2][:30])
+def test_a_check_refuses_what_a_search_refuses(folder: Path, wrong: tuple[str, str, str]) -> None:
+    (folder / "r.toml").write_text(RECIPE.replace(*wrong[:2]))
+    with pytest.raises(ArchError, match=re.escape(wrong[2])):
+        archir.check_recipe(folder / "r.toml")
+
+
+def test_a_check_says_what_would_be_done_and_leaves_nothing(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "r.toml").write_text(RECIPE + TRAINED)
+    before, temporary = sorted(folder.rglob("*")), tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    found = archir.check_recipe(folder / "r.toml", overrides={"search.fixed.op": '"gelu"'})
+    assert [(name, one["strategy"], one["architectures"]) for name, one in found.items()] == [
+        ("search", "spos", 1), ("best", "evolution", 2), ("retrain", "train", 1)
+    ]  # fmt: skip
+    assert sorted(folder.rglob("*")) == before
+    assert not list(temporary.iterdir())
+    said = CliRunner().invoke(main, ["search", str(folder / "r.toml"), "--check"])
+    assert (said.exit_code, said.output.splitlines()[:2]) == (
+        0, ["search: spos, tiny, 2 architectures", "best: evolution, tiny, 2 architectures"]
+    )  # fmt: skip
+    assert "--check goes with a recipe" in CliRunner().invoke(main, ["search", "--resume", "run", "--check"]).output
+
+
+TRAINED = """
+[[phase]]
+name = "retrain"
+strategy = "train"
+start = { architecture = "best" }
+"""
 
 
 def test_all_mistakes_come_together() -> None:

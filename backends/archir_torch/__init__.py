@@ -23,6 +23,7 @@ from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
 from archir.base.names.moved import moved
 from archir.base.plugins import loading
+from archir.base.settings import Settings as Checked
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
@@ -254,6 +255,18 @@ class TorchBackend:
         from archir_torch.search import run  # compiling needs none of it
 
         return run.checked(recipe, overrides or {}, device_of(device), executor)
+
+    def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
+        """The settings of all strategies and objectives by name: the `options` of one, what stands beside `kind` of
+        the other."""
+        from archir_torch.objectives import OBJECTIVES
+        from archir_torch.search import run  # noqa: F401
+        from archir_torch.search.job import STRATEGIES
+
+        return {
+            "strategy": {name: kind.options for name, kind in STRATEGIES.items()},
+            "objective": {name: kind.model for name, kind in OBJECTIVES.items()},
+        }
 
     def samples(
         self, source: Any, interface: Interface, *, objective: Mapping[str, Any] | None = None, training: int = 256,

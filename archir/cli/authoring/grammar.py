@@ -19,9 +19,10 @@ from archir.language.elaboration.context import Limits
 @click.command("grammar")
 @click.argument("file", metavar="[FILE[:NET]]", required=False)
 @click.option(
-    "--to", "notation", type=click.Choice(["ebnf", "gbnf", "json-schema"]), default="ebnf", show_default=True,
-    help="The W3C's EBNF, or GBNF, which llama.cpp and others hold a model to; or of the space in FILE, the schema of "
-    "its architectures.",
+    "--to", "notation", type=click.Choice(["ebnf", "gbnf", "json-schema", "recipe-schema"]), default="ebnf",
+    show_default=True,
+    help="The W3C's EBNF, or GBNF, which llama.cpp and others hold a model to; of the space in FILE, the schema of "
+    "its architectures; or the schema of recipes, by which editors complete them.",
 )  # fmt: skip
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
 @net_options
@@ -31,15 +32,22 @@ def grammar_command(
     """Write the grammar of the language, for programs that hold a language model to it while it writes.
 
     Whatever the grammar gives can be read; whether it fits together says `archir check`. With `--to json-schema`, what
-    a program may write are the architectures of one space: each can be loaded, and none is missing.
+    a program may write are the architectures of one space: each can be loaded, and none is missing. With `--to
+    recipe-schema`, editors complete and explain the settings of recipes (docs/editors.md).
 
     \b
     archir grammar --to gbnf -o arch.gbnf
     archir grammar --to json-schema space.arch -o architecture.schema.json
+    archir grammar --to recipe-schema -o recipe.schema.json
     """
     if (notation == "json-schema") != (file is not None):
         raise click.UsageError("a FILE goes with --to json-schema, which writes the schema of its architectures")
-    if file is None:
+    if notation == "recipe-schema":
+        from archir.api.agents.recipes import recipe_schema
+
+        schema = recipe_schema()
+        text, told = json.dumps(schema, indent=2) + "\n", f"{counted(len(schema['definitions']), 'definition')}"
+    elif file is None:
         text = _of_language(notation)
         told = f"{len(text.splitlines())} rules"
     else:

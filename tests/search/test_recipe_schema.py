@@ -1,0 +1,174 @@
+"""Recipes as a JSON Schema: it takes what archir takes, and finds what is misspelt."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from jsonschema import Draft7Validator
+
+from archir import backends
+from archir.api.agents.recipes import recipe_schema
+from archir.base.plugins import loading
+from archir.cli import main
+from tests.plugins import forgotten
+
+ROOT = Path(__file__).parents[2]
+RECIPES = [
+    path
+    for path in [*(ROOT / "examples").rglob("*.toml"), *(ROOT / "archir").rglob("recipe.toml.template")]
+    if "[[phase]]" in path.read_text()
+]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return recipe_schema()
+
+
+def test_it_is_a_schema_of_draft_7(schema: dict[str, Any]) -> None:
+    Draft7Validator.check_schema(schema)
+    assert len(RECIPES) > 20
+    words = {key for one in parts(schema) for key in one}
+    assert not words & {"$defs", "prefixItems"}
+    for one in parts(schema):
+        assert one.get("type") != "null"
+        if "$ref" in one:
+            assert one["$ref"].removeprefix("#/definitions/") in schema["definitions"]
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: "-".join(path.parts[-2:]))
+def test_recipes_that_there_are_fit(schema: dict[str, Any], path: Path) -> None:
+    assert mistakes(schema, path.read_text()) == []
+
+
+RECIPE = """space = "space.arch"
+objective = { kind = "regression" }
+[[phase]]
+name = "a"
+strategy = "sandwich"
+training = { epochs = 2, precision = "bf16" }
+options = { drawn = 2 }
+[[phase]]
+name = "b"
+strategy = "evolution"
+start = { weights = "a" }
+options = { population = 4, scorer = { kind = "training" } }
+also = [{ kind = "distillation", phase = "a", weight = 0.5 }]
+[[phase]]
+name = "c"
+strategy = "train"
+objective = { label_smoothing = 0.1 }
+weights = { kind = "sgd", betas = [0.9, 0.999] }
+"""
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "place"),
+    [
+        ('space = "space.arch"', "", ""),
+        ("space =", "spaec =", ""),
+        ('"sandwich"', '"sandwhich"', "phase.0.strategy"),
+        ("drawn", "drwan", "phase.0.options"),
+        ("drawn = 2", "population = 2", "phase.0.options"),
+        ("epochs = 2", 'epochs = "2"', "phase.0.training.epochs"),
+        ("epochs = 2", "epochs = 0", "phase.0.training.epochs"),
+        ('"bf16"', '"bf61"', "phase.0.training.precision"),
+        ("population = 4", "populaton = 4", "phase.1.options"),
+        ("start = { weights", "start = { wieghts", "phase.1.start"),
+        ("weight = 0.5", "wieght = 0.5", "phase.1.also.0"),
+        ('"regression"', '"regresion"', "objective.kind"),
+        ("label_smoothing = 0.1", "label_smoothing = 1.5", "phase.2.objective.label_smoothing"),
+        ("[0.9, 0.999]", "[0.9, 0.999, 0.5]", "phase.2.weights.betas"),
+        ('name = "c"', 'name = "c d"', "phase.2.name"),
+    ],
+)
+def test_mistakes_are_found_where_they_are(schema: dict[str, Any], right: str, wrong: str, place: str) -> None:
+    assert mistakes(schema, RECIPE) == []
+    assert place in mistakes(schema, RECIPE.replace(right, wrong, 1))
+
+
+def test_all_that_there_is_is_known(schema: dict[str, Any]) -> None:
+    kinds = backends.get("torch").recipe_kinds()
+    for name, options in kinds["strategy"].items():
+        for option in options.model_fields:
+            assert not unknown(schema, phase(f'strategy = "{name}"\noptions = {{ {option} = 1 }}'))
+        assert unknown(schema, phase(f'strategy = "{name}"\noptions = {{ no_option = 1 }}'))
+    for name, settings in kinds["objective"].items():
+        given = f'strategy = "train"\nobjective = {{ kind = "{name}", '
+        for setting in settings.model_fields:
+            assert not unknown(schema, phase(f"{given}{setting} = 1 }}"))
+        assert unknown(schema, phase(f"{given}no_setting = 1 }}"))
+
+
+def test_settings_are_explained(schema: dict[str, Any]) -> None:
+    definitions = schema["definitions"]
+    assert definitions["SandwichOptions"]["properties"]["drawn"]["description"].startswith("Architectures that are")
+    assert definitions["Phase"]["properties"]["augment"]["description"] == "Instead of the data's."
+
+
+def test_strategies_of_plugins_are_in_it(tmp_path: Path) -> None:
+    (tmp_path / "own_search.py").write_text(PLUGIN)
+    with forgotten(tmp_path):
+        loading.load("own_search", [tmp_path])
+        text = phase('strategy = "own"\noptions = { often = 3 }')
+        assert mistakes(recipe_schema(), text) == []
+        assert mistakes(recipe_schema(), text.replace("often", "oftne")) == ["phase.0.options"]
+    assert mistakes(recipe_schema(), text) == ["phase.0.strategy"]
+
+
+PLUGIN = """
+from archir.base.settings import Settings
+from archir_torch.search.job import strategy
+
+
+class Training(Settings):
+    far: bool = False
+
+
+class Phase(Settings):
+    often: int = 1
+    training: Training = Training()
+
+
+@strategy("own", Phase)
+def own(job, options):
+    raise AssertionError("it is not run")
+"""
+
+
+def test_the_command_writes_it(tmp_path: Path, schema: dict[str, Any]) -> None:
+    path = tmp_path / "recipe.schema.json"
+    done = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "-o", str(path)])
+    assert done.output == f"wrote {path}: {len(schema['definitions'])} definitions\n"
+    assert json.loads(path.read_text()) == schema
+    refused = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "space.arch"])
+    assert "a FILE goes with --to json-schema" in refused.output
+
+
+def phase(text: str) -> str:
+    return f'space = "space.arch"\n[[phase]]\nname = "a"\n{text}\n'
+
+
+def mistakes(schema: dict[str, Any], text: str) -> list[str]:
+    """The places of what does not fit."""
+    found = Draft7Validator(schema).iter_errors(tomllib.loads(text.replace("__NAME__", "name")))
+    return [".".join(map(str, one.absolute_path)) for one in found]
+
+
+def unknown(schema: dict[str, Any], text: str) -> bool:
+    """Whether something is misspelt."""
+    found = Draft7Validator(schema).iter_errors(tomllib.loads(text))
+    return any(one.validator == "additionalProperties" for one in found)
+
+
+def parts(schema: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+    for one in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from parts(one)

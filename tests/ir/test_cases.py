@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import reduce
 from itertools import product
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import RuleError
+from archir.base.errors import RuleError, listed
 from archir.ir.choices.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
-from archir.ir.choices.conditions import both, either, if_else, negate, restrict
+from archir.ir.choices.conditions import both, either, if_else, negate, restrict, told
 from archir.ir.choices.lifting import CaseError, lift
 from archir.language.elaboration.expressions.values import Items
 
@@ -162,6 +163,40 @@ def test_conditions_of_subsets() -> None:
     assert choice.outcome(["c", "a"]) == 1
     assert choice.outcome(["a", "a"]) is None
     assert at(when(choice, [0, 1]), {"s": 2}) is False
+
+
+def plain(draw: Callable[..., Any]) -> Value:
+    """A condition as programs have them: few choices, joined by `and` and `or`."""
+    found: Value = True
+    for _ in range(draw(st.integers(0, 3))):
+        choice = draw(st.sampled_from(CHOICES))
+        one = when(choice, sorted(draw(st.sets(st.integers(0, choice.outcomes - 1)))))
+        found = draw(st.sampled_from([both, either]))(found, one) if found is not True else one
+    return found
+
+
+@given(st.composite(plain)() | conditions)
+def test_words_say_when_conditions_hold(a: Value) -> None:
+    text = told(a)
+    if text.startswith("depends on "):
+        assert text == f"depends on {listed(support(a))}"
+        return
+    for outcomes, holds in zip(ASSIGNMENTS, table(a), strict=True):
+        assert any(all(said(part, outcomes) for part in way.split(", and ")) for way in text.split("; or ")) == holds
+
+
+def said(part: str, outcomes: Mapping[str, int]) -> bool:
+    """Whether words such as `c1 is 0 or 2`, nothing or `never` hold."""
+    path, _, labels = part.partition(" is ")
+    return str(outcomes[path]) in labels.split(" or ") if labels else part == ""
+
+
+def test_what_many_words_would_say_is_not_said() -> None:
+    wide = Choice("wide", tuple(range(33)), 0)
+    deep = [Choice(f"d{i}", (0, 1), 1 + i) for i in range(5)]
+    assert told(when(wide, [0])) == "depends on `wide`"
+    assert told(reduce(both, (when(one, [1]) for one in deep[:4]))) == "d0 is 1, and d1 is 1, and d2 is 1, and d3 is 1"
+    assert told(reduce(both, (when(one, [1]) for one in deep))).startswith("depends on `d0`, `d1`")
 
 
 def test_too_many_choices_are_refused() -> None:

@@ -18,6 +18,7 @@ from archir.cli.options import file_argument, json_option, net_options, proxy_op
 from archir.cli.output import big, counted, emit, say, table, write
 from archir.cli.progress import tracked
 from archir.cli.subject import space_of
+from archir.ir.choices.conditions import told
 from archir.language.elaboration.context import Limits
 
 if TYPE_CHECKING:
@@ -78,15 +79,11 @@ def count_command(
                 ", ".join(map(str, c.alternatives)),
                 "" if c.take is None else f"{c.take} of",
                 " ".join(sorted(c.tags)),
-                _active(d.active),
+                told(d.active),
             )
             for c, d in ((decision.choice, decision) for decision in space.order)
         ]
         table("", ["choice", "alternatives", "", "tags", "active"], rows)
-
-
-def _active(condition: object) -> str:
-    return "" if condition is True else str(condition)
 
 
 @click.command("sample")

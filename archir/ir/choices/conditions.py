@@ -6,7 +6,7 @@ from collections.abc import Container, Hashable, Iterable, Sequence
 from functools import lru_cache, reduce
 from itertools import starmap
 
-from archir.base.errors import RuleError
+from archir.base.errors import RuleError, listed
 from archir.base.work import spend
 from archir.ir.choices.cases import (
     MOST_KNOWN,
@@ -278,3 +278,35 @@ def hull(condition: Value, kept: Container[Choice]) -> Value:
 def is_condition(value: Value) -> bool:
     """Whether a value is true or false, whatever is chosen."""
     return type(value) is bool or (varies(value) and all(type(leaf) is bool for leaf in leaves(value)))
+
+
+MOST_TOLD = 4
+"""Levels of a condition that words say, and cases of each."""
+MOST_OUTCOMES_TOLD = 32
+
+
+def told(condition: Value) -> str:
+    """A condition in words, such as `depth is 2 or 3, and op[0] is conv`: nothing, if it always holds. Of one that is
+    entangled, only what it depends on."""
+    if type(condition) is not Case:
+        return "" if condition else "never"
+    ways = _ways(condition, MOST_TOLD)
+    return "; or ".join(ways) if ways else f"depends on {listed(support(condition))}"
+
+
+def _ways(condition: Case, levels: int) -> list[str]:
+    """The cases in which a condition holds; none, where these are too many."""
+    labels: dict[Value, list[object]] = {}
+    for outcome, branch in enumerate(condition.branches[: MOST_OUTCOMES_TOLD + 1]):
+        if branch is not False:
+            labels.setdefault(branch, []).append(condition.choice.label(outcome))
+    if len(condition.branches) > MOST_OUTCOMES_TOLD or len(labels) > MOST_TOLD or not levels:
+        return []
+    found = []
+    for branch, those in labels.items():
+        here = f"{condition.choice.path} is {' or '.join(map(str, those))}"
+        further = [""] if branch is True else [f", and {way}" for way in _ways(branch, levels - 1)]
+        if not further:
+            return []
+        found += [here + way for way in further]
+    return found if len(found) <= MOST_TOLD else []

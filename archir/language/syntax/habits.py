@@ -83,7 +83,7 @@ _WHERE: dict[str, list[Row]] = {
         (r"^(elif|elsif|elseif)$", "", _ELSE_IF),
         (r"^else$", "", "`else` stands on the line of the closing brace: `} else {`"),
         (r"^\w+$", r"[.\[]", "nothing is changed in place: make a new value, such as `xs = xs + [y]`"),
-        (r"^\w+$", ":=", "write `x = ...`"),
+        (r"^\w+$", ":=", "write `=` alone: `y = x |> relu`"),
         (r"^\w+$", ":", "values have no types: write `x = ...`"),
         ("", "", "a statement gives a value a name: `y = x |> relu`"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -73,7 +74,7 @@ SHORTENED = {
     )
 }
 """Commands that others go on from: the suite gives them fewer images."""
-SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/search.md", "docs/shrink.md"}
+SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {
     "README.md",
@@ -157,6 +158,13 @@ def test_commands(path: Path, slow: bool, tmp_path: Path, monkeypatch: pytest.Mo
     for command, shown in commands(path):
         if slow or command not in SLOW:
             execute(command if slow else SHORTENED.get(command, command), shown)
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_commands_that_are_shown_can_be_run(path: Path) -> None:
+    """Also on the pages that the soak alone runs."""
+    for command, _ in commands(path):
+        assert shlex.split(command)[0] == "archir", command
 
 
 def test_slow_commands_are_in_the_documentation() -> None:

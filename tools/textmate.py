@@ -36,6 +36,7 @@ SPACE, END = r"[ \t]*", r"(?![A-Za-z0-9_])"
 GOES_ON = rf"(?!{SPACE}(?:[,)\].:]|=(?!>)))"
 """Behind a keyword that is no value stands none of these."""
 START = rf"(?:\A\ufeff|^|(\{{)){SPACE}"
+LAST = r"\r?$"
 
 
 def written() -> str:
@@ -85,11 +86,18 @@ def _in_places(name: str) -> list[dict[str, Any]]:
     opening = "punctuation"
     return [
         _parts(
-            rf"{own}(block|cell){END}{SPACE}({name})(?={SPACE}(?:\(|#|$))", opening, "storage.modifier", DEFINES, CALLED
+            rf"{own}(block|cell){END}{SPACE}({name})(?={SPACE}(?:\(|#|{LAST}))",
+            opening,
+            "storage.modifier",
+            DEFINES,
+            CALLED,
         ),
-        _parts(rf"{START}(net){END}{SPACE}({name})(?={SPACE}(?:[({{#]|$))", opening, DEFINES, CALLED),
+        _parts(rf"{START}(net){END}{SPACE}({name})(?={SPACE}(?:[({{#]|{LAST}))", opening, DEFINES, CALLED),
         _parts(
-            rf"{START}(const|output){END}{SPACE}({name})(?={SPACE}(?:[=#}}]|$))", opening, DEFINES, "variable.other"
+            rf"{START}(const|output){END}{SPACE}({name})(?={SPACE}(?:[=#}}]|{LAST}))",
+            opening,
+            DEFINES,
+            "variable.other",
         ),
         _parts(
             rf"{START}(input){END}{SPACE}({name}){SPACE}(:){SPACE}((?!{constants}){name})",
@@ -99,24 +107,52 @@ def _in_places(name: str) -> list[dict[str, Any]]:
             "punctuation",
             "variable.other",
         ),
-        _parts(rf"{START}(input){END}{SPACE}({name})(?={SPACE}(?:[:#]|$))", opening, DEFINES, "variable.other"),
+        _parts(rf"{START}(input){END}{SPACE}({name})(?={SPACE}(?:[:#]|{LAST}))", opening, DEFINES, "variable.other"),
         _parts(
-            rf"(?:\A\ufeff|^){SPACE}(import){END}(?!{SPACE}[=:])(?:{SPACE}({name}))?",
+            rf"(?:\A\ufeff|^){SPACE}(import){END}(?!{SPACE}[=:,)\]])(?:{SPACE}({name}))?",
             "keyword.control.import",
             "entity.name.namespace",
         ),
-        _parts(rf"{START}({_any(STARTS)})(?!{SPACE}(?:=(?!=)|:))", opening, "keyword.control"),
+        _parts(
+            rf"{START}({_any(STARTS)})(?:{SPACE}({_any(BETWEEN)})|(?!{SPACE}(?:=(?!=)|:|\|(?!>))))",
+            opening,
+            "keyword.control",
+            "variable.other",
+        ),
         _parts(rf"(as){END}{SPACE}({name})", "keyword.control.import", "variable.other"),
-        _parts(rf"(\.\.)|(\.){SPACE}({name})", "keyword.operator", "punctuation", "variable.other.property"),
+        _parts(
+            rf"(\.\.)(?:{SPACE}({_any(BETWEEN | {'not'})})(?!{SPACE}=>))?|(\.){SPACE}({name})",
+            "keyword.operator",
+            "variable.other",
+            "punctuation",
+            "variable.other.property",
+        ),
         _one("variable.parameter", rf"{name}(?={SPACE}=(?![=>]))"),
         _parts(rf"(?:^|([{{,])){SPACE}({name})(?={SPACE}:)", "punctuation", "entity.name.label"),
         _parts(
-            rf"(==|!=|<=|>=|=>|\.\.|\*\*|//|[-+*/%<>=(\[,:]){SPACE}({_any(BETWEEN)})(?!{SPACE}=>)",
+            rf"(==|!=|<=|>=|=>|\*\*|//|[-+*/%<>=(\[,:]){SPACE}({_any(BETWEEN)})(?!{SPACE}=>)",
             "keyword.operator",
             "variable.other",
         ),
-        _parts(rf"(==|!=|<=|>=|\.\.|\*\*|//|[-+*/%<>]){SPACE}(not{END})", "keyword.operator", "variable.other"),
+        _parts(rf"(==|!=|<=|>=|\*\*|//|[-+*/%<>]){SPACE}(not{END})", "keyword.operator", "variable.other"),
         _parts(rf"((?:if|and|or|in|of|where){END}){SPACE}({_any(BETWEEN)})", "keyword.control", "variable.other"),
+        _parts(rf"(not{END}){SPACE}({_any(BETWEEN - {'in'})})", "keyword.operator.word", "variable.other"),
+        _parts(
+            rf"((?:if|and|or|where){END}){SPACE}(not{END}){SPACE}(in{END})",
+            "keyword.control",
+            "keyword.operator.word",
+            "variable.other",
+        ),
+        _parts(rf"(\}}){SPACE}(else){END}", "punctuation", "keyword.control"),
+        _parts(rf"(else){END}{SPACE}({_any(BETWEEN)})(?!{SPACE}=>)", "keyword.control", "variable.other"),
+        _parts(
+            rf"(for){END}{SPACE}({name})(?:{SPACE}(,){SPACE}({name}))?",
+            "keyword.control",
+            "variable.other",
+            "punctuation",
+            "variable.other",
+        ),
+        _one("entity.name.function", rf"for{END}(?={SPACE}\()"),
         _parts(rf"(choose){END}{SPACE}({name})", "keyword.control", "entity.name.label"),
         _parts(rf"(\|>){SPACE}((?!{values}){name})", "keyword.operator", "entity.name.function"),
     ]

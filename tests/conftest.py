@@ -6,6 +6,7 @@ import difflib
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,6 +26,9 @@ MEMORY = Path("/dev/shm")
 """Folders of tests are there, where there is room and programs may run: waiting for disks took a third of the time."""
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background; programs of tests inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
 hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=40)

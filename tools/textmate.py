@@ -37,6 +37,7 @@ GOES_ON = rf"(?!{SPACE}(?:[,)\].:]|=(?!>)))"
 """Behind a keyword that is no value stands none of these."""
 START = rf"(?:\A\ufeff|^|(\{{)){SPACE}"
 LAST = r"\r?$"
+"""The end of a line, whatever ends lines."""
 
 
 def written() -> str:

@@ -259,8 +259,8 @@ class TorchBackend:
     def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
         """The settings of all strategies and objectives by name: the `options` of one, what stands beside `kind` of
         the other."""
+        self.complete()
         from archir_torch.objectives import OBJECTIVES
-        from archir_torch.search import run  # noqa: F401
         from archir_torch.search.job import STRATEGIES
 
         return {

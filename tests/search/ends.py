@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 
@@ -21,5 +20,4 @@ def main(name: str, folder: str, seconds: str) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in a shell's background ignores Ctrl-C
     main(*sys.argv[1:])

@@ -283,6 +283,7 @@ def is_condition(value: Value) -> bool:
 MOST_TOLD = 4
 """Levels of a condition that words say, and cases of each."""
 MOST_OUTCOMES_TOLD = 32
+"""Outcomes of a choice that words list."""
 
 
 def told(condition: Value) -> str:

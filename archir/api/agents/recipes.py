@@ -30,7 +30,7 @@ def recipe_schema() -> Schema:
     kinds = backends.get("torch").recipe_kinds()
     strategies, objectives = kinds["strategy"], kinds["objective"]
     models = _all([Recipe, *strategies.values(), *objectives.values()])
-    found, whole = models_json_schema([(model, "validation") for model in models])
+    found, whole = models_json_schema([(model, "validation") for model in models], ref_template="#/definitions/{model}")
     refs = {model: found[model, "validation"] for model in models}
     names = {model: str(ref["$ref"]).rpartition("/")[2] for model, ref in refs.items()}
     definitions = {name: _plain(one) for name, one in whole["$defs"].items()}
@@ -55,9 +55,7 @@ def recipe_schema() -> Schema:
     for table in (recipe, phase):
         table["properties"]["objective"] = objective
     phase["properties"]["also"]["items"] = objective
-    schema = {"$schema": DIALECT, **recipe, "title": "A recipe of archir search", "definitions": definitions}
-    moved: Schema = _moved(schema)
-    return moved
+    return {"$schema": DIALECT, **recipe, "title": "A recipe of archir search", "definitions": definitions}
 
 
 def _if(key: str, name: str, then: Schema, *, required: bool) -> Schema:
@@ -89,18 +87,6 @@ def _plain(schema: Any) -> Any:
         several = [one for one in found.pop("anyOf") if one != {"type": "null"}]
         found |= several[0] if len(several) == 1 else {"anyOf": several}
     return found
-
-
-def _moved(schema: Any) -> Any:
-    """A schema whose references are to `definitions`."""
-    if isinstance(schema, list):
-        return [_moved(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: value.replace("#/$defs/", "#/definitions/") if key == "$ref" else _moved(value)
-        for key, value in schema.items()
-    }
 
 
 def _all(models: Iterable[type[BaseModel]]) -> list[type[BaseModel]]:

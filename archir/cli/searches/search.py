@@ -60,12 +60,12 @@ def search_command(
         raise click.UsageError("--fall-back goes with --resume")
     if resume is not None and (data or output):
         raise click.UsageError("a run goes on where it is, with the data it began with: --data and -o are for new ones")
-    if check and recipe is None:
-        raise click.UsageError("--check goes with a recipe")
     overrides = _overrides(settings) | (
         {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
     )
-    if check and recipe is not None:
+    if check:
+        if recipe is None:
+            raise click.UsageError("--check goes with a recipe")
         found = backends.get("torch").check_recipe(recipe, overrides=overrides, device=device, executor=executor)
         _show_check(recipe, found, as_json)
         return

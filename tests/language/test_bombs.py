@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -222,15 +222,26 @@ def test_bombs_in_commands(name: str, command: list[str], tmp_path: Path) -> Non
     that is fast; three times that here, for those that are not idle, and as much more as this one is slower."""
     path = tmp_path / "bomb.arch"
     path.write_text(BOMBS[name], newline="")
-    folders = os.pathsep.join(str(ROOT / part) for part in ("", "backends", "grammar"))
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, *command, str(path)], capture_output=True, text=True, errors="replace",
-        env={**os.environ, "PYTHONPATH": folders},
-    )  # fmt: skip
-    said = done.stderr.strip().splitlines()[-1:]
-    assert done.returncode == 0, done.stderr[-1000:]
-    code, seconds, mebibytes, unit = map(float, said[0].split())
-    seconds /= max(1.0, unit / UNIT)
-    assert code in (0, 1), done.stderr[-1000:]
-    assert seconds < (12 if name in WHOLE and command == ["cost"] else 6 if name in WHOLE else 3), (seconds, mebibytes)
+    most = 12 if name in WHOLE and command == ["cost"] else 6 if name in WHOLE else 3
+    seconds, mebibytes = min(measured([*command, str(path)], most))
+    assert seconds < most, (seconds, mebibytes)
     assert mebibytes < 3 * 256, (seconds, mebibytes)
+
+
+def measured(arguments: list[str], most: float) -> Iterator[tuple[float, float]]:
+    """Seconds and mebibytes that a command takes; once more, and again, if that were more seconds than `most`: what
+    else a machine does adds to them, and takes nothing away."""
+    folders = os.pathsep.join(str(ROOT / part) for part in ("", "backends", "grammar"))
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, errors="replace",
+            env={**os.environ, "PYTHONPATH": folders},
+        )  # fmt: skip
+        said = done.stderr.strip().splitlines()[-1:]
+        assert done.returncode == 0, done.stderr[-1000:]
+        code, seconds, mebibytes, unit = map(float, said[0].split())
+        assert code in (0, 1), done.stderr[-1000:]
+        seconds /= max(1.0, unit / UNIT)
+        yield seconds, mebibytes
+        if seconds < most:
+            return

@@ -121,6 +121,7 @@ def test_files_of_comments(lines: list[str], end: bool) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @settings(max_examples=3_000)
 @given(st.integers(0, 2**32), st.sampled_from([0.0, 0.05, 0.3, 0.9]))
 def test_programs_for_long(seed: int, how_much: float) -> None:

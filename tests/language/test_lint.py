@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 import archir
 from archir.base.errors import RuleError
 from archir.base.explain import codes, page
+from archir.base.work import MOST_WORK, bounded
 from archir.cli import main
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv
@@ -85,6 +86,28 @@ def test_it_takes_little_more_than_elaboration() -> None:
     middle = time.process_time()
     archir.lint(path)
     assert time.process_time() - middle < 4 * (middle - begin)
+
+
+ROUNDS = "for i in 0..1999 {\n require widths[i] <= widths[i + 1]\n }"
+LINES = "\n".join(f"require widths[{i}] <= widths[{i + 1}]" for i in range(1999))
+
+
+@pytest.mark.parametrize("requirements", [ROUNDS, LINES], ids=["rounds", "lines"])
+def test_thousands_of_requirements_take_little_more_than_elaboration(tmp_path: Path, requirements: str) -> None:
+    """Each is about two of 2,000 choices; all were counted for each, once, until the budget was spent."""
+    file = tmp_path / "n.arch"
+    file.write_text(f"""net n {{
+    input x: f32[4, 8, 8]
+    widths = [choose width(1, 2, 3) for i in 0..2000]
+    {requirements}
+    output y = x |> conv(widths[0])
+}}
+""")
+    with bounded() as check:
+        archir.check(file)
+    with bounded() as lint:
+        assert "A1408" not in {warning.code for warning in archir.lint(file)}
+    assert MOST_WORK - lint.left < 1.5 * (MOST_WORK - check.left)
 
 
 def test_a_cost_that_cannot_be_known_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -208,7 +208,7 @@ class Elaborator(Chooser):
         if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
-        elif any(_mentions(tree, cost) for cost in self._costs()):
+        elif not _names(tree).isdisjoint(self._costs()):
             self._require_cost(tree)
         else:
             condition = self.condition(tree)
@@ -224,9 +224,9 @@ class Elaborator(Chooser):
         sides = [tree.first, *(operand for _, operand in tree.rest)] if isinstance(tree, ast.Comparison) else []
         costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
         others = [side for i, side in enumerate(sides) if i not in costs]
-        plain = not any(_mentions(side, cost) for side in others for cost in self._costs())
+        plain = all(_names(side).isdisjoint(self._costs()) for side in others)
         if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not plain:
-            hint = 'latency("cpu.json") <= 5ms' if _mentions(tree, LATENCY) else "macs <= 600M"
+            hint = 'latency("cpu.json") <= 5ms' if LATENCY in _names(tree) else "macs <= 600M"
             self.error("A0509", "a cost is compared, by itself, with a number", tree.span, f"such as `require {hint}`")
             return
         cost, relation = sides[costs[0]], tree.rest[0][0]
@@ -319,14 +319,13 @@ def _dimension(value: Value) -> int:
     return size
 
 
-def _mentions(tree: Any, name: str) -> bool:
+def _names(tree: Any) -> set[str]:
+    """The names that stand in an expression."""
     if isinstance(tree, ast.Name):
-        return tree.text == name
-    if isinstance(tree, tuple):
-        return any(_mentions(part, name) for part in tree)
-    if not isinstance(tree, ast.Tree):
-        return False
-    return any(_mentions(part, name) for field, part in vars(tree).items() if field != "span")
+        return {tree.text}
+    if isinstance(tree, ast.Tree):
+        return _names(tuple(part for field, part in vars(tree).items() if field not in ("span", "depth")))
+    return set().union(*map(_names, tree)) if isinstance(tree, tuple) else set()
 
 
 def elaborate(

@@ -62,6 +62,7 @@ INEXACT = ("timm resnext50_32x4d", "timm resnet50")
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
 def test_known_networks_are_opened(name: str) -> None:
     if find_spec(name.split()[0]) is None:

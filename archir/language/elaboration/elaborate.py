@@ -7,7 +7,6 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
 from archir.base.work import WorkError, bounded
@@ -27,7 +26,7 @@ from archir.language.elaboration.files import Loader, Module
 from archir.language.elaboration.given import give
 from archir.language.elaboration.names.costs import completed, spelled
 from archir.language.elaboration.names.foreign import about_dtype
-from archir.language.elaboration.names.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, walk
+from archir.language.elaboration.names.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, names_read, walk
 from archir.language.elaboration.names.unused_bodies import check_names
 from archir.language.elaboration.recursion import deeply
 from archir.language.syntax import ast
@@ -208,7 +207,7 @@ class Elaborator(Chooser):
         if isinstance(tree, ast.Logical) and tree.word == "and":
             for operand in tree.operands:
                 self._require(operand)
-        elif not _names(tree).isdisjoint(self._costs()):
+        elif not names_read(tree).isdisjoint(self._costs()):
             self._require_cost(tree)
         else:
             condition = self.condition(tree)
@@ -224,9 +223,9 @@ class Elaborator(Chooser):
         sides = [tree.first, *(operand for _, operand in tree.rest)] if isinstance(tree, ast.Comparison) else []
         costs = [i for i, side in enumerate(sides) if self._is_cost(side)]
         others = [side for i, side in enumerate(sides) if i not in costs]
-        plain = all(_names(side).isdisjoint(self._costs()) for side in others)
+        plain = all(names_read(side).isdisjoint(self._costs()) for side in others)
         if not isinstance(tree, ast.Comparison) or len(sides) != 2 or len(costs) != 1 or not plain:
-            hint = 'latency("cpu.json") <= 5ms' if LATENCY in _names(tree) else "macs <= 600M"
+            hint = 'latency("cpu.json") <= 5ms' if LATENCY in names_read(tree) else "macs <= 600M"
             self.error("A0509", "a cost is compared, by itself, with a number", tree.span, f"such as `require {hint}`")
             return
         cost, relation = sides[costs[0]], tree.rest[0][0]
@@ -317,15 +316,6 @@ def _dimension(value: Value) -> int:
     if size < 1:
         raise RuleError(f"a dimension must be at least 1, got {size}", code="A0406")
     return size
-
-
-def _names(tree: Any) -> set[str]:
-    """The names that stand in an expression."""
-    if isinstance(tree, ast.Name):
-        return {tree.text}
-    if isinstance(tree, ast.Tree):
-        return _names(tuple(part for field, part in vars(tree).items() if field not in ("span", "depth")))
-    return set().union(*map(_names, tree)) if isinstance(tree, tuple) else set()
 
 
 def elaborate(

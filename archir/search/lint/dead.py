@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from archir.base.errors import Diagnostic
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.names.locals import walk
+from archir.language.elaboration.names.locals import names_read, walk
 from archir.language.syntax import ast
 
 
@@ -67,22 +66,22 @@ class _Flow:
         match statement:
             case ast.Assign(targets=targets, value=value):
                 self._give(statement, {target.text for target in targets}, live)
-                return (live - {target.text for target in targets}) | _names(value)
+                return (live - {target.text for target in targets}) | names_read(value)
             case ast.Input(name=name, type=type_):
                 self._give(statement, {name.text}, live)
-                return (live - {name.text}) | _names(type_)
+                return (live - {name.text}) | names_read(type_)
             case ast.ForLoop(items=head, body=body) | ast.Repeat(times=head, body=body):
                 for one in body:
                     given = {target.text for target in one.targets} if isinstance(one, ast.Assign) else set()
                     if isinstance(one, ast.Assign) and given & live and not given & self._read_in(statement):
                         self.overwritten.append(one)
-                return live | self.body(body, live | self._read_in(statement)) | _names(head)
+                return live | self.body(body, live | self._read_in(statement)) | names_read(head)
             case ast.If(condition=condition, then=then, otherwise=otherwise):
-                return self.body(then, live) | self.body(otherwise, live) | _names(condition)
+                return self.body(then, live) | self.body(otherwise, live) | names_read(condition)
             case ast.Return():
-                return _names(statement)
+                return names_read(statement)
             case _:
-                return live | _names(statement)
+                return live | names_read(statement)
 
     def _read_in(self, statement: ast.Statement) -> Live:
         """The names that are read in a statement: what a loop reads may have been given a value the round before."""
@@ -90,11 +89,11 @@ class _Flow:
             inner: tuple[ast.Statement, ...] = ()
             match statement:
                 case ast.ForLoop(items=head, body=inner) | ast.Repeat(times=head, body=inner):
-                    found = _names(head)
+                    found = names_read(head)
                 case ast.If(condition=condition, then=then, otherwise=otherwise):
-                    inner, found = (*then, *otherwise), _names(condition)
+                    inner, found = (*then, *otherwise), names_read(condition)
                 case _:
-                    found = _names(statement)
+                    found = names_read(statement)
             self._reads[id(statement)] = found.union(*(self._read_in(one) for one in inner))
         return self._reads[id(statement)]
 
@@ -108,10 +107,6 @@ def _chooses(tree: ast.Expr) -> bool:
     return any(isinstance(part, ast.Choose) for part in walk(tree))
 
 
-def _names(tree: Any) -> Live:
-    return frozenset(part.text for part in walk(tree) if isinstance(part, ast.Name))
-
-
 def unused_definitions(module: Module) -> Iterator[Diagnostic]:
     """A1410: a block, cell or constant of a file with nets, which nothing in it uses.
 
@@ -120,7 +115,7 @@ def unused_definitions(module: Module) -> Iterator[Diagnostic]:
     if not module.nets or _imported(module):
         return
     items = [item for item in module.tree.items if isinstance(item, ast.Definition | ast.Const)]
-    read = {id(item): _names(item) - {item.name.text} for item in items}
+    read = {id(item): names_read(item) - {item.name.text} for item in items}
     for item in items:
         name, word = item.name, item.word if isinstance(item, ast.Definition) else "constant"
         if word != "net" and not any(name.text in names for names in read.values()):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from archir.base.errors import Diagnostic
 from archir.ir.choices.cases import support
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.names.locals import walk
+from archir.language.elaboration.names.locals import names_read, walk
 from archir.language.syntax import ast
 from archir.search.lint.subject import Subject, others
 
@@ -51,7 +51,7 @@ def unused_parameters(module: Module) -> Iterator[Diagnostic]:
         name = definition.name.text
         if definition.word != "net" and (name not in called or name in passed):
             continue
-        read = {tree.text for tree in walk((definition.params, definition.body)) if isinstance(tree, ast.Name)}
+        read = names_read((definition.params, definition.body))
         for parameter in definition.params:
             if parameter.name.text not in read:
                 text = f"{definition.word} `{name}` does not read its parameter `{parameter.name}`"
@@ -60,7 +60,7 @@ def unused_parameters(module: Module) -> Iterator[Diagnostic]:
 
 def unused_imports(module: Module) -> Iterator[Diagnostic]:
     """A1407: an import of which no name is used."""
-    read = {tree.text for tree in walk(module.tree) if isinstance(tree, ast.Name)}
+    read = names_read(module.tree)
     imports = [item for item in module.tree.items if isinstance(item, ast.Import)]
     for item, other in zip(imports, module.imports, strict=True):
         brought = {item.alias.text} if item.alias is not None else set(other.brings())

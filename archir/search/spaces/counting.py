@@ -55,6 +55,18 @@ def drawing_order(decisions: Iterable[Decision]) -> list[Decision]:
         raise fail("A0511", f"choices are conditional on each other in a ring: {ring}") from None
 
 
+def concerned(order: Sequence[Decision], conditions: Iterable[Value]) -> list[Decision]:
+    """The decisions on which conditions depend, and those on which these are conditional, in drawing order. Whether
+    there is a way to meet the conditions does not depend on others."""
+    about = set(support(*conditions))
+    found: list[Decision] = []
+    for decision in reversed(order):
+        if decision.choice in about:
+            found.append(decision)
+            about.update(support(decision.active))
+    return found[::-1]
+
+
 class Factors:
     """Functions of choices whose product is wanted, found by the choices that they depend on."""
 

@@ -24,7 +24,7 @@ from archir.passes.equivalence.canonical import Canonical
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, encoded
 from archir.search.spaces.bounds import Bounds, account_of
-from archir.search.spaces.counting import Program, compile_program, drawing_order, many, quickly
+from archir.search.spaces.counting import Program, compile_program, concerned, drawing_order, many, quickly
 from archir.search.spaces.likeness.likeness import Likeness
 from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
@@ -104,18 +104,13 @@ class Space(Shown):
 
     def _none(self, constraints: Sequence[Constraint]) -> bool:
         """Whether no architecture satisfies these. Choices that they have nothing to do with are not counted."""
-        about = set(support(*(one.condition for one in constraints)))
-        needed: list[Decision] = []
-        for decision in reversed(self.order):
-            if decision.choice in about:
-                needed.append(decision)
-                about.update(support(decision.active))
         conditions = [one.condition for one in constraints]
+        needed = concerned(self.order, conditions)
         still = [either(one.active, when(one.choice, [0])) for one in needed if one.active is not True]
         # choices that are not made have their first outcome
-        if len(about) <= MOST_CHOICES and met([*conditions, *still], FEW_STEPS):
+        if len(needed) <= MOST_CHOICES and met([*conditions, *still], FEW_STEPS):
             return False
-        return compile_program(needed[::-1], conditions).size == 0
+        return compile_program(needed, conditions).size == 0
 
     @property
     def satisfying(self) -> int:

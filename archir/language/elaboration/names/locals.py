@@ -75,6 +75,11 @@ def walk(tree: Any) -> Iterator[ast.Tree]:
             ahead += [getattr(part, name) for name in _read(type(part).__name__)]
 
 
+def names_read(tree: Any) -> frozenset[str]:
+    """The names that are read anywhere in a piece of syntax."""
+    return frozenset(part.text for part in walk(tree) if isinstance(part, ast.Name))
+
+
 _GIVING: dict[type[ast.Tree], tuple[str, ...]] = {
     ast.Definition: ("name",),
     ast.Param: ("name",),

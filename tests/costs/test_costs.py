@@ -366,3 +366,9 @@ def test_the_command_line() -> None:
     assert "median" in run("cost", path, "--distribution", "macs")
     assert run("sample", path, "-n", "3", "--where", "macs <= 8M").count("nas_bench_201") == 3
     assert '"macs"' in run("cost", path, "-n", "5", "--seed", "1", "--json")
+
+
+def test_a_named_argument_called_like_a_cost_is_no_cost() -> None:
+    text = "net n { input x: f32[4]\n w = choose w(1, 2)\n require max(macs=3, w) > 1\n output y = x |> linear(w) }"
+    with pytest.raises(ArchError, match=r"A0203.*`max` takes no named arguments"):
+        archir.loads(text)

@@ -275,12 +275,11 @@ def joined_type(value: Value, typed: Callable[[Value], TensorType]) -> TensorTyp
     if all(one is first or one == first for one in found):
         return first
 
-    def part(of: Callable[[TensorType], Value]) -> Value:
-        parts = tuple(map(of, found))
+    def part(*parts: Value) -> Value:
         return parts[0] if all(same(parts[0], other) for other in parts) else _joined(value, parts)
 
-    dims = [part(lambda x, axis=axis: x.dims[axis]) for axis in range(first.rank)]  # type: ignore[misc]
-    return TensorType(tuple(dims), first.dtype, part(lambda x: x.kind))
+    dims = tuple(map(part, *(one.dims for one in found)))
+    return TensorType(dims, first.dtype, part(*(one.kind for one in found)))
 
 
 @lru_cache(MOST_KNOWN)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from archir.base.errors import Diagnostic
+from archir.base.errors import NOWHERE, Diagnostic
 from archir.base.visible import one_line
 
 MOST_PROBLEMS, MOST_TEXT, MOST_SAID = 20, 20_000, 1_000
@@ -148,11 +148,11 @@ def told(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
 
 def problem(diagnostic: Diagnostic) -> Problem:
     """What a diagnostic says, in a few short texts."""
-    said = diagnostic.as_json()
-    place = {key: said.get(key) for key in ("file", "line", "column")}
-    source = diagnostic.span.picture()[0] if "line" in said and diagnostic.span is not None else None
     message, hint = _short(diagnostic.message), _short(diagnostic.hint) if diagnostic.hint else None
-    return Problem(diagnostic.code, message, diagnostic.severity, **place, source=source, hint=hint)  # type: ignore[arg-type]
+    found, span = Problem(diagnostic.code, message, diagnostic.severity, hint=hint), diagnostic.span
+    if span is None or span is NOWHERE:
+        return found
+    return replace(found, file=span.source.name, line=span.line, column=span.column, source=span.picture()[0])
 
 
 def _short(text: str) -> str:

@@ -21,25 +21,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from archir.base.names.above import stands
-from archir.base.names.moved import moved
 
 __version__ = "0.1.0"
-
-moved(
-    {
-        "archir.errors": "archir.base.errors",
-        "archir.types": "archir.ir.types",
-        "archir.runs": "archir.search.runs",
-        "archir.passes.relax": "archir.passes.spaces.relax",
-        "archir.search.architecture": "archir.search.spaces.architecture",
-        "archir.search.multi.front": "archir.search.fronts.listing",
-        "archir.search.multi.scatter": "archir.search.fronts.scatter",
-        **{
-            f"archir.search.multi.{name}": f"archir.search.multi.strategies.{name}"
-            for name in ("evolution", "exhaustive", "halving", "listed", "nsga2", "random")
-        },
-    }
-)
 
 stands(
     {

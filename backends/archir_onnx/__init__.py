@@ -19,7 +19,6 @@ from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic
 from archir.base.files import drafts
-from archir.base.names.moved import moved
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
@@ -220,5 +219,3 @@ def _sizes(graph: Graph, form: Form) -> dict[str, int]:
 
 
 BACKEND = OnnxBackend()
-
-moved({"archir_onnx.rules": "archir_onnx.lowering.rules"})

@@ -21,7 +21,6 @@ from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
-from archir.base.names.moved import moved
 from archir.base.plugins import loading
 from archir.base.settings import Settings as Checked
 from archir.base.settings import parsed
@@ -356,14 +355,3 @@ class TorchBackend:
 
 
 BACKEND = TorchBackend()
-
-moved(
-    {
-        "archir_torch.engine": "archir_torch.training",
-        "archir_torch.engine.feed": "archir_torch.training.feed",
-        "archir_torch.training.classifier": "archir_torch.search.single",
-        "archir_torch.proxies": "archir_torch.search.proxies",
-        "archir_torch.rules": "archir_torch.lowering.rules",
-        "archir_torch.tuning": "archir_torch.supernet.tuning",
-    }
-)

@@ -14,34 +14,22 @@ imports below, and at run time a name is looked up in the same modules when it i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from archir.base.names.above import stands
-
 __version__ = "0.1.0"
-
-stands(
-    {
-        "ArchError._render_traceback_": "archir.api.notebook.problems:rendered",
-        "Architecture.show": "archir.api.notebook.pictures:show_architecture",
-        "Framed.to_frame": "archir.api.notebook.frames:to_frame",
-        "Graph.show": "archir.api.notebook.pictures:show_graph",
-        "Shown._repr_html_": "archir.api.notebook.showing:html",
-        "Shown._repr_mimebundle_": "archir.api.notebook.showing:bundle",
-        "Space.optimize": "archir.api.optimizing:optimize",
-        "Space.show": "archir.api.notebook.pictures:show_space",
-    }
-)
 
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext archir` calls: cells that begin with `%%arch` are programs (docs/notebook.ipynb)."""
     from archir.api.notebook.cells import Cells
+    from archir.api.notebook.registration import register
 
+    register(shell)
     shell.register_magics(Cells(shell))
 
 
@@ -54,6 +42,7 @@ if TYPE_CHECKING:
     from archir.api.models.importing import *
     from archir.api.models.opening import *
     from archir.api.models.shrinking import *
+    from archir.api.notebook.pictures import *
     from archir.api.optimizing import *
     from archir.api.samplers import *
     from archir.api.searching import *
@@ -71,6 +60,7 @@ else:
             "models.opening",
             "optimizing",
             "samplers",
+            "notebook.pictures",
             "classes",
         )
         return (import_module(f"archir.api.{name}") for name in names)
@@ -86,3 +76,9 @@ else:
 
     def __dir__() -> list[str]:
         return __getattr__("__all__")
+
+
+if (_ipython := sys.modules.get("IPython")) is not None and (_shell := _ipython.get_ipython()) is not None:
+    from archir.api.notebook.registration import register
+
+    register(_shell)

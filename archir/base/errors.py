@@ -8,13 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
-from archir.base.names.above import Above, Shown
 from archir.base.visible import one_line, visible
-
-if TYPE_CHECKING:
-    from archir.api.notebook import problems
 
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 Severity = Literal["error", "warning"]
@@ -116,7 +112,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Diagnostic(Shown):
+class Diagnostic:
     """One problem: a stable code (see `archir explain`), what is wrong, where, and what may help."""
 
     code: str
@@ -174,21 +170,37 @@ def _pictured(span: Span | None) -> Iterator[Piece]:
         yield "caret", f"    {carets}\n"
 
 
-class Diagnostics(list[Diagnostic], Shown):
-    """Diagnostics, which notebooks show as the command line does."""
+_COLOURS = {
+    "place": "1", "error": "1;31", "warning": "1;33", "message": "1", "caret": "31", "note": "34", "hint": "32",
+}  # fmt: skip
+"""ANSI colours by style, which terminals and notebooks know."""
+
+
+def coloured(piece: Piece) -> str:
+    """A piece of a diagnostic in its terminal colour."""
+    style, text = piece
+    line = text.rstrip("\n")
+    return text if style not in _COLOURS else f"\x1b[{_COLOURS[style]}m{line}\x1b[0m{text[len(line) :]}"
+
+
+class Diagnostics(list[Diagnostic]):
+    """A list of diagnostics; notebooks show it as the command line does."""
 
 
 class ArchError(Exception):
     """Everything that is wrong with an input, all of it at once."""
 
-    if TYPE_CHECKING:
-        _render_traceback_ = problems.rendered
-    else:
-        _render_traceback_ = Above()
-
     def __init__(self, *diagnostics: Diagnostic) -> None:
         super().__init__(*diagnostics)
         self.diagnostics = diagnostics
+
+    def _render_traceback_(self) -> list[str]:
+        """Lines that IPython prints instead of a traceback: the user's calls, then the diagnostics."""
+        from archir.base.tracebacks import user_calls
+
+        shown = "".join(coloured(piece) for one in self.diagnostics for piece in one.pieces()).rstrip("\n").split("\n")
+        codes = sorted({one.code for one in self.diagnostics})
+        return [*user_calls(self), *shown, *(f"`archir explain {code}` says more" for code in codes[:1])]
 
     def __str__(self) -> str:
         return "\n".join(str(diagnostic) for diagnostic in self.diagnostics)

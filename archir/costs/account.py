@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
 from archir.base.errors import ArchError, fail, suggest
-from archir.base.names.above import Shown
 from archir.base.names.arrays import np
 from archir.base.visible import one_line
 from archir.base.work import TOO_MUCH, portion
@@ -42,7 +41,7 @@ SHOWN = 300_000
 """Totals that are told apart where a distribution is shown."""
 
 
-class Account(Shown):
+class Account:
     """The costs of a space, worked out when they are first asked for.
 
     `conditions` say which architectures there are, `draw` draws some; `rules` are costs beside the usual ones, by name.

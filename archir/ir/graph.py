@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.base.errors import NOWHERE, Span
-from archir.base.names.above import Above, Shown
 from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Value
 from archir.ir.op import Op
@@ -23,8 +22,6 @@ from archir.ir.types import TensorType
 
 if TYPE_CHECKING:
     from networkx import MultiDiGraph  # a quarter of what a short command takes
-
-    from archir.api.notebook import pictures
 
 NodeId = int
 
@@ -75,7 +72,7 @@ class Together:
     same: bool = False
 
 
-class Graph(Shown):
+class Graph:
     """A directed acyclic graph of nodes, with named inputs and outputs and the choices it depends on.
 
     Nodes are numbered in an order in which operands come first; `add` is the only way in.
@@ -99,11 +96,6 @@ class Graph(Shown):
         self._operands: dict[NodeId, tuple[NodeId, ...]] = {}
         self._nx: MultiDiGraph[NodeId] | None = None
         self._next = 0
-
-    if TYPE_CHECKING:
-        show = pictures.show_graph
-    else:
-        show = Above()
 
     def __repr__(self) -> str:
         choices = f", {len(self.decisions):,} choices" * bool(self.decisions)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from archir.base.errors import ArchError, Diagnostic
-from archir.base.names.above import Shown
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
@@ -16,7 +15,7 @@ from archir.ir.verify import typed
 
 
 @dataclass(frozen=True)
-class Cost(Shown):
+class Cost:
     """Trainable parameters, and of one sample multiply-accumulates, bytes of all activations, kernels launched in
     evaluation, and bytes that are alive at once: results from when they are made until the last operation that reads
     them, outputs until the end."""

@@ -10,6 +10,7 @@ import pyarrow
 import pytest
 
 import archir
+from archir.api.notebook.registration import html
 from archir.backends.speed.figures import Latency, Speed, Speeds, Subject
 from archir.search.reuse.columns import Trials
 from archir_torch.search.single import Epoch, Result
@@ -81,4 +82,4 @@ def test_others_are_frames_too(value: Any, columns: dict[str, list[Any]]) -> Non
     frame = made.to_frame()
     assert {name: list(frame[name]) for name in columns} == columns
     assert len(frame) == len(next(iter(columns.values())))
-    assert "<table>" in made._repr_html_()
+    assert "<table>" in str(html(made))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 import pickle
 from base64 import b64decode
 from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 import archir
 from archir.api.notebook import markup, pictures
+from archir.api.notebook.registration import SHOWN, html, register, text
 from archir.base.errors import Diagnostic, Diagnostics, Note, Source, Span
-from archir.base.names import above
 from archir.costs.latencies.fill import Network, Validation
 from archir.costs.latencies.models.model import LatencyModel
 from archir.costs.latencies.table import Entry, LatencyTable
@@ -53,7 +54,7 @@ def space() -> archir.Space:
 
 
 def answer() -> Any:
-    return space().optimize(minimize="macs", best=2)
+    return archir.optimize(space(), minimize="macs", best=2)
 
 
 def table() -> LatencyTable:
@@ -64,7 +65,7 @@ def table() -> LatencyTable:
 
 def claim() -> Any:
     with TemporaryDirectory() as folder:
-        space().optimize(minimize="macs", certificate=Path(folder) / "proof.json")
+        archir.optimize(space(), minimize="macs", certificate=Path(folder) / "proof.json")
         return archir.verify_optimum(Path(folder) / "proof.json")
 
 
@@ -99,7 +100,7 @@ SAID: dict[str, Any] = {
     "<Graph small: 10 nodes, 2 choices, image f32[1, 8, 8] -> logits>": lambda: space().graph,
     "<Architecture of small: op=conv, kernel=five>": lambda: space().architecture({"op": "conv", "kernel": "five"}),
     "<Answer: least macs = 11,560 (proved), 2 architectures>": answer,
-    "<Answer: nothing is within the bounds>": lambda: space().optimize(minimize="macs", where="params <= 1"),
+    "<Answer: nothing is within the bounds>": lambda: archir.optimize(space(), minimize="macs", where="params <= 1"),
     "<Front of macs and params: 1 architecture>": lambda: archir.exact_front(space(), "macs", "params"),
     "<error A0201 at <text>:3:21: there is no `lineer`>": lambda: refused().diagnostics[0],
     "<Claim about small: least macs = 11,560>": claim,
@@ -183,13 +184,13 @@ def harmless(html: str | None) -> Reader:
 @pytest.mark.parametrize("make", [*SAID.values(), lambda: archir.cost(space().specialize(space().sample(0)))])
 def test_notebooks_show_it_harmlessly(make: Any) -> None:
     value = make()
-    found = harmless(value._repr_html_())
-    assert value._repr_mimebundle_() == {"text/plain": repr(value), "text/html": value._repr_html_()}
+    found = harmless(html(value))
+    assert text(value) == repr(value)
     assert found.text
 
 
 def test_a_space_is_shown_with_counts_choices_and_a_picture() -> None:
-    found = harmless(space()._repr_html_())
+    found = harmless(html(space()))
     for part in ("small", "4", "image f32[1, 8, 8]", "logits f32[10]", "three | five", "@search", "11,560"):
         assert part in found.text, part
     (svg,) = found.svgs
@@ -201,11 +202,11 @@ def test_diagnostics_are_shown_as_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "net.arch").write_text(WRONG)
     found = archir.check(tmp_path / "net.arch")
     assert isinstance(found, Diagnostics)
-    shown = harmless(found._repr_html_()).text
+    shown = harmless(html(found)).text
     assert "error A0201: there is no `lineer`" in shown
     assert "    output y = x |> lineer(3)\n                        ^^^^^^\n  hint: did you mean `linear`?" in shown
-    assert harmless(Diagnostics()._repr_html_()).text == "nothing is wrong"
-    many = harmless(Diagnostics(found * 50)._repr_html_())
+    assert harmless(html(Diagnostics())).text == "nothing is wrong"
+    many = harmless(html(Diagnostics(found * 50)))
     assert many.text.count("lineer(3)") == markup.MOST_ROWS
     assert "and 30 more" in many.text
 
@@ -227,7 +228,7 @@ def hostile() -> list[Any]:
 
 @pytest.mark.parametrize("value", hostile(), ids=lambda value: type(value).__name__)
 def test_names_do_no_harm(value: Any) -> None:
-    found = harmless(value._repr_html_())
+    found = harmless(html(value))
     assert "alert(1)" in found.text
     assert "\x1b" not in repr(value)
     assert "\n" not in repr(value)
@@ -235,34 +236,34 @@ def test_names_do_no_harm(value: Any) -> None:
 
 def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     trials = Trials({"x" * 10_000: ["y" * 10_000] * 10_000})
-    shown = trials._repr_html_()
+    shown = html(trials)
     assert shown is not None
     assert "and 9,980 more" in shown
     assert len(shown) < 20_000
     monkeypatch.setattr(markup, "MOST_PICTURE", 100)
-    assert not harmless(space()._repr_html_()).svgs
+    assert not harmless(html(space())).svgs
     monkeypatch.setattr("archir.api.notebook.pictures.MOST_NODES", 5)
-    assert "of many nodes: show() makes it" in harmless(space().graph._repr_html_()).text
+    assert "of many nodes: archir.show(graph) draws it" in harmless(html(space().graph)).text
 
 
 def test_shown_at_a_prompt_it_is_text(capsys: pytest.CaptureFixture[str]) -> None:
-    space().show()
+    archir.show(space())
     assert capsys.readouterr().out.splitlines()[:2] == [repr(space().graph), "net small(width=4) {"]
-    space().architecture({"op": "skip", "kernel": "five"}).show()
+    archir.show(space().architecture({"op": "skip", "kernel": "five"}))
     assert "kernel.five" in capsys.readouterr().out
-    archir.load(EXAMPLES / "resnet50.arch").show()
+    archir.show(archir.load(EXAMPLES / "resnet50.arch"))
     said = capsys.readouterr().out.splitlines()
     assert len(said) == pictures.MOST_LINES + 2
     assert "more lines: archir.print_graph(graph)" in said[-1]
 
 
 def test_pictures_are_written_to_files(tmp_path: Path) -> None:
-    space().show(tmp_path / "space.svg", heat="macs")
+    archir.show(space(), tmp_path / "space.svg", heat="macs")
     assert "mean macs" in (tmp_path / "space.svg").read_text()
-    space().sample(0).show(tmp_path / "one.html", depth=2)
+    archir.show(space().sample(0), tmp_path / "one.html", depth=2)
     assert "<!doctype html>" in (tmp_path / "one.html").read_text().lower()
     with pytest.raises(archir.ArchError) as found:
-        space().graph.show(tmp_path / "space.png")
+        archir.show(space().graph, tmp_path / "space.png")
     assert "`" + str(tmp_path / "space.png") in str(found.value)
     assert found.value.diagnostics[0].code == "A1302"
 
@@ -272,21 +273,20 @@ def test_an_architecture_from_elsewhere_says_what_it_lacks() -> None:
     copy = pickle.loads(pickle.dumps(one))
     assert copy.codes == one.codes
     assert copy.graph is None
-    assert harmless(copy._repr_html_()).svgs == []
+    assert harmless(html(copy)).svgs == []
     with pytest.raises(archir.ArchError, match="does not know its space"):
-        copy.show()
+        archir.show(copy)
 
 
-def test_methods_are_the_functions_themselves() -> None:
-    assert archir.Space.optimize is archir.optimize
-    assert [*inspect.signature(space().optimize).parameters] == [*inspect.signature(archir.optimize).parameters][1:]
-    assert space().optimize(minimize="macs").values == archir.optimize(space(), minimize="macs").values
-
-
-def test_every_method_from_above_has_a_place() -> None:
-    for name, place in above._PLACES.items():
-        module, _, function = place.partition(":")
-        assert inspect.getdoc(getattr(__import__(module, fromlist=["_"]), function)), name
+def test_ipython_shows_every_registered_class() -> None:
+    shell = InteractiveShell()
+    register(shell)
+    formatted, _ = shell.display_formatter.format(space())
+    assert formatted == {"text/plain": repr(space()), "text/html": html(space())}
+    for place in SHOWN:
+        module, _, name = place.partition(":")
+        formatters = shell.display_formatter.formatters
+        assert formatters["text/html"].lookup_by_type(getattr(import_module(module), name)) is html, place
 
 
 def test_errors_show_the_call_and_what_was_wrong() -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from archir.api.loading import source
 from archir.base.files import write_atomic
-from archir.base.names.above import Shown
 from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS
 from archir.language.opening.opening import Row, open_text
@@ -21,7 +20,7 @@ __all__ = ["Opened", "open_network"]
 
 
 @dataclass(frozen=True)
-class Opened(Shown):
+class Opened:
     """A space that was made of a network.
 
     `text` is its program: that of the network, in which numbers are choices. `full` is the architecture that is the

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archir.base.names.above import Shown
 from archir.base.work import bounded
 from archir.search.spaces.counting import many
 from archir.search.spaces.space import Space
 
 
 @dataclass(frozen=True)
-class Counts(Shown):
+class Counts:
     """The architectures of a space: all, those that satisfy what choices require, and those within bounds on costs; of
     the last, at least and at most."""
 

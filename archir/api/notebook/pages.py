@@ -11,7 +11,7 @@ from archir.api.notebook import markup
 from archir.api.notebook.counts import Counts
 from archir.api.notebook.pictures import MOST_NODES, Picture, beside, network
 from archir.base.errors import ArchError, Diagnostic, Diagnostics
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.ir.graph import Graph
 from archir.ir.verify import typed
 from archir.passes.cost import Cost, cost

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from archir.api.notebook import markup
 from archir.base.errors import fail
 from archir.base.files import write_atomic
-from archir.base.names.above import Shown
 from archir.ir.text.printer import print_graph
 from archir.pictures import FORMATS, picture
 
@@ -19,13 +18,15 @@ if TYPE_CHECKING:
     from archir.search.spaces.architecture import Architecture
     from archir.search.spaces.space import Space
 
+__all__ = ["show"]
+
 MOST_LINES = 40
 MOST_NODES = 2_500
 """Of a graph whose picture is made without being asked for: that takes half a second."""
 
 
 @dataclass(frozen=True)
-class Picture(Shown):
+class Picture:
     """A picture as SVG, and the same as text."""
 
     svg: str
@@ -35,48 +36,45 @@ class Picture(Shown):
         return self.text
 
 
-def show_graph(
-    self: Graph, path: str | Path | None = None, *, depth: int = 1, block: str | None = None, heat: str | None = None
+def show(
+    value: Graph | Space | Architecture,
+    path: str | Path | None = None,
+    *,
+    depth: int = 1,
+    block: str | None = None,
+    heat: str | None = None,
 ) -> None:
-    """The picture of a graph, in a notebook's cell; as text at other prompts; or in a file, `path`.
+    """Draw a graph, a space or the network of an architecture.
 
-    The picture shows `depth` levels of blocks, or one `block` alone, by scope or name; boxes are coloured by their
-    share of a cost, `heat`, such as `"macs"`. A path ends in `.svg`, `.html` (a page whose blocks open and close),
-    `.mermaid` or `.dot`. Raises ArchError: A1301 (no such block), A1302 (no such format), A1604 (no such cost).
+    The picture appears in a notebook's cell or is written to the file `path`; elsewhere the first lines of the graph's
+    text are printed. It shows `depth` levels of blocks, or one `block` alone, by scope or name. `heat` is a cost like
+    `"macs"`: boxes are coloured by their share of it, of a space by their mean share. A path ends in `.svg`, `.html` (a
+    page whose blocks open and close), `.mermaid` or `.dot`. Raises ArchError: A1301 (no such block), A1302 (no such
+    format), A1604 (no such cost).
     """
+    graph = graph_of(value)
     if path is not None:
         form = Path(path).suffix[1:]
         if form not in FORMATS:
             endings = ", ".join(f".{name}" for name in FORMATS)
             raise fail("A1302", f"no pictures are written to `{path}`", None, f"its name may end in {endings}")
-        write_atomic(Path(path), drawn(self, form, depth, block, heat).encode())
+        write_atomic(Path(path), drawn(graph, form, depth, block, heat).encode())
     elif in_notebook():
         from IPython.display import display
 
-        display(Picture(drawn(self, "svg", depth, block, heat), repr(self)))
+        display(Picture(drawn(graph, "svg", depth, block, heat), repr(graph)))
     else:
-        print(brief(self))
+        print(brief(graph))
 
 
-def show_space(
-    self: Space, path: str | Path | None = None, *, depth: int = 1, block: str | None = None, heat: str | None = None
-) -> None:
-    """The picture of a space, its choices as boxes: in a notebook's cell; as text at other prompts; or in a file.
+def graph_of(value: Graph | Space | Architecture) -> Graph:
+    """The graph to draw."""
+    from archir.ir.graph import Graph
+    from archir.search.spaces.space import Space
 
-    The options are those of `Graph.show`; the `heat` of a space is its mean. Raises ArchError (A1301, A1302, A1604).
-    """
-    show_graph(self.graph, path, depth=depth, block=block, heat=heat)
-
-
-def show_architecture(
-    self: Architecture, path: str | Path | None = None, *, depth: int = 1, block: str | None = None,
-    heat: str | None = None,
-) -> None:  # fmt: skip
-    """The picture of an architecture's network: in a notebook's cell; as text at other prompts; or in a file.
-
-    The options are those of `Graph.show`. Raises ArchError (A1301, A1302, A1604).
-    """
-    show_graph(network(self), path, depth=depth, block=block, heat=heat)
+    if isinstance(value, Graph):
+        return value
+    return value.graph if isinstance(value, Space) else network(value)
 
 
 def network(architecture: Architecture) -> Graph:
@@ -84,7 +82,8 @@ def network(architecture: Architecture) -> Graph:
     from archir.passes.spaces.specialize import specialize
 
     if architecture.graph is None:
-        raise fail("A1302", "this architecture does not know its space", None, "space.specialize(architecture).show()")
+        hint = "archir.show(space.specialize(architecture))"
+        raise fail("A1302", "this architecture does not know its space", None, hint)
     return specialize(architecture.graph, architecture.outcomes)
 
 
@@ -103,17 +102,20 @@ def drawn(graph: Graph, form: str, depth: int = 1, block: str | None = None, hea
 def brief(graph: Graph) -> str:
     """The first lines of a graph's text."""
     lines = print_graph(graph).splitlines()
-    more = [f'... {len(lines) - MOST_LINES:,} more lines: archir.print_graph(graph), or show("graph.html")']
-    return "\n".join([repr(graph), *lines[:MOST_LINES], *(more if len(lines) > MOST_LINES else [])])
+    shown = [repr(graph), *lines[:MOST_LINES]]
+    if len(lines) > MOST_LINES:
+        hint = 'archir.print_graph(graph), or archir.show(graph, "graph.html")'
+        shown.append(f"... {len(lines) - MOST_LINES:,} more lines: {hint}")
+    return "\n".join(shown)
 
 
 def beside(graph: Graph) -> str:
     """The picture of a graph as HTML, if it is made quickly and is not too large."""
     if len(graph) > MOST_NODES:
-        return markup.heading("Picture", "", "of many nodes: show() makes it")
+        return markup.heading("Picture", "", "of many nodes: archir.show(graph) draws it")
     svg = drawn(graph, "svg")
     if len(svg) > markup.MOST_PICTURE:
-        return markup.heading("Picture", "", 'a large one: show("graph.html") makes it')
+        return markup.heading("Picture", "", 'a large one: archir.show(graph, "graph.html") draws it')
     return markup.image(svg, repr(graph))
 
 

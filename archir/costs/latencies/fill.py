@@ -10,7 +10,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from archir.base.errors import fail
-from archir.base.names.above import Shown
 from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
 from archir.costs.latencies.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.latencies.workloads import Workload, chain
@@ -124,7 +123,7 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Validation(Shown):
+class Validation:
     """How well a table's sums predict what whole networks take."""
 
     networks: tuple[Network, ...]

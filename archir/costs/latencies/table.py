@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archir.base.errors import fail, listed
 from archir.base.files import write_atomic
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.costs.latencies.workloads import parts, steps, workloads
 from archir.ir.graph import Graph
 from archir.ir.op import Op

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from archir.base.errors import fail, listed
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.base.visible import one_line
 from archir.search import plugins
 from archir.search.recipes.spaces import space_of

@@ -19,7 +19,6 @@ from typing import Any
 
 from archir.base.errors import ArchError, Diagnostic, fail, suggest
 from archir.base.files import read_bytes, write_atomic
-from archir.base.names.above import Shown
 from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice
 from archir.search.spaces.architecture import Architecture
@@ -40,7 +39,7 @@ class Term:
 
 
 @dataclass(frozen=True)
-class Scores(Shown):
+class Scores:
     """A space's scores; `made` says how they came to be."""
 
     space: str

@@ -6,16 +6,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
-from archir.base.names.above import Above, Shown
 from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Label, at
 from archir.ir.graph import Decision, Graph
-
-if TYPE_CHECKING:
-    from archir.api.notebook import pictures
 
 SCHEMA = 1
 MOST_LABELS = 8
@@ -25,7 +21,7 @@ MOST_DIFFERENCES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class Architecture(Mapping[str, Label | list[Label]], Shown):
+class Architecture(Mapping[str, Label | list[Label]]):
     """A mapping from the paths of active choices to what was chosen.
 
     `codes` has an entry for each choice of the space, in drawing order: the outcome, or -1 for an inactive choice.
@@ -36,11 +32,6 @@ class Architecture(Mapping[str, Label | list[Label]], Shown):
     space: str = ""
     graph: Graph | None = field(default=None, repr=False)
     """The space's graph, for pictures; copies in other processes go without."""
-
-    if TYPE_CHECKING:
-        show = pictures.show_architecture
-    else:
-        show = Above()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "graph": None}

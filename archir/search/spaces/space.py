@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archir.base.draws import Distribution
 from archir.base.errors import ArchError, fail
-from archir.base.names.above import Above, Shown
 from archir.base.names.arrays import NDArray, np
 from archir.base.visible import one_line
 from archir.costs.account import Account
@@ -29,10 +28,6 @@ from archir.search.spaces.likeness.likeness import Likeness
 from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
 
-if TYPE_CHECKING:
-    from archir.api import optimizing
-    from archir.api.notebook import pictures
-
 FEW_STEPS = 200
 """Combinations that are ruled out before architectures are counted, where one is enough."""
 MOST_TRIES = 10_000
@@ -47,7 +42,7 @@ MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
 
 
-class Space(Shown):
+class Space:
     """The architectures of a graph.
 
     Random numbers come from a seed or a generator that is passed in: `random.Random` for single architectures,
@@ -63,12 +58,6 @@ class Space(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in _FUNCTIONS}
-
-    if TYPE_CHECKING:
-        optimize = optimizing.optimize
-        show = pictures.show_space
-    else:
-        optimize, show = Above(), Above()
 
     def __repr__(self) -> str:
         size = many(quickly(lambda: self.size), "architecture")

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from archir.backends.comparison import Difference, random_input
 from archir.base.errors import ArchError, fail, listed
-from archir.base.names.above import Shown
 from archir.base.visible import one_line
 from archir.ir.types import TensorType
 from archir_onnx.lowering.form import PLAIN, Form, Pixels
@@ -32,7 +31,7 @@ _BATCHES = (1, 3)
 
 
 @dataclass(frozen=True)
-class Report(Shown):
+class Report:
     """What a verification found: the largest differences over all outputs and inputs, and what was compared."""
 
     absolute: float

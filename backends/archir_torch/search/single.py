@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from archir.base.errors import fail
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.base.settings import Count, NonNegative, Positive, Seed
 from archir.base.settings import Settings as Checked
 from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer

@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from archir.base.errors import fail, listed
 from archir.base.files import write_atomic
-from archir.base.names.above import Shown
 from archir.base.visible import one_line
 from archir.costs.latencies.workloads import parts, steps, workloads
 from archir.costs.symbolic import Rule
@@ -42,7 +41,7 @@ Nanoseconds = Annotated[int, Field(ge=-MOST, le=MOST)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 
-class LatencyModel(BaseModel, Shown):
+class LatencyModel(BaseModel):
     """What operations add to a network's latency, by the keys of their workloads, and how wrong sums of it are."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
 from archir.base.globs import captured, filled, matches
-from archir.base.names.above import Shown
 from archir.base.toml import Document
 from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Label
@@ -32,7 +31,7 @@ _SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Results(Shown):
+class Results:
     """What a table says of a space's architectures. Rows of one architecture are averaged."""
 
     file: str

@@ -24,7 +24,6 @@ import numpy as np
 
 from archir.base.errors import ArchError, fail
 from archir.base.files import read_bytes
-from archir.base.names.above import Shown
 from archir.base.visible import one_line
 from archir.costs.account import PEAKS
 from archir.ir.choices.cases import varies, when
@@ -47,7 +46,7 @@ _FRACTION = re.compile(r"-?\d{1,100}(/[1-9]\d{0,99})?")
 
 
 @dataclass(frozen=True)
-class Claim(Shown):
+class Claim:
     """An answer: no architecture of a space within its bounds is better than `bound`, and this one has `value`; without
     one, no architecture keeps those of the bounds that are `needed`."""
 

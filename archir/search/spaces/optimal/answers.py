@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from archir.base.errors import ArchError, fail
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.costs.account import PEAKS
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.ir.graph import Constraint

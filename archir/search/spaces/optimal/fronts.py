@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from archir.base.errors import ArchError, fail
-from archir.base.names.above import Framed
+from archir.base.frames import Framed
 from archir.base.visible import one_line
 from archir.costs.account import PEAKS
 from archir.costs.optimal import labels

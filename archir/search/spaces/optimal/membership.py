@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archir.base.errors import ArchError
-from archir.base.names.above import Shown
 from archir.ir.graph import Graph
 from archir.passes.cost import cost
 from archir.passes.equivalence.canonical import canonical_hash
@@ -25,7 +24,7 @@ SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class Membership(Shown):
+class Membership:
     """The architecture that computes the same as a network, if there is one. `largest` says whether it is that of the
     most multiply-accumulates, `settled` whether all were looked at that it could be. If there is none, `nearest` is one
     that has most of its operations in common with the network, of those that were looked at, and `differences` are

@@ -1,31 +1,37 @@
-"""Data frames of what consists of rows."""
+"""Results that consist of rows, and their data frames."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archir.base.errors import fail
 
-if TYPE_CHECKING:
-    from archir.base.names.above import Framed
 
+class Framed:
+    """Base class of results that consist of rows."""
 
-def to_frame(self: Framed) -> Any:
-    """The rows as a data frame of pandas; where pandas is not there, as a table of pyarrow.
+    __slots__ = ()
 
-    Columns have types: whole numbers, numbers and texts, each of which may be missing. Raises ArchError (A2602) where
-    neither is there.
-    """
-    columns = {name: _typed(values) for name, values in self.columns().items()}
-    try:
-        import pandas
-    except ImportError:
-        return _table(columns)
-    return pandas.DataFrame(
-        {name: pandas.Series(values, dtype=_IN_PANDAS[kind]) for name, (kind, values) in columns.items()}
-    )
+    def columns(self) -> dict[str, list[Any]]:
+        """The rows as columns of equal length, by name."""
+        return {}
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas data frame, or as a pyarrow table if pandas is not installed.
+
+        Columns are typed (integer, float, boolean or string) and may have missing values. Raises ArchError (A2602) if
+        neither library is installed.
+        """
+        columns = {name: _typed(values) for name, values in self.columns().items()}
+        try:
+            import pandas
+        except ImportError:
+            return _table(columns)
+        return pandas.DataFrame(
+            {name: pandas.Series(values, dtype=_IN_PANDAS[kind]) for name, (kind, values) in columns.items()}
+        )
 
 
 def _table(columns: Mapping[str, tuple[type, Sequence[Any]]]) -> Any:

@@ -1,0 +1,22 @@
+"""The user's own frames of a traceback."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from itertools import takewhile
+from pathlib import Path
+
+_ARCHIR = Path(__file__).resolve().parent.parent
+
+
+def user_calls(error: BaseException) -> Iterator[str]:
+    """One line for each call that led to archir: function, line number and source."""
+    for frame in takewhile(_outside, traceback.extract_tb(error.__traceback__)):
+        of_ipython = "IPython" in Path(frame.filename).parts or "run_cell_magic" in (frame.line or "")
+        if frame.line and not of_ipython:
+            yield f"{frame.name.replace('<module>', 'here')}, line {frame.lineno}: {frame.line}"
+
+
+def _outside(frame: traceback.FrameSummary) -> bool:
+    return not Path(frame.filename).is_relative_to(_ARCHIR)

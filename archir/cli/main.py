@@ -11,6 +11,7 @@ import click
 from archir import __version__
 from archir.base.errors import ArchError, Interrupted, fail, suggest
 from archir.base.visible import visible
+from archir.cli.output import ARGUMENTS
 from archir.cli.plugins import fault_of_plugin, load_plugins
 
 FAULT = 70
@@ -105,7 +106,7 @@ class Commands(click.Group):
         except Interrupted as stop:
             from archir.cli.output import say
 
-            say(f"{stop}; go on with --resume", err=True)
+            say(str(stop), err=True)
             ctx.exit(130)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -122,6 +123,7 @@ class Commands(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Arguments; --traceback and --plugin may stand anywhere."""
+        ctx.meta[ARGUMENTS] = args
         end = args.index("--") if "--" in args else len(args)
         ours: list[str] = []
         others: list[str] = []

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from math import isfinite
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from archir.base.errors import ArchError, Diagnostic
+from archir.base.errors import ArchError, Diagnostic, Interrupted
 from archir.base.visible import plain, visible
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+ARGUMENTS = "archir.arguments"
+"""Where the context of a command keeps the command line."""
 _STYLES: dict[str, dict[str, Any]] = {
     "place": {"bold": True},
     "error": {"fg": "red", "bold": True},
@@ -80,6 +84,21 @@ def complain(error: ArchError, as_json: bool = False) -> None:
     codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
     word = "warning" if all(diagnostic.severity == "warning" for diagnostic in error.diagnostics) else "problem"
     click.echo(f"{count} {word}{'s' if count > 1 else ''}; `archir explain {codes[0]}` says more", err=True)
+
+
+@contextmanager
+def resumable(command: Callable[[], str]) -> Iterator[None]:
+    """Add the command that resumes interrupted work to the message of the interruption."""
+    try:
+        yield
+    except Interrupted as stop:
+        raise Interrupted(f"{stop}; resume it with `{command()}`") from None
+
+
+def repeated(*more: str) -> str:
+    """The command line as it was given, and options that it lacks."""
+    given = click.get_current_context().find_root().meta[ARGUMENTS]
+    return shlex.join(["archir", *given, *(one for one in more if one not in given)])
 
 
 def emit(data: Mapping[str, Any] | Sequence[Any]) -> None:

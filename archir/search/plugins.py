@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +15,8 @@ from archir.base.toml import Path as Place
 from archir.search.data.sources import module_of
 from archir.search.recipes.reading import Written
 from archir.search.recipes.recipe import Recipe
+from archir.search.runs import Run
+from archir.search.runs.run import ENVIRONMENT
 
 
 def named(recipe: Recipe) -> Iterator[tuple[str, Place]]:
@@ -36,14 +41,34 @@ def load(written: Written, folder: Path) -> None:
             loading.load(name, [folder])
 
 
-def require(recipe: Recipe, also: Iterable[str]) -> None:
-    """Raise ArchError (A3105) if the run of a recipe needs modules, these among them, that nobody has imported.
+def require(recipe: Recipe, run: Run | None = None) -> None:
+    """Raise ArchError (A3105) if a recipe needs modules that are not imported; with a `run`, to resume it.
 
-    Who goes on with a run names them again: what stands in its folder may be from elsewhere, and imports nothing.
+    Whoever resumes a run names its modules: the folder of a run may come from a stranger, and imports nothing.
     """
-    needed = dict.fromkeys([*(name for name, _ in named(recipe)), *also])
+    needed = dict.fromkeys([*(name for name, _ in named(recipe)), *(recorded(run) if run else ())])
     lacking = [name for name in needed if name not in loading.loaded() and name not in sys.modules]
     if lacking:
-        hint = f"if they are yours, name them again: {' '.join(f'--plugin {name}' for name in lacking)}"
+        hint = f"`{resuming(run)}`" if run else f"the command with `{shlex.join(_flags(lacking))}`"
         text = f"the run needs plugins that are not loaded: {listed(lacking)}"
-        raise fail("A3105", text, None, f"{hint}; no module is imported because a run's folder names it")
+        raise fail("A3105", text, None, f"if you trust these modules, run {hint}; the folder of a run imports nothing")
+
+
+def recorded(run: Run) -> list[str]:
+    """The modules that a run began with: its plugins, and those that its recipe names."""
+    facts = json.loads(run.content(ENVIRONMENT))
+    found = facts.get("plugins", []) if isinstance(facts, dict) else []
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def resuming(run: Run) -> str:
+    """The shell command that resumes a run in the current folder."""
+    names = recorded(run)
+    homes = loading.homes()
+    folders = {str(home) for name in names if (home := homes.get(name)) not in (None, Path.cwd())}
+    path = f"PYTHONPATH={shlex.quote(os.pathsep.join(sorted(folders)))} " if folders else ""
+    return path + shlex.join(["archir", "search", "--resume", str(run.folder), *_flags(names)])
+
+
+def _flags(names: Iterable[str]) -> list[str]:
+    return [word for name in names for word in ("--plugin", name)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -308,8 +309,9 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
     with monkeypatch.context() as patched:
         patched.setattr(_Network, "step", stopped)
         result = run(*options, str(tmp_path / "parted"), code=130)
-    assert result.stderr.endswith("training was stopped after epoch 2, step 8; go on with --resume\n")
-    run(*options, str(tmp_path / "parted"), "--resume")
+    again = shlex.join([*options, str(tmp_path / "parted"), "--resume"])
+    assert result.stderr.endswith(f"training was stopped after epoch 2, step 8; resume it with `archir {again}`\n")
+    run(*shlex.split(again))
     whole, parted = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parted"))
     assert whole == parted
 
@@ -396,8 +398,7 @@ WITHOUT_EFFECT = [
     ("search a.toml --fall-back", "--fall-back goes with --resume"),
     ("search", "name a recipe, or a run to --resume"),
     ("search a.toml --resume run", "name a recipe, or a run to --resume"),
-    ("search --resume run --data digits", "--data and -o are for new ones"),
-    ("search --resume run -o other", "--data and -o are for new ones"),
+    ("search --resume run -o other", "-o is for new runs"),
     ("search a.toml --set epochs", "--set takes KEY=VALUE"),
     ("search a.toml --set a..b=1", "--set takes KEY=VALUE"),
     ("sample space.arch --seed -1", "not in the range"),

@@ -77,7 +77,7 @@ def test_a_search_that_was_stopped_has_no_network_yet(tmp_path: Path) -> None:
         pass
     said = run("export", str(tmp_path / "run"), "-o", str(tmp_path / "net.onnx"), code=1).stderr
     assert f"the search in {tmp_path / 'run'} has no network yet: it was stopped, or is still running\n" in said
-    assert f"  hint: go on with `archir search --resume {tmp_path / 'run'}`\n" in said
+    assert f"  hint: resume it: `archir search --resume {tmp_path / 'run'}`\n" in said
 
 
 @pytest.mark.parametrize(

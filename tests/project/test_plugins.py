@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from archir.base.errors import Interrupted
 from archir.cli import main
 from archir.search.runs import Run
 from tests.conftest import ROOT
@@ -112,9 +117,92 @@ def test_a_run_goes_on_with_plugins_that_are_named_again(folder: Path) -> None:
     plugins = ["--plugin", "my_scorer", "--plugin", "my_search"]
     said = run("search", "--resume", "run", *plugins, code=1)
     assert "[A3105]: the run needs plugins that are not loaded: `my_ops`" in said
-    assert "--plugin my_ops" in said
-    run("search", "--resume", "run", *plugins, "--plugin", "my_ops")
+    with forgotten(folder):
+        run("search", *printed(run("search", "--resume", "run", code=1)))
     assert json.loads((folder / "run" / "best.json").read_text())["choices"] == NEAREST
+
+
+def printed(said: str) -> list[str]:
+    """The arguments of `archir search` in a message."""
+    found = re.search(r"`(.*archir search .*?)`", said)
+    assert found is not None, said
+    before, _, arguments = found[1].partition("archir search ")
+    sys.path += before.strip().replace("'", "").removeprefix("PYTHONPATH=").split(os.pathsep)
+    return shlex.split(arguments)
+
+
+OWN = """
+space = "net.arch"
+export = false
+{settings}
+
+[[phase]]
+name = "search"
+strategy = "random"
+{objective}
+training = {{ batch = 4 }}
+options = {{ objectives = ["naswot:max"], trials = 2, scorer = {{ kind = "proxies", proxies = ["naswot"] }} }}
+"""
+MINE = """
+import numpy as np
+from archir_torch.objectives.classification import Classification
+
+def data():
+    return np.random.default_rng(0).normal(size=(40, 8)).astype("f"), np.arange(40) % 2
+
+class Loss(Classification):
+    pass
+"""
+SMALL = "net net {\n input x: f32[8]\n output y = x |> linear(choose width(4, 8)) |> relu |> linear(2)\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "objective"),
+    [
+        ('data = { source = "mine:data" }', ""),
+        ('plugins = ["mine"]\ndata = { source = "mine:data" }', 'objective = { kind = "mine:Loss" }'),
+    ],
+)
+def test_the_printed_command_resumes_a_run_with_modules_of_ones_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, settings: str, objective: str
+) -> None:
+    """After an interruption, and after a refusal for lack of the modules; the recipe lies in another folder."""
+    beside = folder / "a project"
+    beside.mkdir()
+    for name, text in (("net.arch", SMALL), ("mine.py", MINE)):
+        (beside / name).write_text(text)
+    (beside / "own.toml").write_text(OWN.format(settings=settings, objective=objective))
+    from archir_torch.search import run as searching
+
+    def stopped(*_: object) -> None:
+        raise Interrupted("search was stopped after 0 trials")
+
+    with forgotten(folder), monkeypatch.context() as patched:
+        patched.setattr(searching, "_phase", stopped)
+        said = run("search", str(beside / "own.toml"), "-o", "run", code=130)
+    with forgotten(folder):
+        refused = run("search", "--resume", "run", code=1)
+        assert "[A3105]" in refused
+        assert printed(refused) == ["--resume", "run", "--plugin", "mine"]
+        other = run("search", "--resume", "run", "--data", "digits", "--plugin", "mine", code=1)
+        assert "A3101" in other  # a module beside the recipe is found by the command of the interruption
+    with forgotten(folder):
+        run("search", *printed(said))
+    assert len(Run.open("run").phase("search").trials()) == 2
+
+
+def test_data_that_are_named_again_are_imported(folder: Path) -> None:
+    for name, text in (("net.arch", SMALL), ("mine.py", MINE)):
+        (folder / name).write_text(text)
+    recipe = OWN.format(settings='data = { source = "mine:data" }', objective="")
+    inputs = {"recipe.toml": recipe, "space/net.arch": SMALL, "overrides.json": "{}"}
+    with Run.create(folder / "run", "own", inputs, {"plugins": ["mine"]}):
+        pass
+    said = run("search", "--resume", "run", "--data", "digits", "--plugin", "mine", code=1)
+    assert "[A2216]: the run cannot go on with these settings: `data` cannot change after the start" in said
+    with forgotten(folder):
+        run("search", "--resume", "run", "--data", "mine:data")
+    assert len(Run.open("run").phase("search").trials()) == 2
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def _module(name: str, folders: Sequence[Path], what: str) -> ModuleType:
 def _missing(name: str, folders: Sequence[Path], what: str) -> ArchError:
     near = suggest(name, {path.stem for folder in folders for path in folder.glob("*.py")})
     places = listed([str(folder) for folder in folders], 3)
-    hint = near or f"it is looked for where Python finds modules, and in {places}"
+    hint = near or f"archir looks where Python finds modules, and in {places}: PYTHONPATH=FOLDER adds another folder"
     why = ": no module has this name" if what != "module" else ""
     return fail("A3101", f"there is no {what} `{name}`{why}", None, hint)
 

@@ -9,7 +9,7 @@ import click
 
 from archir.cli.kinds import Place
 from archir.cli.options import json_option
-from archir.cli.output import emit, say, table
+from archir.cli.output import emit, repeated, resumable, say, table
 
 EVERY = 5.0
 """Seconds between two messages."""
@@ -59,7 +59,8 @@ def compare_command(
     if trials is not None and trials.suffix not in FORMS:
         raise click.UsageError(f"--trials is a file that ends in {' or '.join(FORMS)}")
     folder = output or Path("runs") / study.stem
-    finished = run(study, folder, _Told(), executor, trials)
+    with resumable(repeated):
+        finished = run(study, folder, _Told(), executor, trials)
     found = finished.compared
     if as_json:
         emit({"folder": str(folder), "results": list(rows(found)), "failed": list(finished.failed.values())})

@@ -14,9 +14,12 @@ import click
 
 from archir import backends
 from archir.api.notebook.progress import SearchProgress
+from archir.base.plugins import loading
 from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
-from archir.cli.output import console, counted, emit, say
+from archir.cli.output import console, counted, emit, resumable, say
+from archir.search import plugins
+from archir.search.data.sources import module_of
 from archir.search.fronts.figures import shown
 from archir.search.runs import Run
 
@@ -58,8 +61,10 @@ def search_command(
         raise click.UsageError("name a recipe, or a run to --resume")
     if fall_back and resume is None:
         raise click.UsageError("--fall-back goes with --resume")
-    if resume is not None and (data or output):
-        raise click.UsageError("a run goes on where it is, with the data it began with: --data and -o are for new ones")
+    if resume is not None and output:
+        raise click.UsageError("--resume continues in the folder of the run: -o is for new runs")
+    if resume is not None and (module := module_of(data)) is not None:
+        loading.asked(module)
     overrides = _overrides(settings) | (
         {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
     )
@@ -71,11 +76,11 @@ def search_command(
         return
     folder = resume or output or _free(recipe or Path())
     leads = os.environ.get("RANK", "0") == "0"
-    summary = None if resume is None or fall_back or settings else _stored(resume)
+    summary = None if resume is None or fall_back or overrides else _stored(resume)
     if summary is not None:
         say(f"{folder} is finished: nothing is left to do", err=True)
     else:
-        with SearchProgress(folder if leads else None) as watch:
+        with resumable(lambda: plugins.resuming(Run.open(folder))), SearchProgress(folder if leads else None) as watch:
             summary = backends.get("torch").search(
                 recipe, folder, resume=resume is not None, fall_back=fall_back, overrides=overrides, device=device,
                 watch=watch, executor=executor,

@@ -14,7 +14,7 @@ from archir.api.notebook.progress import SearchProgress
 from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place, Real
 from archir.cli.options import SEED, SOURCES, json_option, objective_settings
-from archir.cli.output import emit, say, table
+from archir.cli.output import emit, repeated, resumable, say, table
 from archir.language.opening.ladders import KINDS
 from archir.search.fronts.figures import shown
 
@@ -104,7 +104,7 @@ def shrink_command(
     """
     leads = os.environ.get("RANK", "0") == "0"
     given = {name: value for name, value in settings.items() if value is not None}
-    with SearchProgress(output if leads else None) as watch:
+    with resumable(repeated), SearchProgress(output if leads else None) as watch:
         found = shrink(
             net, weights, " and ".join(budget), output, space=space, choose=choose, settings=given, device=device,
             int8=int8, watch=watch, said=lambda text: say(text, err=True),

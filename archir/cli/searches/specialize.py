@@ -12,7 +12,7 @@ import click
 from archir import api
 from archir.api.notebook.progress import SearchProgress
 from archir.cli.kinds import Place
-from archir.cli.output import emit, say, table
+from archir.cli.output import emit, repeated, resumable, say, table
 from archir.search.fronts.figures import measures, shown
 from archir.search.recipes.results import NETWORKS
 from archir.search.reuse.specializing import network_name, search_name
@@ -46,7 +46,7 @@ def specialize_command(
     OUTPUT is a run, too: the same command goes on with one that was stopped.
     """
     leads = os.environ.get("RANK", "0") == "0"
-    with SearchProgress(output if leads else None) as watch:
+    with resumable(repeated), SearchProgress(output if leads else None) as watch:
         summary = api.specialize(
             run, where, output, trials=trials, samples=samples, device=device, executor=executor, watch=watch
         )

@@ -18,7 +18,7 @@ from archir.base.errors import ArchError
 from archir.base.work import MOST_THREADS
 from archir.cli.kinds import Place
 from archir.cli.options import SEED, SOURCES, arch_options, net_options, objective_settings
-from archir.cli.output import emit, say
+from archir.cli.output import emit, repeated, resumable, say
 from archir.cli.searches import train_folder
 from archir.cli.searches.trial import tried
 from archir.cli.subject import picked
@@ -108,7 +108,7 @@ def train_command(
     torch = backends.get("torch")
     begin = time.perf_counter()
     try:
-        with _Progress(output) if leads else nullcontext() as progress:
+        with resumable(lambda: repeated("--resume")), _Progress(output) if leads else nullcontext() as progress:
             module, result = torch.train(
                 graph,
                 data=data,

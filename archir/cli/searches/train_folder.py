@@ -12,6 +12,7 @@ from archir.base.errors import fail
 from archir.base.files import read_bytes, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.text.serial import from_json, to_json
+from archir.search import plugins
 from archir.search.runs import Run, hashes, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
@@ -147,7 +148,7 @@ def _untrained(run: Run) -> tuple[str, None, str]:
     """Why a search has no network, and what gives one."""
     if not run.finished:
         text = f"the search in {run.folder} has no network yet: it was stopped, or is still running"
-        return text, None, f"go on with `archir search --resume {run.folder}`"
+        return text, None, f"resume it: `{plugins.resuming(run)}`"
     hint = 'add a phase with `strategy = "train"` to the recipe'
     if BEST in run.files.manifest.files:
         hint += f", or train what it found: `archir train SPACE --arch {run.folder / BEST}`"

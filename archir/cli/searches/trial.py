@@ -28,7 +28,7 @@ def tried(folder: Path, which: str) -> tuple[Graph, Architecture, Space, Phase]:
         raise fail("A1207", *_none(run, which) if not found else _several(which, [name for name, _ in found]))
     ((name, trial),) = found
     recipe = parse(run.content("recipe.toml").decode(), "recipe.toml", json.loads(run.content("overrides.json"))).recipe
-    plugins.require(recipe, ())
+    plugins.require(recipe)
     (settings,) = (one for one in recipe.phase if one.name == name)
     space = space_of(recipe, settings, folder / "space")
     architecture = space.architecture(trial.architecture)

@@ -256,8 +256,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         Raises ArchError (A2216) for those that a run cannot go on with: what was tried, trained or measured with the
         settings before would not be what it is with these.
         """
-        if len(before.phase) != len(after.phase) or before.model_copy(update={"phase": after.phase}) != after:
-            raise self._not_extended(before, "settings of the whole recipe stay as they were")
+        names = [name for name in Recipe.model_fields if name != "phase"]
+        fixed = [name for name in names if getattr(before, name) != getattr(after, name)]
+        if fixed or len(before.phase) != len(after.phase):
+            raise self._not_extended(before, f"{listed(fixed) or 'the number of phases'} cannot change after the start")
         changed = [number for number, phase in enumerate(after.phase) if before.phase[number] != phase]
         for number in changed:
             old, new = before.phase[number], after.phase[number]

@@ -36,7 +36,7 @@ def columns(folder: Path, phase: str | None = None) -> Trials:
     """
     run = Run.open(folder)
     recipe = written(run).recipe
-    plugins.require(recipe, ())
+    plugins.require(recipe)
     trying = [one for one in recipe.phase if run.phase(one.name).trials()]
     if phase is not None and phase not in [one.name for one in trying]:
         hint = f"there are {listed([one.name for one in trying])}" if trying else "no phase of it tried candidates"

@@ -93,7 +93,7 @@ class _Copied:
 def _copied(source: str, folder: Path) -> _Copied:
     run, phase, supernet = trained(source)
     recipe = written(run)
-    plugins.require(recipe.recipe, ())
+    plugins.require(recipe.recipe)
     for name in run.files.manifest.files:
         if name.startswith(SPACE):
             path = folder / name.removeprefix(SPACE)

@@ -198,7 +198,8 @@ class Run:
 
 def _require_empty(folder: Path) -> None:
     if (folder / manifest.NAME).exists():
-        raise fail("A1808", f"{folder} holds a run already", None, "go on with --resume, or name another folder")
+        hint = f"resume it: `archir search --resume {folder}`, or name another folder"
+        raise fail("A1808", f"{folder} holds a run already", None, hint)
     try:
         names = [path.name for path in folder.iterdir()]
     except FileNotFoundError:

@@ -45,7 +45,7 @@ from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them
 
-RECIPE, OVERRIDES, ENVIRONMENT, SPACE = "recipe.toml", "overrides.json", "environment.json", "space"
+RECIPE, OVERRIDES, SPACE = "recipe.toml", "overrides.json", "space"
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def of_run(run: Run, device: str) -> Search:
     """The search of a run, which is closed if it has none, or needs plugins that are not loaded (A3105)."""
     try:
         recipe = written_of(run).recipe
-        plugins.require(recipe, _plugins(run))
+        plugins.require(recipe, run)
         return Search(recipe, run, run.folder / SPACE, device)
     except BaseException:
         run.close()
@@ -231,13 +231,6 @@ def of_run(run: Run, device: str) -> Search:
 def written_of(run: Run) -> Written:
     """The recipe of a run, with the places of its settings."""
     return parse(run.content(RECIPE).decode(), RECIPE, json.loads(run.content(OVERRIDES)))
-
-
-def _plugins(run: Run) -> list[str]:
-    """The plugins that there were when a run began."""
-    facts = json.loads(run.content(ENVIRONMENT))
-    found = facts.get("plugins", []) if isinstance(facts, dict) else []
-    return [str(name) for name in found] if isinstance(found, list) else []
 
 
 def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, space: Space) -> dict[Any, Data]:

@@ -154,7 +154,7 @@ def test_killed_at_twenty_moments(whole: Path, tmp_path: Path) -> None:
 def test_signals_leave_a_run_that_goes_on(number: signal.Signals, whole: Path, tmp_path: Path) -> None:
     path, folder = whole.parent / "recipe.toml", tmp_path / "run"
     code, said = signalled(path, folder, number, 0.1)
-    assert (code, "go on with --resume" in said) == (130, True), said
+    assert (code, "resume it with `archir search --resume" in said) == (130, True), said
     assert summaries(folder)[0].state == "interrupted"
     code, said = go(path, folder).end()
     assert code == 0, said

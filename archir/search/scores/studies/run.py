@@ -74,7 +74,7 @@ def run(
                     left.remove(cell)
                     progress(total - len(left), total)
         except KeyboardInterrupt:
-            raise Interrupted("stopped; the same command goes on with it") from None
+            raise Interrupted("the study was stopped") from None
         for cell in cells(study):
             if cell not in failed:
                 took, tried[cell] = store.get(known[cell])

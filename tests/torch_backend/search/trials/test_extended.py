@@ -227,8 +227,8 @@ def test_every_strategy_is_extended() -> None:
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
-        ("seed", "3", "the whole recipe"),
-        ("data.limit", "50", "the whole recipe"),
+        ("seed", "3", "cannot change after the start"),
+        ("data.limit", "50", "cannot change after the start"),
         ("retrain.training.epochs", "2", "`retrain` .* does not try candidates"),
         ("try.training.batch", "8", "only `options` may change"),
         ("try.strategy", "evolution", "only `options` may change"),

@@ -125,7 +125,7 @@ def test_interrupted_in_the_middle_of_a_generation(whole: Path, tmp_path: Path) 
     driver = Driver(path, folder)
     driver.until(11)
     code, said = driver.end(signal.SIGINT)
-    assert (code, "go on with --resume" in said) == (130, True), said
+    assert (code, "resume it with `archir search --resume" in said) == (130, True), said
     assert "evolve was stopped after" in said
     before = tried(folder)
     assert 11 <= len(before) < EVOLVED

@@ -127,7 +127,7 @@ def _comment(lines: list[str]) -> str:
 
 def command_line() -> str:
     """Every command: what it does, its arguments and options."""
-    text = ""
+    text = f"\n{_help(commands.help or '')}\n"
     group = click.Context(commands, info_name="archir")
     for name in commands.list_commands(group):
         command = commands.get_command(group, name)

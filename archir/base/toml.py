@@ -52,6 +52,26 @@ class Document:
         """`span` of paths that begin at this one."""
         return lambda rest: self.span((*path, *rest))
 
+    def edits(self) -> Iterator[tuple[int, int, str]]:
+        """The overrides as changes of the text: start, end, and the setting that stands there instead."""
+        for path in self.overrides:
+            value: Any = self.data
+            for part in path:
+                value = value[part]
+            length = next(n for n in range(len(path), -1, -1) if not n or path[:n] in self.places)
+            name = ".".join(_key(str(part)) for part in path[length:] or path[-1:])
+            place, line = self.places.get(path[:length]), f"{name} = {_text(value)}"
+            if place is None:
+                yield 0, 0, f"{line}\n"
+            elif length == len(path):
+                yield place.start, place.end, line
+            elif place.text.endswith("}"):
+                inside = place.text[:-1].rstrip()
+                end = place.start + len(inside)
+                yield end, end, f" {line}" if inside.endswith("{") else f", {line}"
+            else:
+                yield place.end, place.end, f"\n{line}"
+
     @contextmanager
     def blamed(self, *path: str | int) -> Iterator[None]:
         """What is refused inside is refused at this path, or because of it, where it has a place in another text."""

@@ -138,6 +138,24 @@ def test_settings_that_replace_others() -> None:
     assert document.data["phase"][1] == {"name": "two", "b": {"c": 2}}
 
 
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_overrides_as_edits_of_the_text_give_their_data(path: Path) -> None:
+    document = read(path.read_text("utf-8"), path.name, "A2201")
+    first = next((str(one["name"]) for one in document.data.get("phase", ())), "")
+    new = {"new": "1", "data.new": '"a"', f"{first}.new.a": "[1]", f"{first}.training.new": "2"}
+    leaves = [key for key, value in document.data.items() if not isinstance(value, dict | list)]
+    found = overridden(document, new | dict.fromkeys(leaves, "3") | {f"{first}.strategy": "other"}, "A1109")
+    assert tomllib.loads(edited(found)) == found.data
+
+
+def edited(document: Document) -> str:
+    parts, at = [], 0
+    for start, end, new in sorted(document.edits(), key=lambda edit: edit[:2]):
+        parts += [document.source.text[at:start], new]
+        at = end
+    return "".join([*parts, document.source.text[at:]])
+
+
 @pytest.mark.parametrize(("key", "value", "said"), [
     ("a.b", "1", "--set:1:1: error[A1109]: `a` is no table\n    a.b=1\n    ^^^"),
     ("phase.b", "1", "--set:1:1: error[A1109]: `phase` is no table"),

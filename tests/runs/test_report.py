@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
+from archir.base.toml import overridden, read
 from archir.pictures.plot import scale
 from archir.search.runs import PhaseRows, Report, Weighing
 from archir.search.runs.report.choice_weights import png, sampled
@@ -301,6 +302,34 @@ def test_which_choices_mattered() -> None:
     assert shares(tried, larger=False)[0].best == "pool"
 
 
+@pytest.mark.parametrize(
+    ("count", "score", "said"),
+    [
+        (12, 0.5, "Importance is estimated from 20 scored trials or more, and there are 12."),
+        (24, 0.5, "All trials have the same accuracy (50.00%), so importance cannot be estimated."),
+        (24, None, "Every choice has the same outcome in all trials, so importance cannot be estimated."),
+    ],
+)
+def test_why_no_choice_mattered(count: int, score: float | None, said: str) -> None:
+    tried = many(count)
+    alike = [
+        replace(one, scores={"accuracy": i / 100 if score is None else score}, choices={"op": "conv"})
+        for i, one in enumerate(tried.tried)
+    ]
+    assert f"<p>{said}</p>" in page(replace(report(), trials=[replace(tried, tried=alike)]))
+
+
+def test_overrides_are_marked_in_the_recipe() -> None:
+    text = "seed = 1\n\n[[phase]]\nname = 'try'\n"
+    document = overridden(read(text, "recipe.toml", "A2201"), {"seed": "2", "try.options.trials": "<9>"}, "A1109")
+    found = page(replace(report(), recipe=text, overrides=list(document.edits())))
+    assert (
+        "<del>seed = 1</del> <ins>seed = 2</ins>\n\n[[phase]]<ins>\noptions.trials = &quot;&lt;9&gt;&quot;</ins>\n"
+        in found
+    )
+    assert "<ins>" not in page(report())
+
+
 def test_noise_explains_nothing() -> None:
     """Less what chance would give, a choice of many outcomes has no more than one of few; the interval says so."""
     draw = random.Random(1)
@@ -316,7 +345,7 @@ def test_trials_are_points_linked_with_their_rows() -> None:
     assert sorted(rows, key=int) == [str(number) for number in range(30)]
     assert set(re.findall(r'<circle class="point"[^>]* data-trial="(\d+)"', text)) == set(rows)
     assert text.count("data-picture=") == 1
-    assert "are too few" in page(replace(report(), trials=[many(5)]))
+    assert "and there are 5." in page(replace(report(), trials=[many(5)]))
     assert "explains by itself" in text
     assert page(replace(report(), trials=[many(30)])) == text
 

@@ -122,6 +122,7 @@ def _report(
 ) -> Report:  # fmt: skip
     """What the page shows: what it came to, curves, architecture parameters over time, trials, the last network."""
     network = next((o.network for o in reversed(list(outcomes.values())) if o.network is not None), None)
+    used = borrowing.written(run).document
     facts: dict[str, Mapping[str, Any]] = {}
     if network is not None:
         facts["Network"] = {name: f"{number:,}" for name, number in vars(cost(network)).items()}
@@ -136,7 +137,8 @@ def _report(
         picture=picture(network, "svg") if network is not None else "",
         planes=[run.content(f"phases/{name}/{PLANE}").decode() for name in outcomes if _has(run, name, PLANE)],
         facts=facts,
-        recipe=run.content("recipe.toml").decode(),
+        recipe=used.source.text,
+        overrides=list(used.edits()),
         environment=json.loads(run.content("environment.json")),
         verdict=_verdict(run, recipe, summary),
         trials=[
@@ -168,7 +170,9 @@ def _verdict(run: Run, recipe: Recipe, summary: Mapping[str, Any]) -> dict[str, 
         found |= {"parameters": network["params"], "multiply-accumulates": network["macs"]}
     for phase in recipe.phase:
         for measure, value in measures(summary["phases"][phase.name], "validation_").items():
-            found[f"{measure.replace('_', ' ')} in {phase.name}, on what it chose by"] = shown(measure, value)
+            found[f"validation {measure.replace('_', ' ')} of {phase.name} (used for selection)"] = shown(
+                measure, value
+            )
         if (seen := borrowing.seen(run, recipe, phase)) is not None:
             found[f"what the weights that {phase.name} starts from were trained on"] = seen
     if _has(run, name, SPLITS):

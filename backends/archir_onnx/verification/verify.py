@@ -55,7 +55,7 @@ class Report:
             return f"{self.nodes} nodes, checked, not compared{self.note and ': '}{self.note}"
         devices = " and ".join(provider.removesuffix("ExecutionProvider") for provider in self.providers)
         batches = ", ".join(map(str, self.batches))
-        more = f", on {self.real} real images" if self.real else ""
+        more = f", on {self.real} samples of the data" if self.real else ""
         left_out = f"; {self.note}" if self.note else ""
         if self.sizes:
             *others, last = (" x ".join(map(str, size)) for size in self.sizes)

@@ -36,7 +36,7 @@ class Report:
     `picture` is an SVG document as `archir.pictures` writes it; `planes` are such documents of trials by their scores;
     `verdict` is what it came to, which is shown first; `trials` is what phases tried.
     `facts` are tables of names and values by heading, such as costs and what the export's verification found; `recipe`
-    is the recipe's text.
+    is the recipe's text, and `overrides` are its changes by `--set`: start, end, new text.
     """
 
     title: str
@@ -50,3 +50,4 @@ class Report:
     planes: Sequence[str] = ()
     verdict: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[Trials] = ()
+    overrides: Sequence[tuple[int, int, str]] = ()

@@ -72,10 +72,16 @@ def _explained(codes: NDArray[np.int64], scores: NDArray[np.float64], groups: in
     return ((total - within) - (there - 1) * within / (len(scores) - there)) / total
 
 
-def section(found: Sequence[Share], trials: int, score: str, text: Any) -> str:
-    """The HTML of shares; `text` writes a score."""
+def section(found: Sequence[Share], values: Sequence[float], score: str, text: Any) -> str:
+    """The HTML of shares, or why there are none; `values` are the scores of all trials, and `text` writes a score."""
+    trials = len(values)
+    if trials < LEAST:
+        return f"<p>Importance is estimated from {LEAST} scored trials or more, and there are {trials}.</p>"
+    if min(values) == max(values):
+        same = f"All trials have the same {escape(score)} ({escape(text(score, values[0]))})"
+        return f"<p>{same}, so importance cannot be estimated.</p>"
     if not found:
-        return f"<p>{trials} trials are too few, or too much alike, to say that: {LEAST} are needed.</p>"
+        return "<p>Every choice has the same outcome in all trials, so importance cannot be estimated.</p>"
     left = max(0.0, 1 - sum(one.part for one in found))
     rows = "".join(
         f"<tr><td>{escape(one.choice)}</td><td>{_bar(one)}</td><td>{100 * one.part:.0f}%</td>"
@@ -86,9 +92,10 @@ def section(found: Sequence[Share], trials: int, score: str, text: Any) -> str:
     more = f" {len(found) - MOST} more explain less." if len(found) > MOST else ""
     return (
         f"<p>How much of the variance of {escape(score)} over {trials:,} trials each choice explains by itself: the "
-        "variance between the trials of its outcomes, less what chance would give. The interval holds 90% of trials "
-        f"drawn again. The other {100 * left:.0f}% are interactions and noise. Where a search tries what does well, "
-        f"choices go together, and share what they explain.{more}</p>"
+        "variance between the trials of its outcomes, less what chance would give. The interval is a 90% bootstrap "
+        f"confidence interval. The remainder, {100 * left:.0f}%, is interaction effects and noise. A search that "
+        "samples good choices together makes their importances overlap; random trials give unbiased values."
+        f"{more}</p>"
         '<div class="scroll" tabindex="0"><table class="figures shares-of"><thead><tr><th>choice</th><th></th>'
         f"<th>share</th><th>interval</th><th>best</th><th>its mean</th></tr></thead><tbody>{rows}</tbody></table></div>"
     )

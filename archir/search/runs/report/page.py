@@ -66,12 +66,24 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
     for name, facts in report.facts.items():
         yield name, _facts(facts)
     if report.recipe:
-        yield "Recipe", f'<pre tabindex="0">{escape(report.recipe)}</pre>'
+        yield "Recipe", _recipe(report.recipe, report.overrides)
     if report.environment:
         yield "Environment", _facts(report.environment)
     timed = {phase.name: times for phase in report.phases if (times := _times(phase))}
     if timed:
         yield "Time", _facts(timed)
+
+
+def _recipe(text: str, overrides: Sequence[tuple[int, int, str]]) -> str:
+    """The text of a recipe, with the settings that `--set` replaced and added marked."""
+    parts, at = [], 0
+    for start, end, new in sorted(overrides):
+        parts.append(escape(text[at:start]))
+        parts.append(f"<del>{escape(text[max(at, start) : end])}</del> " if end > max(at, start) else "")
+        parts.append(f"<ins>{escape(new)}</ins>")
+        at = max(at, end)
+    note = "<p>Marked settings were replaced or added on the command line.</p>" if overrides else ""
+    return f'{note}<pre tabindex="0">{"".join(parts)}{escape(text[at:])}</pre>'
 
 
 def _phase(phase: PhaseRows) -> str:

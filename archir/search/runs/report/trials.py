@@ -57,7 +57,9 @@ def view(trials: Trials) -> str:
         at = [(one.id, one.costs[cost] if cost else float(one.id), value) for one, value in scored[:MOST]]
         parts.append(points(trials.phase, trials.score, cost or "trial", at, urls))
         found = shares([(one.choices, value) for one, value in scored], trials.larger)
-        parts.append(f"<h3>Which choices mattered</h3>{section(found, len(scored), trials.score, shown)}")
+        parts.append(
+            f"<h3>Which choices mattered</h3>{section(found, [value for _, value in scored], trials.score, shown)}"
+        )
         parts.append("<h3>All of them</h3>")
     return "".join([*parts, table(trials)])
 

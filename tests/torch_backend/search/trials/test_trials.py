@@ -141,7 +141,7 @@ def test_the_report_begins_with_the_result_and_lists_what_was_tried(run: Run) ->
     assert first is not None
     accuracy = json.loads(run.content("summary.json"))["network"]["accuracy"]
     assert f"<th>accuracy, held out</th><td>{100 * accuracy:.2f}%</td>" in first[0]
-    assert "accuracy in evolve, on what it chose by" in first[0]
+    assert "validation accuracy of evolve (used for selection)" in first[0]
     for phase, count in COUNTS.items():
         table = re.search(rf'<section id="trials-of-{phase}">.*?</section>', text, re.DOTALL)
         assert table is not None

@@ -271,7 +271,8 @@ def suggest(name: str, known: Iterable[str]) -> str | None:
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
-    """The known name that is most like `name`, if one is alike enough, and not too many were asked for before."""
+    """The known name that is most like `name`, if one is alike enough, and not too many were asked for before. Case,
+    `-` and `_` make no difference."""
     from archir.base.work import current  # which refuses as rules do
 
     work = current()
@@ -279,7 +280,15 @@ def nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
     if len(name) > _LONGEST_NAME or work.hints < 0:
         return None
     alike = nsmallest(_MOST_NAMES, set(known), key=lambda one: (abs(len(one) - len(name)), one))
-    return next(iter(difflib.get_close_matches(name, alike, n=1, cutoff=cutoff)), None)
+    same = next((one for one in alike if unspelled(one) == unspelled(name)), None)
+    plain = {one.replace("-", "_").casefold(): one for one in reversed(alike)}
+    close = difflib.get_close_matches(name.replace("-", "_").casefold(), plain, n=1, cutoff=cutoff)
+    return same or next((plain[one] for one in close), None)
+
+
+def unspelled(name: str) -> str:
+    """A name without what differs between ways of spelling it: case, `-`, `_` and spaces."""
+    return re.sub(r"[-_ ]", "", name).casefold()
 
 
 def listed(names: Sequence[object], most: int = 8) -> str:

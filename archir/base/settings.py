@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
-from archir.base.errors import ArchError, Diagnostic, Span, suggest
+from archir.base.errors import ArchError, Diagnostic, Span, suggest, unspelled
 from archir.base.work import MOST, MOST_SEED
 
 Many = Field(strict=False)
@@ -135,21 +135,86 @@ def _hint(kind: type[BaseModel], error: ErrorDetails, place: Path) -> str | None
     """The name that may have been meant: of a setting, or of what it may be."""
     if error["type"] == "extra_forbidden":
         *parents, name = place
-        models = [*_models(kind, parents)]
-        inner = (f"{one}.{name}" for model in models for one in _holders(model, str(name)))
-        if (deeper := next(inner, None)) is not None:
-            return f"did you mean `{deeper}`?"
-        return suggest(str(name), {known for model in models for known in model.model_fields})
+        known = {one for model in _models(kind, parents) for one in model.model_fields}
+        return elsewhere(kind, parents, str(name)) or suggest(str(name), known)
     if error["type"] == "literal_error" and isinstance(error["input"], str):
-        return suggest(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
+        return meant(error["input"], re.findall(r"'([^']*)'", error["ctx"]["expected"]))
     return None
 
 
-def _holders(kind: type[BaseModel], name: str) -> Iterator[str]:
-    """The settings that hold one of a name."""
-    for field, info in kind.model_fields.items():
-        if any(name in model.model_fields for model in _models(info.annotation, [])):
-            yield field
+OTHER_NAMES = {
+    unspelled(other): names
+    for names, others in {
+        ("lr",): "learning_rate base_lr initial_lr max_lr",
+        ("lr_min",): "min_lr eta_min end_lr",
+        ("batch",): "bs batch_size minibatch",
+        ("accumulate",): "accumulation_steps grad_accum gradient_accumulation_steps",
+        ("weight_decay",): "wd l2 decay",
+        ("epochs",): "num_epochs n_epochs max_epochs iterations steps",
+        ("warmup_epochs",): "warmup warmup_steps",
+        ("clip",): "grad_clip clip_grad clip_norm max_grad_norm gradient_clip_val",
+        ("schedule",): "scheduler lr_schedule lr_scheduler",
+        ("ema",): "ema_decay model_ema",
+        ("precision",): "amp mixed_precision autocast",
+        ("compile",): "torch_compile",
+        ("kind",): "optimizer optim type loss",
+        ("shift",): "crop random_crop translate padding",
+        ("flip",): "hflip horizontal_flip random_flip mirror",
+        ("cutout",): "erasing random_erasing",
+        ("label_smoothing",): "smoothing",
+        ("source",): "dataset name path root data_dir",
+        ("limit",): "max_samples num_samples subset",
+        ("seed",): "random_seed random_state",
+        ("threads",): "num_threads num_workers",
+        ("trials", "generations"): "budget n_trials max_trials num_trials evaluations",
+        ("population",): "pop_size population_size",
+        ("cosine",): "cosineannealing cosine_annealing cosineannealinglr",
+        ("step",): "multistep multisteplr steplr",
+        ("constant",): "none fixed",
+        ("bf16",): "bfloat16",
+        ("fp16",): "float16 half",
+        ("float32",): "fp32 full single",
+        ("cuda",): "gpu nvidia",
+    }.items()
+    for other in others.split()
+}
+"""What other libraries call settings and their values, as `unspelled` gives it, and what archir calls them."""
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """`did you mean ...?` for a known name that other libraries call `name`, or that is spelled nearly like it."""
+    several = {*known}
+    other = next((one for one in OTHER_NAMES.get(unspelled(name), ()) if one in several), None)
+    return suggest(name, several) if other is None else f"did you mean `{other}`?"
+
+
+def elsewhere(kind: type[BaseModel], parents: list[int | str], name: str) -> str | None:
+    """A hint to the setting of this name, or of archir's name for it, in the nearest table: at the place, inside it or
+    around it."""
+    for wanted in (name, *OTHER_NAMES.get(unspelled(name), ())):
+        for level in range(len(parents), -1, -1):
+            for model in _models(kind, parents[:level]):
+                found = _inside(model, unspelled(wanted))
+                if found is not None:
+                    around = level < len(parents) and "." not in found
+                    return f"`{found}` belongs outside `{parents[level]}`" if around else f"did you mean `{found}`?"
+    return None
+
+
+def _inside(kind: type[BaseModel], name: str) -> str | None:
+    """The shortest path to a setting of a name, as `unspelled` gives it."""
+    tables = [("", kind)]
+    for path, model in tables:  # which grows
+        for field, info in model.model_fields.items():
+            if unspelled(field) == name:
+                return path + field
+            if path.count(".") < _MOST_DEPTH:
+                tables += [(f"{path}{field}.", one) for one in _models(info.annotation, [])]
+    return None
+
+
+_MOST_DEPTH = 2
+"""Tables inside each other in which a setting is looked for."""
 
 
 def _models(kind: Any, place: list[int | str]) -> Iterator[type[BaseModel]]:

@@ -121,7 +121,8 @@ def _show_check(recipe: Path, phases: Mapping[str, Mapping[str, Any]], as_json: 
         emit({"phases": dict(phases)})
         return
     for name, phase in phases.items():
-        among = f", {counted(phase['architectures'], 'architecture')}" if phase["architectures"] > 1 else ""
+        count = counted(phase["architectures"], "architecture")
+        among = f", {'at most ' if phase['at_most'] else ''}{count}" if phase["architectures"] > 1 else ""
         say(f"{name}: {phase['strategy']}, {phase['space']}{among}")
     say(f"{recipe} is right: {counted(len(phases), 'phase')}; nothing was run")
 

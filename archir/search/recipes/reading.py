@@ -81,6 +81,8 @@ def _of_phases(said: Diagnostic, document: Document) -> Diagnostic:
 
 def _of_options(said: Diagnostic) -> Diagnostic:
     """What is wrong; what stands in a phase and is none of its settings may be an option of its strategy."""
+    if re.fullmatch(r"(phase `.*`: )?there is no `device`", said.message):
+        return replace(said, hint="the command line has the device: `archir search RECIPE --device cuda`")
     name = re.fullmatch(r"phase `.*`: there is no `(\w+)`", said.message)
     if name is None:
         return said

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.base.plugins.registry import Registry
-from archir.base.settings import Settings, Where, parsed
+from archir.base.settings import Settings, Where, elsewhere, parsed
 from archir.base.toml import Path as Place
 from archir.search.multi.near import Within, upper_bounds
 from archir.search.recipes import job
@@ -143,7 +144,10 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
             text = f"{whose}`{phase.strategy}` searches nothing: there is nothing to `open`"
             hint = "`fixed` and `start.architecture` say which architecture is meant"
             raise fail("A1109", text, document.span(("phase", number, "open")), hint)
-        options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
+        try:
+            options = parsed(kind.options, phase.options, whose, document.at("phase", number, "options"))
+        except ArchError as error:
+            raise ArchError(*map(self._placed, error.diagnostics)) from None
         check_objective(phase.objective, whose, document.at("phase", number, "objective"))
         for position, also in enumerate(phase.also):
             check_objective(also, whose, document.at("phase", number, "also", position))
@@ -177,6 +181,16 @@ class Strategies(Registry[str, Kind[Job, Strategy]]):
         found = [replace(one, span=document.span((*home, *place))) for place, one in mistakes(phase, space, options)]
         if found := [*self._missing(written, number, options), *found]:
             raise ArchError(*found)
+
+    def _placed(self, said: Diagnostic) -> Diagnostic:
+        """A problem with an option; where another strategy, or the phase itself, has the option, the hint says so."""
+        name = re.fullmatch(r".*: there is no `(\w+)`", said.message)
+        if name is None:
+            return said
+        others = [other for other, kind in sorted(self.items()) if name[1] in kind.options.model_fields]
+        if others:
+            return replace(said, hint=f"`{name[1]}` is an option of {listed(others, 5)}")
+        return replace(said, hint=said.hint or elsewhere(Phase, ["options"], name[1]))
 
     def _missing(self, written: Written, number: int, options: Settings) -> Iterator[Diagnostic]:
         """What a phase starts from or scores with and no phase before it comes to: A2207, A2210, A2211."""

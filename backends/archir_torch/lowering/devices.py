@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from archir.base.errors import fail
+from archir.base.settings import meant
 
 
 def device_of(name: str | None) -> str:
@@ -17,9 +18,9 @@ def device_of(name: str | None) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     found = re.fullmatch(r"cpu|cuda(?::(0|[1-9]\d{0,3}))?", name)
     if found is None:
-        raise fail(
-            "A1505", f"there is no device {name!a}", None, "devices are cpu, cuda, and cuda:1 for the second GPU"
-        )
+        near = f"{hint} D" if (hint := meant(name.partition(":")[0], ("cpu", "cuda"))) else "d"
+        text = f"there is no device {name!a}"
+        raise fail("A1505", text, None, f"{near}evices are cpu, cuda, and cuda:1 for the second GPU")
     if name != "cpu":
         if not torch.cuda.is_available():
             raise fail("A1505", "torch finds no CUDA device here", None, "`archir doctor` looks for the usual causes")

@@ -93,7 +93,8 @@ def _asked(found: Search, written: Written, number: int) -> Mapping[str, Any]:
     space = space_of(written.recipe, phase, found.folder, found.spaces)
     open_ = STRATEGIES.known(written, number, space)
     searched = 1 if whole(phase) else open_.satisfying
-    return {"strategy": phase.strategy, "space": space.name, "architectures": searched}
+    bounded = open_.bounded or "where" in phase.options or phase.start.architecture is not None
+    return {"strategy": phase.strategy, "space": space.name, "architectures": searched, "at_most": bounded}
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:

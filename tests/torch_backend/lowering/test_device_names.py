@@ -26,7 +26,7 @@ def test_devices(name: str | None, count: int, found: str, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("name", "count", "message"),
     [
-        ("gpu", 1, "there is no device 'gpu'"),
+        ("gpu", 1, "there is no device 'gpu'\n  hint: did you mean `cuda`. Devices are cpu"),
         ("cuda:01", 2, "there is no device 'cuda:01'"),
         ("cpu:0", 2, "there is no device"),
         ("cuda", 0, "torch finds no CUDA device here"),

@@ -20,7 +20,7 @@ from archir.base.settings import Settings
 from archir.cli import main
 from archir.search.multi.registry import strategies
 from archir.search.recipes.reading import parse
-from archir.search.recipes.recipe import Recipe
+from archir.search.recipes.recipe import Phase, Recipe
 from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES
@@ -93,8 +93,53 @@ MISTAKES = [
     ('strategy = "spos"', 'strategy = "darts"\noptions.where = "params <= 3"', "8:1: asked for here"),
     ('strategy = "spos"', 'strategy = "replace_one"\noptions.where = "params < 3K"', "all alternatives are scored"),
     ("population = 4", 'executor = "proceses"', "15:1: error[A2601]"),
+    ("population = 4", "popultion_size = 4", "hint: did you mean `population`?"),
+    ("population = 4", "order = 2", "hint: `order` is an option of "),
+    ("population = 4", "epochs = 2", "hint: did you mean `training.epochs`?"),
+    ('strategy = "spos"', 'strategy = "SPOS"', "hint: did you mean `spos`?"),
+    ('strategy = "spos"', 'strategy = "spos"\nweights.kind = "AdamW"', "hint: did you mean `adamw`?"),
+    ("epochs = 1", "lr = 1", "hint: did you mean `weights.lr`?"),
+    ("epochs = 1", "batch_size = 1", "hint: did you mean `batch`?"),
+    ("limit = 40", "augment.crop = 4", "hint: did you mean `shift`?"),
+    ("limit = 40", "epochs = 4", "hint: did you mean `phase.training.epochs`?"),
+    ("limit = 40", "seed = 4", "hint: `seed` belongs outside `data`"),
+    ("seed = 0", 'device = "gpu"', "hint: the command line has the device: `archir search RECIPE --device cuda`"),
     ("population = 4", "cores = inf", "15:1: error[A1109]: phase `best`: `cores` is inf"),
 ]  # fmt: skip
+
+
+TABLES = ("training", "weights", "alphas", "augment", "derive", "start", "data")
+"""Tables of a phase."""
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_settings_in_other_spellings_and_in_other_tables_are_named(table: str) -> None:
+    """Each setting of a phase's tables, whose name is written otherwise, or that stands in another one of them."""
+    fields = {name: set(model_of(name).model_fields) for name in TABLES}
+    for field in fields[table]:
+        spelled = {field.upper(), field.replace("_", "-"), field.replace("_", "")} - fields[table]
+        for other in spelled:
+            assert hint(f"{table}.{other} = 0") == f"did you mean `{field}`?"
+        for away in {*TABLES} - {one for one in TABLES if field in fields[one]}:
+            found = hint(f"{away}.{field} = 0")
+            places = [f"`{one}.{field}`" for one in TABLES if field in fields[one]]
+            places += [f"`{field}`"] * (field in Phase.model_fields or field in model_of(away).model_fields)
+            assert any(place in found for place in places), (away, field, found)
+
+
+def model_of(table: str) -> type[BaseModel]:
+    (found,) = (
+        one
+        for one in (Phase.model_fields[table].annotation, *get_args(Phase.model_fields[table].annotation))
+        if isinstance(one, type) and issubclass(one, BaseModel)
+    )
+    return found
+
+
+def hint(line: str) -> str:
+    with pytest.raises(ArchError) as caught:
+        parse(f'space = "a.arch"\n[[phase]]\nname = "one"\nstrategy = "spos"\n{line}\n')
+    return next(str(one.hint) for one in caught.value.diagnostics if "there is no" in one.message)
 
 
 @pytest.mark.parametrize(("right", "wrong", "said"), MISTAKES)
@@ -347,6 +392,10 @@ def test_a_check_says_what_would_be_done_and_leaves_nothing(
     assert (said.exit_code, said.output.splitlines()[:2]) == (
         0, ["search: spos, tiny, 2 architectures", "best: evolution, tiny, 2 architectures"]
     )  # fmt: skip
+    bounded = RECIPE + 'where = "macs <= 1.5x"\n'
+    (folder / "r.toml").write_text(bounded)
+    said = CliRunner().invoke(main, ["search", str(folder / "r.toml"), "--check"])
+    assert "best: evolution, tiny, at most 2 architectures" in said.output
     assert "--check goes with a recipe" in CliRunner().invoke(main, ["search", "--resume", "run", "--check"]).output
 
 

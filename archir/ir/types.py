@@ -107,15 +107,15 @@ def is_map(x: TensorType) -> tuple[int, int, int]:
     return channels, height, width
 
 
-_AXES = {1: "tokens [N, D]", 2: "a map [C, H, W]", 3: "a volume [C, D, H, W]"}
+AXES = {1: "tokens [N, D]", 2: "a map [C, H, W]", 3: "a volume [C, D, H, W]"}
 """Tensors by how many axes they have besides that of the features."""
 
 
-def has_axes(x: TensorType, *spatial: int) -> None:
-    """RuleError unless x has so many axes besides that of the features."""
+def has_axes(x: TensorType, *spatial: int, hint: str | None = None) -> None:
+    """RuleError, with the hint, unless x has so many axes besides that of the features."""
     if x.rank - 1 not in spatial:
-        hint = "there is no axis for the batch" if x.rank > 3 and x.rank - 2 in spatial else None
-        raise RuleError(f"expected {' or '.join(_AXES[count] for count in spatial)}, got {x}", hint, "A0402")
+        hint = "there is no axis for the batch" if x.rank > 3 and x.rank - 2 in spatial else hint
+        raise RuleError(f"expected {' or '.join(AXES[count] for count in spatial)}, got {x}", hint, "A0402")
 
 
 def is_tokens(x: TensorType) -> tuple[int, int]:

@@ -17,9 +17,9 @@ from archir.ir.choices.lifting import CaseError, Excluded, lift
 from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import Needs, needs
-from archir.ir.op import Op
+from archir.ir.op import OPS, Op
 from archir.ir.structure import Input, Select, merge
-from archir.ir.types import TensorType
+from archir.ir.types import AXES, TensorType
 
 Types = Mapping[NodeId, TensorType]
 
@@ -154,6 +154,23 @@ def infer_op(
     return _whole(result, list(numbers), under, given)
 
 
+def _of_other_rank(op: Op, types: Sequence[TensorType]) -> str | None:
+    """A hint to the operation for operands of this rank, such as `conv1d` in place of `conv`."""
+    plain = op.name.removesuffix("1d").removesuffix("3d")
+    if not types:
+        return None
+    given = {name: value[0] if isinstance(value, tuple) and value else value for name, value in vars(op).items()}
+    for name in (plain, f"{plain}1d", f"{plain}3d"):
+        if name == op.name or not OPS.here(name) or types[0].rank - 1 not in AXES:
+            continue
+        try:
+            OPS[name](**given).infer(*types)
+        except (RuleError, AskError):
+            continue
+        return f"`{name}` takes {AXES[types[0].rank - 1]}"
+    return None
+
+
 def _whole(number: Value, types: Sequence[TensorType], under: Value, given: Sequence[Value]) -> TensorType:
     """One type for all of those that the number may be of. RuleError if their ranks or element types differ."""
     if not varies(number):
@@ -181,7 +198,12 @@ def _infer(op: Op, *types: TensorType) -> TensorType:
         for x in types:
             if not x.numeric:
                 raise RuleError(f"expected floating-point numbers, got {x}", LOOKED_UP, "A0408")
-    result = op.infer(*types)
+    try:
+        result = op.infer(*types)
+    except RuleError as error:
+        if error.hint is None and (hint := _of_other_rank(op, types)) is not None:
+            raise RuleError(error.message, hint, error.code, error.span) from None
+        raise
     if not all(isinstance(dim, int | Symbol) for dim in result.dims):
         hint = "`infer` divides with `//`, or refuses what does not divide"
         raise RuleError(f"the type of the result is {result}, and dimensions are whole numbers", hint)

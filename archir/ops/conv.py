@@ -67,7 +67,7 @@ class Convolution(Op, abstract=True):
 
     def _check(self, x: TensorType) -> None:
         """That the operand has the axes, and that its channels and those of the result split into groups."""
-        has_axes(x, self.spatial)
+        has_axes(x, self.spatial, hint=f"`linear({self.channels})` takes a vector [D]" if x.rank == 1 else None)
         require(self.channels >= 1, f"`channels` must be at least 1, got {self.channels}")
         require(self.groups >= 1, f"`groups` must be at least 1, got {self.groups}")
         for what, count in (("input", x.channels), ("output", self.channels)):

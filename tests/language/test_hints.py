@@ -15,6 +15,28 @@ IN_A_NET = """net tiny(width = 8) {{
 }}
 """
 
+RANKS = {2: ("1d", "f32[8, 16]"), 3: ("", "f32[3, 8, 8]"), 4: ("3d", "f32[3, 8, 8, 8]")}
+"""Ends of the names of operations on tensors of each rank."""
+
+
+@pytest.mark.parametrize("family", ["conv", "max_pool", "avg_pool"])
+@pytest.mark.parametrize("end", ["", "1d", "3d"])
+@pytest.mark.parametrize("rank", RANKS)
+def test_an_operation_of_another_rank_is_named(family: str, end: str, rank: int) -> None:
+    right, given = RANKS[rank]
+    call = f"{family}{end}({'4, ' * (family == 'conv')}3)"
+    text = f"net n {{\n    input x: {given}\n    output y = x |> {call}\n}}\n"
+    if end == right:
+        elaborate(text)
+        return
+    with pytest.raises(ArchError) as caught:
+        elaborate(text)
+    (problem,) = caught.value.diagnostics
+    assert problem.hint is not None
+    batch = end == "" and rank == 4
+    assert ("no axis for the batch" if batch else f"`{family}{right}` takes ") in problem.hint
+
+
 STATEMENTS = {
     "x = x; y = x": "statements end with the line",
     "x = x |> conv(8, padding='valid')": 'strings are written "like this"',

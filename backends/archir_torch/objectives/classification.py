@@ -62,6 +62,8 @@ class Classification(Supervised):
             (found,) = shape(graph, name, 1)
             if found < count:
                 hint = wider(graph, count)
+                if int(labels.min()) == 1 and found == count - 1:
+                    hint = "labels start at 0, and those of the data start at 1: subtract 1"
                 text = f"there are {count} classes, but the output `{name}` of `{graph.name}` has {found}"
                 raise fail("A1108", text, place(graph, name), hint)
 

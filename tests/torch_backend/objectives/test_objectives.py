@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -98,6 +98,11 @@ def test_probabilities_of_mixed_images(digits: Data) -> None:
 def test_classification_needs_outputs(digits: Data) -> None:
     with pytest.raises(ArchError, match=r"A1108.*10 classes, but the output `logits`.* has 4\n.*\n.*\n.*classes = 10"):
         prepared(create("classification", {}), digits, classes=4)
+    parts = (digits.train, digits.held_out)
+    train, held_out = (replace(part, targets={key: one + 1 for key, one in part.targets.items()}) for part in parts)
+    from_one = replace(digits, train=train, held_out=held_out)
+    with pytest.raises(ArchError, match=r"A1108.*11 classes, but.*has 10\n.*\n.*\n.*labels start at 0, and those"):
+        prepared(create("classification", {}), from_one, classes=10)
     graph = archir.loads("net plain { \n input image: f32[1, 8, 8]\n output y = image \n }").graph
     with pytest.raises(ArchError, match=r"A1902.*`plain` has no output `auxiliary`"):
         create("classification", {"auxiliary": 0.4}).reads(graph)

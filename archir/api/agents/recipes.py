@@ -6,15 +6,17 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.json_schema import models_json_schema
 
 from archir import backends
 from archir.api.agents.schema import Schema
 from archir.search.recipes.recipe import Phase, Recipe
+from archir.search.reuse.teachers import TEACHER
 
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """What editors of TOML read."""
@@ -36,7 +38,7 @@ def recipe_schema() -> Schema:
     definitions = {name: _plain(one) for name, one in whole["$defs"].items()}
     for model, name in names.items():
         _explain(definitions[name], model)
-        _preset(definitions[name])
+        _require_less(definitions[name], model)
     phase, recipe = definitions[names[Phase]], definitions.pop(names[Recipe])
     phase["properties"]["strategy"]["enum"] = sorted(strategies)
     phase["allOf"] = [
@@ -67,7 +69,7 @@ def _if(key: str, name: str, then: Schema, *, required: bool) -> Schema:
 def _objective(model: Schema) -> Schema:
     """An objective's settings beside its `kind`. Where an earlier phase's network teaches, it is the teacher."""
     properties = {**model["properties"], "kind": True, "phase": {"type": "string"}}
-    required = [name for name in model.get("required", ()) if name not in ("teacher", "weights")]
+    required = [name for name in model.get("required", ()) if name not in TEACHER]
     return {**model, "properties": properties, "required": required}
 
 
@@ -120,9 +122,10 @@ def _explain(schema: Schema, model: type[BaseModel]) -> None:
             }  # fmt: skip
 
 
-def _preset(schema: Schema) -> None:
-    """What presets say, one of which is the default, needs not be said."""
-    if "preset" in schema.get("properties", {}):
+def _require_less(schema: Schema, model: type[BaseModel]) -> None:
+    """Require nothing of a model that fills in all its settings itself, such as one with presets."""
+    with suppress(ValidationError):
+        model.model_validate({})
         schema.pop("required", None)
 
 

@@ -17,6 +17,9 @@ from archir.search.runs import Run
 from archir.search.runs.folder import Content
 from archir.search.runs.phase import WEIGHTS
 
+TEACHER = ("teacher", "weights")
+"""Settings of an objective that name a teacher; with `phase`, the run gives them."""
+
 
 def teaching(phase: Phase, folder: Path) -> dict[str, Content]:
     """The files of the networks that teach a phase, as files of the run: texts below `space/`, and weights.

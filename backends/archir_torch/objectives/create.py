@@ -11,6 +11,7 @@ from typing import Any
 from archir.base.errors import ArchError, fail, suggest
 from archir.base.plugins import loading
 from archir.base.settings import Where, parsed
+from archir.search.reuse.teachers import TEACHER
 from archir_torch.objectives.objective import OBJECTIVES, Objective
 
 
@@ -30,11 +31,7 @@ def check(given: Mapping[str, Any], whose: str, where: Where) -> None:
         model = kind_of(str(given.get("kind", "classification"))).model
     except ArchError as error:
         raise ArchError(*(replace(one, span=where(("kind",))) for one in error.diagnostics)) from None
-    parsed(model, settings | (dict.fromkeys(_TEACHER, "") if "phase" in given else {}), whose, where)
-
-
-_TEACHER = ("teacher", "weights")
-"""What an objective is told of the network that an earlier phase trained."""
+    parsed(model, settings | (dict.fromkeys(TEACHER, "") if "phase" in given else {}), whose, where)
 
 
 def kind_of(name: str) -> type[Objective]:

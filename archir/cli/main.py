@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from errno import EPIPE
 from importlib import import_module
 from typing import Any
@@ -97,7 +98,7 @@ class Commands(click.Group):
                 where = f"{error.filename2 or error.filename}: " if error.filename else ""
                 raise fail("A1206", f"{where}{error.strerror}") from error
         except click.UsageError as error:
-            if (text := visible(error.format_message())) == error.format_message():
+            if (text := visible(_hinted(error))) == error.format_message():
                 raise
             raise click.UsageError(text, error.ctx) from None
         except ArchError as error:
@@ -137,6 +138,22 @@ class Commands(click.Group):
             else:
                 (ours if word == TRACEBACK or word.startswith(f"{PLUGIN}=") else others).append(word)
         return super().parse_args(ctx, [*ours, *others, *args[end:]])
+
+
+def _hinted(error: click.UsageError) -> str:
+    """The message of wrong usage, in plain words, and with the value that may have been meant."""
+    text = error.format_message()
+    kind = error.param.type if isinstance(error, click.BadParameter) and error.param is not None else None
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        return text.removesuffix(" range.") + "." * text.endswith(" range.")
+    value = re.match(r"'(.*)' is not one of", error.message, re.DOTALL) if isinstance(kind, click.Choice) else None
+    if value is None:
+        return text
+    from archir.base.settings import meant
+
+    assert isinstance(kind, click.Choice)
+    hint = meant(value[1], [str(one) for one in kind.choices])
+    return text if hint is None else f"{text.removesuffix('.')}; {hint}"
 
 
 def _complain(ctx: click.Context, error: ArchError, as_json: bool) -> None:

@@ -19,6 +19,12 @@ _KINDS = {
 _WANTED = {".arch": "a program that ends in .arch", ".toml": "a recipe that ends in .toml"}
 
 
+def other_kind(name: str) -> str | None:
+    """What a file is by its name, for whoever expected JSON; None if its name does not say."""
+    suffix = Path(name).suffix
+    return _KINDS[suffix][0] if suffix in _KINDS and suffix != ".json" else None
+
+
 def require_kind(path: Path, suffix: str, code: str) -> None:
     """Raise ArchError of the code for a file whose name says that it is of another kind than that of `suffix`.
 

@@ -414,6 +414,10 @@ WITHOUT_EFFECT = [
     ("quantize net.onnx -o out --max-loss nan", "nan is no number"),
     ("bench net.onnx --seconds inf", "inf is no number"),
     ("check net.arch --root nowhere", "does not exist"),
+    ("train net.arch -o out --optimizer AdamW", "did you mean `adamw`?"),
+    ("train net.arch -o out --precision float16", "'float16' is not one of 'auto', 'float32', 'bf16'; did you mean"),
+    ("bench net.arch --on onnxruntime", "did you mean `onnxruntime-cpu`?"),
+    ("sample space.arch --seed abc", "'abc' is not a valid integer."),
 ]
 
 

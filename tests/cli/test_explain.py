@@ -107,6 +107,8 @@ def test_all_that_is_explained_is_listed() -> None:
         ("requires", "did you mean `require`?"),
         ("A9999", "`archir explain` lists all"),
         ("search", "`archir search --help` explains it"),
+        ("darts", "docs/search.md and docs/multi.md describe it; its settings: `order`"),
+        ("distillation", "docs/objectives.md describes it; its settings: `teacher`"),
     ],
 )
 def test_near_names_are_suggested(wrong: str, hint: str) -> None:

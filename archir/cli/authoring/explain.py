@@ -49,8 +49,28 @@ def _page(name: str) -> str:
     try:
         return explained(name)
     except ArchError:
+        if (found := _of_recipes(name)) is not None:
+            raise found from None
         parent = click.get_current_context().parent
         group = parent.command if parent is not None else None
         if parent is None or not isinstance(group, click.Group) or name not in group.list_commands(parent):
             raise
         raise fail("A1201", f"`{name}` is a command", None, f"`archir {name} --help` explains it") from None
+
+
+def _of_recipes(name: str) -> ArchError | None:
+    """Where a strategy or an objective of recipes is described."""
+    from archir import backends
+    from archir.base.errors import listed
+
+    if not name.isidentifier() or "torch" not in backends.names():
+        return None
+    pages = {"strategy": "docs/search.md and docs/multi.md describe", "objective": "docs/objectives.md describes"}
+    for kind, known in backends.get("torch").recipe_kinds().items():
+        if name in known:
+            settings = listed([*known[name].model_fields]) or "none"
+            hint = f"{pages[kind]} it; its settings: {settings}"
+            return fail(
+                "A1201", f"`{name}` is the name of {'an' if kind == 'objective' else 'a'} {kind} of recipes", None, hint
+            )
+    return None

@@ -12,6 +12,7 @@ from archir.base.errors import ArchError, Diagnostic, fail, listed, suggest
 from archir.base.visible import one_line
 from archir.ir.choices.cases import Choice, Label, at
 from archir.ir.graph import Decision, Graph
+from archir.language.kinds import other_kind
 
 SCHEMA = 1
 MOST_LABELS = 8
@@ -107,7 +108,11 @@ def read_architecture(text: str, name: str = "<architecture>") -> Written:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise fail("A1001", f"{name} is not JSON: {error}") from None
+        kind = other_kind(name)
+        text = f"{name} is not JSON: {error}" if kind is None else f"{name} is {kind}, and no architecture"
+        raise fail(
+            "A1001", text, None, "`archir sample SPACE` writes architectures as JSON" if kind else None
+        ) from None
     if not isinstance(data, dict) or not isinstance(data.get("choices"), dict):
         raise fail("A1001", f"{name} is no architecture: it must be an object with `choices`")
     if data.get("archir") != SCHEMA:

@@ -41,6 +41,8 @@ def read(path: Path) -> onnx.ModelProto:
 
 def _meant(path: Path) -> str | None:
     """What a file that is no model may be."""
+    if path.suffix == ".arch":
+        return f"`archir compile {path} -o {path.stem}.onnx` writes the network of a program as ONNX"
     if path.suffix in (".pt", ".pth", ".ckpt", ".bin", ".safetensors"):
         return "for a file of weights, name what makes the module, --torch package.module:callable, and it by --weights"
     if path.suffix == ".py":

@@ -10,13 +10,12 @@ from archir.base.errors import fail, suggest
 
 if TYPE_CHECKING:
     from archir.search.scores.table import Scores
-    from archir.search.spaces.certificates.certificate import Claim
     from archir.search.spaces.optimal.answers import Answer
     from archir.search.spaces.optimal.fronts import Front
     from archir.search.spaces.optimal.problem import Objective
     from archir.search.spaces.space import Space
 
-__all__ = ["exact_front", "optimize", "verify_optimum"]
+__all__ = ["exact_front", "optimize"]
 
 
 def optimize(
@@ -28,50 +27,21 @@ def optimize(
     best: int = 1,
     fixed: Mapping[str, Any] | None = None,
     seconds: float | None = None,
-    certificate: str | Path | None = None,
 ) -> Answer:
     """The architectures of the least cost, or of the greatest cost or scores, in order; with a proof.
 
     `maximize` is a cost, a file of scores (`archir scores`) or `Scores`; `where` are bounds such as
     `"macs <= 0.5x and params <= 2M"`, `fixed` are labels of choices by path. `best` says how many architectures. With
     `seconds`, the answer may be what was found by then, which says so (`settled`) and how much better another may be
-    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other. `certificate` is a
-    file that is written, which `verify_optimum` proves again: that no architecture is better than the bound, or that
-    none is within the bounds.
+    (`bound`). If nothing is within the bounds, `conflict` says which of them contradict each other.
 
     Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
-    A3303 (no such choice, or label), A3312 (no certificate that can be checked in time), A3322 (a file that has no
-    scores of this space).
+    A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
     """
     from archir.search.spaces.optimal.answers import optimize
 
-    objective, bounded, outcomes = (
-        _objective(space, minimize, maximize),
-        _bounded(space, where),
-        _outcomes(space, fixed),
-    )
-    answer = optimize(bounded, objective, best, outcomes, seconds)
-    if certificate is not None:
-        from archir.search.spaces.certificates.writing import write
-
-        write(Path(certificate), bounded, answer, outcomes)
-    return answer
-
-
-def verify_optimum(file: str | Path, space: Space | str | Path | None = None) -> Claim:
-    """What a certificate of `optimize` says, proved again by other code than what found it.
-
-    With a space, or its file, the certificate is to be of this one, with any bounds. Raises ArchError: A3310 (the file
-    is no certificate, or is not whole), A3311 (it does not hold, or is of another space), A3312 (that takes too long).
-    """
-    from archir.api.loading import load
-    from archir.search.spaces.certificates.certificate import check, read
-
-    claim = read(Path(file))
-    if isinstance(space, (str, Path)):
-        space = load(space, **dict(claim.space.graph.parameters))
-    check(claim, space)
-    return claim
+    objective = _objective(space, minimize, maximize)
+    return optimize(_bounded(space, where), objective, best, _outcomes(space, fixed), seconds)
 
 
 def exact_front(

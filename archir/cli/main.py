@@ -47,7 +47,7 @@ _COMMANDS = {
     "train": ("searches.train", "Train one network on labelled images."),
     "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
     "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("deployment.verify", "Check a certificate: of a model, or of an optimum."),
+    "verify": ("deployment.verify", "Check a model against its certificate."),
     "compare": ("searches.compare", "Compare strategies on tables of results, over many seeds."),
     "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
     "explain": ("authoring.explain", "Explain a code, an operation, a library or a block of one."),

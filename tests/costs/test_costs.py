@@ -19,6 +19,7 @@ from archir.cli.main import main
 from archir.costs import account
 from archir.costs.counting import distribution
 from archir.costs.counting.joint import Limit, Rooms
+from archir.ir.text.serial import from_json, to_json
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
@@ -105,6 +106,24 @@ def test_peaks_of_published_spaces(name: str) -> None:
     assert [(peak,) for peak in space.cost(codes, ["peak_bytes"])["peak_bytes"].tolist()] == built(
         space, codes, ("peak_bytes",)
     )
+
+
+def test_an_alternative_that_no_outcome_takes_has_no_peak() -> None:
+    space = archir.loads("""
+        net n {
+            input image: f32[3, 8, 8]
+            x = image |> choose op { wide: conv(8, kernel=5), narrow: conv(8, kernel=1), skip: conv(8) }
+            output y = x
+        }
+    """)
+    data = to_json(space.graph)
+    select = next(node for node in data["nodes"] if node["op"] == "select")
+    select["attributes"]["cases"] = [0, 0, 2]
+    pruned = Space(from_json(data))
+    codes = np.array([architecture.codes for architecture in pruned.enumerate()], np.int16)
+    peaks = pruned.cost(codes, ["peak_bytes"])["peak_bytes"]
+    assert pruned.account.limits("peak_bytes") == (peaks.min(), peaks.max())
+    assert built(pruned, codes, ("peak_bytes",)) == [(peak,) for peak in peaks.tolist()]
 
 
 def everything(space: Space, name: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:

@@ -63,12 +63,6 @@ def table() -> LatencyTable:
     return LatencyTable(schema_version=1, device="cpu", batch=1, threads=1, **given)
 
 
-def claim() -> Any:
-    with TemporaryDirectory() as folder:
-        archir.optimize(space(), minimize="macs", certificate=Path(folder) / "proof.json")
-        return archir.verify_optimum(Path(folder) / "proof.json")
-
-
 def opened() -> Any:
     with TemporaryDirectory() as folder:
         network = "net one {\n    input x: f32[4]\n    output y = x |> linear(8) |> relu |> linear(2)\n}\n"
@@ -103,7 +97,6 @@ SAID: dict[str, Any] = {
     "<Answer: nothing is within the bounds>": lambda: archir.optimize(space(), minimize="macs", where="params <= 1"),
     "<Front of macs and params: 1 architecture>": lambda: archir.exact_front(space(), "macs", "params"),
     "<error A0201 at <text>:3:21: there is no `lineer`>": lambda: refused().diagnostics[0],
-    "<Claim about small: least macs = 11,560>": claim,
     "<Membership: the largest, <Architecture of small: op=conv, kernel=five>>": lambda: archir.membership(
         space(), archir.Space(space().specialize(space().architecture({"op": "conv", "kernel": "five"})))
     ),

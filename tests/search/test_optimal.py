@@ -7,6 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -70,42 +71,46 @@ KEEPS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
 
 @settings(max_examples=15, deadline=None)
 @given(
-    st.lists(BOUNDS, max_size=3), st.sampled_from(["params", "macs", "peak_bytes"]), st.booleans(), st.integers(1, 4)
-)
+    st.lists(BOUNDS, max_size=3), st.sampled_from(["params", "macs", "peak_bytes", "scores"]), st.booleans(),
+    st.integers(1, 4), st.booleans(),
+)  # fmt: skip
 def test_what_is_best_is_what_listing_says(
-    space: Space,
-    everything: tuple[np.ndarray, dict[str, np.ndarray]],
-    bounds: list[tuple[str, str, float]],
-    cost: str,
-    greatest: bool,
-    best: int,
-) -> None:
-    _, costs = everything
-    fine = np.ones(len(costs["params"]), bool)
+    space: Space, everything: tuple[np.ndarray, dict[str, np.ndarray]], bounds: list[tuple[str, str, float]], cost: str,
+    greatest: bool, best: int, held: bool,
+) -> None:  # fmt: skip
+    codes, costs = everything
+    scores = _scores(space, 3)
+    values = costs[cost] if cost in costs else np.array([scores(space.decode(row)) for row in codes])
+    fine = np.ones(len(codes), bool)
     texts = []
     for name, relation, part in bounds:
         limit = int(np.sort(costs[name])[int(part * (len(fine) - 1))])
         texts.append(f"{name} {relation} {limit}")
         fine &= KEEPS[relation](costs[name], limit)
     best = 1 if cost == "peak_bytes" else best
-    wanted = np.sort(costs[cost][fine])[:: -1 if greatest else 1][:best].tolist()
-    named = {"maximize": cost} if greatest else {"minimize": cost}
-    answer = archir.optimize(space, **named, where=" and ".join(texts) or None, best=best)
+    fixed = {"depth": 1} if held else {}
+    depth = next(i for i, choice in enumerate(space.choices) if choice.path == "depth")
+    taken = codes[:, depth] == 0 if held else np.ones(len(codes), bool)
+    greatest = greatest or cost == "scores"
+    wanted = np.sort(values[fine & taken])[:: -1 if greatest else 1][:best].tolist()
+    named: dict[str, Any] = {"maximize": scores if cost == "scores" else cost} if greatest else {"minimize": cost}
+    answer = archir.optimize(space, **named, where=" and ".join(texts) or None, best=best, fixed=fixed)
     assert answer.settled
-    assert [int(value) for value in answer.values] == wanted
+    assert list(answer.values) == wanted
     assert len(set(answer.architectures)) == len(wanted)
     for one in answer.architectures:
         assert (space.where(" and ".join(texts)) if texts else space).within(one)
+        assert not held or one["depth"] == 1
     if not wanted:
-        _is_least(space, [one.bound.text for one in answer.conflict])
+        _is_least(space, [one.bound.text for one in answer.conflict], fixed)
 
 
-def _is_least(space: Space, texts: list[str]) -> None:
+def _is_least(space: Space, texts: list[str], fixed: dict[str, int]) -> None:
     """Each bound of a conflict left out, there are architectures; with all of them there is none."""
     assert texts
     for left in texts:
         others = " and ".join(text for text in texts if text != left)
-        assert not others or archir.optimize(space, "params", where=others).architectures
+        assert not others or archir.optimize(space, "params", where=others, fixed=fixed).architectures
 
 
 @settings(max_examples=15, deadline=None)

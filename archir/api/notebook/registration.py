@@ -19,7 +19,6 @@ SHOWN = (
     "archir.search.scores.results.table:Results",
     "archir.search.scores.table:Scores",
     "archir.search.spaces.architecture:Architecture",
-    "archir.search.spaces.certificates.certificate:Claim",
     "archir.search.spaces.optimal.membership:Membership",
     "archir.search.spaces.space:Space",
     "archir.api.models.opening:Opened",

@@ -47,15 +47,12 @@ def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dic
 @click.option("--fix", "fixed", multiple=True, callback=_fixed, metavar="PATH=LABEL", help="What a choice is to have.")
 @click.option("--time-limit", type=click.FloatRange(0), metavar="SECONDS", help="Say what is known by then.")
 @click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the best architecture, JSON.")
-@click.option(
-    "--certificate", type=Place(dir_okay=False, path_type=Path), help="Write a proof that `archir verify` checks, JSON."
-)
 @net_options
 @json_option
 def optimize_command(
     file: str, minimize: str | None, maximize: str | None, front: str | None, points: int | None,
     bounds: tuple[str, ...], best: int, fixed: dict[str, Any], time_limit: float | None, output: Path | None,
-    certificate: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
+    parameters: dict[str, Any], root: Path | None, limits: Limits, as_json: bool,
 ) -> None:  # fmt: skip
     """Find the best architecture of FILE within bounds, with a proof that no other one is better.
 
@@ -75,17 +72,12 @@ def optimize_command(
     if front is None:
         if points is not None:
             raise click.UsageError("--points goes with --front")
-        answer = api.optimize(
-            space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit, certificate=certificate
-        )  # fmt: skip
-        if certificate is not None and not as_json:
-            say(f"wrote {certificate}: `archir verify` proves it again")
+        answer = api.optimize(space, minimize, maximize, where=where, best=best, fixed=fixed, seconds=time_limit)
         _answer(answer, minimize or maximize or "", output, parameters, as_json)
         return
     names = [one.strip() for one in re.split(r",(?![^(]*\))", front)]
-    if not 2 <= len(names) <= 3 or best != 1 or output is not None or certificate is not None:
-        text = "--front takes two or three costs with commas between, and no --best, --output or --certificate"
-        raise click.UsageError(text)
+    if not 2 <= len(names) <= 3 or best != 1 or output is not None:
+        raise click.UsageError("--front takes two or three costs with commas between, and no --best or --output")
     found = api.exact_front(space, *names, points=points, where=where, fixed=fixed, seconds=time_limit)
     _front(found, names, as_json)
 
@@ -111,7 +103,6 @@ def _plain(answer: Answer) -> dict[str, Any]:
         "bound": None if answer.bound is None else number(answer.bound),
         "architectures": [{"value": number(value), "choices": dict(one)} for one, value in pairs],
         "conflict": [{"bound": one.bound.text, "nearest": one.nearest} for one in answer.conflict],
-        "proof": dict(answer.proof),
     }
 
 

@@ -30,9 +30,8 @@ MOST = 1_000_000
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best architectures in order, and what they cost [rows, columns]; no other one's objective is less than
-    `bound`. `settled` says whether that is proved; if so and there is none, nothing is within the bounds.
-
-    `weights` and `cutoff` are the proof: paths up to the cutoff were listed with these multipliers.
+    `bound`. `settled` says whether that is proved; if so and there is none, nothing is within the bounds. `proof` has
+    the multipliers with which paths were listed.
     """
 
     codes: Codes
@@ -40,7 +39,6 @@ class Optimum:
     bound: int
     settled: bool
     proof: Proof
-    cutoff: int
 
     @property
     def value(self) -> int | None:
@@ -77,7 +75,7 @@ class _Search:
     def result(self) -> Optimum:
         low = first = self.proof.least
         if low > self.end or any(low > room for low, room in zip(self._lows(), self.rooms, strict=True)):
-            return self._optimum(self.end + 1, self.end, True)
+            return self._optimum(self.end + 1, True)
         cutoff, doubted = low + max((self.end - low) // PARTS, 0), False
         while True:
             try:
@@ -86,16 +84,16 @@ class _Search:
                 if not doubted and not self.late():
                     doubted = True
                     if self._impossible():
-                        return self._optimum(self.end + 1, self.end, True)
+                        return self._optimum(self.end + 1, True)
                 if cutoff == low or self.late():
                     self._look()
-                    return self._optimum(low, low - 1, False)
+                    return self._optimum(low, False)
                 cutoff = (low + cutoff) // 2
                 continue
             self.known = found
             if len(found.codes) >= self.best or cutoff >= self.end or self._enough():
                 bound = int(found.totals[0, 0]) if len(found.codes) else self.end + 1
-                return self._optimum(bound, min(cutoff, self.end), True)
+                return self._optimum(bound, True)
             low, cutoff = cutoff + 1, first + _farther(cutoff + 1 - first, found.followed)
 
     def _look(self) -> None:
@@ -122,10 +120,10 @@ class _Search:
     def _paths(self, cutoff: int) -> Paths:
         return paths(self.network, self.rooms, self.proof.weights, cutoff, self.best, MOST, late=self.late)
 
-    def _optimum(self, bound: int, cutoff: int, settled: bool) -> Optimum:
+    def _optimum(self, bound: int, settled: bool) -> Optimum:
         constants = np.array(self.network.constant, np.int64)
         known = Paths(self.known.codes[: self.best], self.known.totals[: self.best] + constants)
-        return Optimum(known.codes, known.totals, bound + self.constant, settled, self.proof, cutoff + self.constant)
+        return Optimum(known.codes, known.totals, bound + self.constant, settled, self.proof)
 
 
 def _farther(step: int, followed: int) -> int:

@@ -39,7 +39,7 @@ class Answer(Framed):
 
     `settled`: that is proved; with no architecture, that nothing is within the bounds, and `conflict` has some of them
     that contradict each other: if `fewest`, without any one of them there are architectures, else time was out before
-    that was known. `proof` has multipliers and what was listed with them.
+    that was known.
     """
 
     objective: Objective
@@ -48,7 +48,6 @@ class Answer(Framed):
     bound: Fraction | None
     settled: bool
     conflict: tuple[Needed, ...]
-    proof: Mapping[str, Any]
     fewest: bool = True
 
     def __repr__(self) -> str:
@@ -123,8 +122,7 @@ class _Optimizing:
         if found.settled and not len(found.codes):
             return Answer(objective, (), (), None, True, *self._conflict())
         values = tuple(problem.value(int(total)) for total in found.totals[:, 0])
-        proof = {"multipliers": list(found.proof.weights), "cutoff": found.cutoff}
-        return Answer(objective, self._decoded(found), values, problem.value(found.bound), found.settled, (), proof)
+        return Answer(objective, self._decoded(found), values, problem.value(found.bound), found.settled, ())
 
     def _problem(self, objective: Objective, bounds: Sequence[Constraint]) -> Problem:
         problem = compiled(self.space, objective, bounds, self.fixed)
@@ -151,9 +149,9 @@ class _Optimizing:
             return True
         return False if found.settled else None
 
-    def _conflict(self) -> tuple[tuple[Needed, ...], Mapping[str, Any], bool]:
-        """Bounds that contradict each other, no proof of an optimum, and whether they are the fewest: each of them left
-        out, there are architectures."""
+    def _conflict(self) -> tuple[tuple[Needed, ...], bool]:
+        """Bounds that contradict each other, and whether they are the fewest: each of them left out, there are
+        architectures."""
         kept, fewest = list(self.bounds), True
         for bound in self.bounds:
             others = [one for one in kept if one is not bound]
@@ -162,7 +160,7 @@ class _Optimizing:
                 kept = others
             fewest = fewest and some is not None
         needed = (Needed(one, self._nearest(one, [other for other in kept if other is not one])) for one in kept)
-        return tuple(needed), {}, fewest
+        return tuple(needed), fewest
 
     def _nearest(self, bound: Constraint, others: Sequence[Constraint]) -> int | None:
         """The cost nearest to a bound, the others kept; None if that is not known in time."""
@@ -197,9 +195,9 @@ class _Optimizing:
         found = self._peak(objective)
         if found is None:
             low, high = self.space.account.limits(str(objective.what))
-            return Answer(objective, (), (), Fraction(high if objective.greatest else low), False, (), {})
+            return Answer(objective, (), (), Fraction(high if objective.greatest else low), False, ())
         value, architecture = Fraction(found[0]), found[1]
-        return Answer(objective, (architecture,), (value,), value, True, (), {})
+        return Answer(objective, (architecture,), (value,), value, True, ())
 
     def _peak(self, objective: Objective) -> tuple[int, Architecture] | None:
         """The least number that a maximum can be kept within, by halving what is left of those that it can be."""

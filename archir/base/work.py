@@ -77,6 +77,13 @@ def spend(amount: float) -> None:
             raise WorkError
 
 
+def charge(amount: float) -> None:
+    """Draw on the budget at hand what is left of it at most: for what looks itself whether anything is left."""
+    work = _current.get()
+    if work is not None:
+        work.left = max(min(work.left, 0), work.left - amount)
+
+
 def afford(amount: float) -> None:
     """Raise WorkError if so much is not left; nothing is drawn."""
     if current().left < amount:

@@ -363,7 +363,7 @@ class Account:
         question = (name, low, high, entries)
         if question not in self._distributions:
             least, greatest = self.extremes(name)
-            bounds = max(low, least.value), min(high, greatest.value)
+            bounds = max(low, least.bound), min(high, greatest.bound)
             self._distributions[question] = Distribution(self.strides(name), *bounds, entries)
         return self._distributions[question]
 
@@ -450,7 +450,7 @@ class Account:
 
     def quantiles(self, name: str, fractions: Sequence[float]) -> list[int]:
         """The least costs that these fractions of all architectures do not exceed; rounded where there are many."""
-        least, greatest = (one.value for one in self.extremes(name))
+        least, greatest = (one.bound for one in self.extremes(name))
         return self.distribution(name, least, greatest, SHOWN).quantiles(fractions)
 
 

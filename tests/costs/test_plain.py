@@ -12,6 +12,7 @@ from scipy.stats import chisquare
 import archir
 from archir.base.errors import ArchError
 from archir.base.names import arrays
+from archir.costs.account import Account
 from archir.costs.counting.plain import PlainAccount
 from archir.costs.means import means
 from archir.search.spaces.space import Space
@@ -55,7 +56,12 @@ def test_totals_are_those_of_all_architectures(space: Space) -> None:
 
 
 def test_everything_is_as_arrays_have_it(space: Space) -> None:
-    ours, theirs = plain(space), space.account
+    are_alike(plain(space), space.bounds.account)
+    if space.bounded:
+        are_alike(plain(space).bounded(space.bounds.ranges), space.account)
+
+
+def are_alike(ours: PlainAccount, theirs: Account) -> None:
     for name in ("params", "macs"):
         assert [one.bound for one in ours.extremes(name)] == [one.bound for one in theirs.extremes(name)]
         least, greatest = theirs.limits(name)

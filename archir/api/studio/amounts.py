@@ -47,7 +47,7 @@ def costs_of(space: Space, name: str) -> dict[str, Any]:
 def within(space: Space, ranges: Ranges) -> tuple[int, int]:
     """At least and at most how many architectures keep the space's bounds and cost within these ranges; the same, and
     exact, unless totals are too many to be told apart."""
-    bounds, account = space.bounds, space.account
+    bounds, account = space.bounds, space.bounds.account
     both = dict(bounds.ranges)
     for name, (low, high) in ranges.items():
         before = both.get(name, (low, high))
@@ -69,8 +69,9 @@ def within(space: Space, ranges: Ranges) -> tuple[int, int]:
 def _alone(space: Space, name: str, pair: tuple[int, int]) -> int | None:
     """How many architectures have a cost within a range, by the totals that bars are made of; None if these are
     rounded."""
-    least, greatest = (one.bound for one in space.account.extremes(name))
-    found = space.account.distribution(name, least, greatest, SHOWN).count(*pair)
+    account = space.bounds.account
+    least, greatest = (one.bound for one in account.extremes(name))
+    found = account.distribution(name, least, greatest, SHOWN).count(*pair)
     return found[0] if found[0] == found[1] else None
 
 

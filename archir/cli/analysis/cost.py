@@ -89,6 +89,8 @@ def cost_command(
         for name in wanted:
             of.account.known(name)
             of.account.include(name)
+        if of.bounded:
+            of.prove()
         if distribution is not None:
             space_cost.distribution(of, distribution, as_json)
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 
 FRACTIONS = {"least": 0.0, "1%": 0.01, "10%": 0.1, "25%": 0.25, "median": 0.5, "75%": 0.75, "90%": 0.9, "99%": 0.99}
 BARS = 20
+T = TypeVar("T")
 
 
 def extremes(space: Space, as_json: bool) -> None:
     """The least and the greatest of each cost over all architectures; between which numbers they are, where it is not
     known exactly."""
     size, satisfying = _counted(lambda: space.size), _counted(lambda: space.satisfying)
+    kept = _counted(space.count) if space.bounded else None
     with anew(3):  # what nodes cost: all that follows reads it
         space.account.terms("params")
     found = {name: _extremes(space, name) for name in space.account.summed}
@@ -34,11 +36,14 @@ def extremes(space: Space, as_json: bool) -> None:
         bounds = {name: [one.bound for one in pair] for name, pair in found.items()}
         exact = {name: all(one.exact for one in pair) for name, pair in found.items()}
         ends = {"extremes": values, "bounds": bounds, "exact": exact}
-        emit({"net": space.name, "size": size, "satisfying": satisfying} | ends)
+        counts = {"size": size, "satisfying": satisfying, "within_bounds": None if kept is None else list(kept)}
+        emit({"net": space.name} | counts | ends)
         return
     rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
-    among = "" if size in (None, satisfying) else f" of {big(size)}"
-    counted = f"{'some' if satisfying is None else big(satisfying)}{among} architecture{'' if size == 1 else 's'}"
+    least, most = (satisfying, satisfying) if not space.bounded else kept or (None, None)
+    many = "some" if least is None else big(least) if least == most else f"{big(least)} to {big(most)}"
+    among = "" if size in (None, least) else f" of {big(size)}"
+    counted = f"{many}{among} architecture{'' if size == 1 else 's'}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))
     every = [one for pair in found.values() for one in pair]
     if any(one.codes is not None and not one.exact for one in every):
@@ -62,8 +67,8 @@ def _limits(space: Space, name: str) -> tuple[Extreme, Extreme]:
     return Extreme(least, codes), Extreme(greatest, codes)
 
 
-def _counted(count: Callable[[], int]) -> int | None:
-    """A number of architectures; None if counting them takes too much work."""
+def _counted(count: Callable[[], T]) -> T | None:
+    """A number of architectures, or numbers; None if counting them takes too much work."""
     try:
         with anew():
             return count()
@@ -126,15 +131,13 @@ def alternatives(space: Space, name: str, as_json: bool) -> None:
 
 def distribution(space: Space, name: str, as_json: bool) -> None:
     """Quantiles and a histogram of a cost over all architectures."""
-    account = space.account
-    least, greatest = (one.value for one in account.extremes(name))
-    values = [least, *account.quantiles(name, list(FRACTIONS.values())[1:]), greatest]
+    low, high = (one.bound for one in space.account.extremes(name))
+    spread = space.account.distribution(name, low, high, SHOWN)
+    least, greatest = (low if one is None else one for one in (spread.first(low), spread.last(high)))
+    values = [least, *spread.quantiles(list(FRACTIONS.values())[1:]), greatest]
     quantiles = dict(zip([*FRACTIONS, "greatest"], values, strict=True))
     edges = [least + (greatest - least) * i // BARS for i in range(BARS + 1)]
-    counts = [
-        account.distribution(name, least, greatest, SHOWN).count(edges[i] + (i > 0), edges[i + 1])[1]
-        for i in range(BARS)
-    ]
+    counts = [spread.count(edges[i] + (i > 0), edges[i + 1])[1] for i in range(BARS)]
     if as_json:
         emit({"net": space.name, "cost": name, "quantiles": quantiles, "edges": edges, "counts": counts})
         return

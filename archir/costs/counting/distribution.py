@@ -110,6 +110,7 @@ class Distribution:
     def count(self, low: int, high: int) -> tuple[int, int]:
         """At least and at most how many architectures cost from `low` to `high`, both included; the same, and exact,
         unless totals are rounded."""
+        low, high = max(low, self.low), min(high, self.high)
         most = self._within(low - self.slack, high)
         return (self._within(low, high - self.slack) if self.slack else most), most
 

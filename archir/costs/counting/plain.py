@@ -105,14 +105,35 @@ class PlainAccount(Account):
         super().__init__(graph, order, conditions, *rest, **more)
         self._joint: dict[tuple[str, ...], Totals] = {}
         self._spreads: dict[str, Spread] = {}
+        self._ranges: Mapping[str, tuple[int, int]] | None = {}
+
+    def bounded(self, ranges: Mapping[str, tuple[int, int]] | None) -> PlainAccount:
+        """The costs of the architectures within ranges; None: within bounds that are no ranges, which is refused."""
+        found = PlainAccount(self.graph, self.order, self.conditions, self.rules)
+        found._ranges = ranges
+        return found
+
+    def _kept(self, costs: Sequence[Mapping[Term, int]]) -> dict[Total, int]:
+        """How many architectures within the ranges have each total of these costs."""
+        if self._ranges is None:
+            raise fail("A1602", "costs within bounds that are no ranges are worked out with numpy")
+        limited = [self.terms(name) for name in self._ranges]
+        try:
+            every = _eliminated(self.order, self.conditions, [*costs, *limited]).ways
+        except RuleError as error:
+            raise fail("A1602", error.message) from None
+        found: dict[Total, int] = {}
+        for total, ways in every.items():
+            if _inside(total[len(costs) :], [*self._ranges.values()]):
+                found[total[: len(costs)]] = found.get(total[: len(costs)], 0) + ways
+        if not found and self._ranges:
+            raise fail("A1603", f"no architecture is within the bounds on {', '.join(self._ranges)}")
+        return found
 
     def totals(self, names: tuple[str, ...]) -> Totals:
         """How many architectures have each combination of these costs."""
         if names not in self._joint:
-            try:
-                self._joint[names] = _eliminated(self.order, self.conditions, [self.terms(name) for name in names])
-            except RuleError as error:
-                raise fail("A1602", error.message) from None
+            self._joint[names] = Totals(self._kept([self.terms(name) for name in names]))
         if not self._joint[names].ways:
             raise fail("A0510", "no architecture satisfies the constraints")
         return self._joint[names]
@@ -160,11 +181,11 @@ class PlainAccount(Account):
 
     def average(self, terms: Iterable[Term]) -> dict[Term, Fraction]:
         """The mean of each term over all architectures."""
-        every = sum(_eliminated(self.order, self.conditions, []).ways.values())
+        every = sum(self._kept([]).values())
         found: dict[Term, Fraction] = {}
         for term in dict.fromkeys(terms):
             value = lift(lambda *numbers: prod(numbers), *factors(term)) if depends(term) else term
-            ways = _eliminated(self.order, self.conditions, [{value: 1}]).ways
+            ways = self._kept([{value: 1}])
             found[term] = Fraction(sum(total * many for (total,), many in ways.items()), every)
         return found
 

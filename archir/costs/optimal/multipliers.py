@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.work import spend
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.tables import MOST_SUM
 
@@ -24,6 +25,8 @@ WARM, COLD, COOLING = 1.0, 3e-4, 0.25
 NEWTON = 8
 """Steps at a temperature."""
 HALVINGS = 12
+A_LAYER, PRODUCTS_A_UNIT = 60, 500
+"""Units of work of the function's value in a layer, and products of two costs of a step that take one more."""
 FARTHEST = 1e7
 """Multipliers, in units in which all costs matter alike."""
 FINE = 2**20
@@ -127,6 +130,7 @@ class _Smooth:
     def _value(self, at: Floats, temperature: float) -> tuple[float, Floats, Floats]:
         """The value, its gradient, and the covariance of what is chosen, layers taken as independent."""
         weights = np.concatenate([[1.0], at])
+        spend(sum(A_LAYER + len(costs) * len(weights) ** 2 / PRODUCTS_A_UNIT for costs in self.costs))
         rest = np.zeros(1)
         chances: list[Floats] = []
         for layer, costs in zip(reversed(self.layers), reversed(self.costs), strict=True):

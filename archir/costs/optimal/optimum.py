@@ -1,4 +1,4 @@
-"""The least objective within rooms, with a proof; or that there is none; or, out of time, how far from it one is.
+"""The least objective within rooms, with a proof; that there is none; or, out of time or work, how far from it one is.
 
 Multipliers prove a first bound. All paths up to a little above it are listed; if there is none, that is the next bound,
 and a little becomes more. So what is found is the optimum, and the proof is that everything below it was looked at.
@@ -12,6 +12,7 @@ from math import log
 
 import numpy as np
 
+from archir.base.work import current
 from archir.costs.optimal.multipliers import Proof, multipliers
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import Paths, TooManyPathsError, paths
@@ -65,7 +66,8 @@ class _Search:
     def __init__(
         self, network: Network, rooms: Sequence[int], best: int, late: Callable[[], bool], enough: int | None
     ) -> None:
-        self.network, self.rooms, self.best, self.late = network, rooms, best, late
+        self.network, self.rooms, self.best = network, rooms, best
+        self.late = lambda: late() or current().left <= 0
         self.constant = network.constant[0]
         self.end = network.ends[0][1] - self.constant
         self.enough = None if enough is None else enough - self.constant

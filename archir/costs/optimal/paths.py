@@ -14,11 +14,14 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from archir.base.work import charge
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.tables import MOST_SUM, Codes, Numbers
 
 AT_ONCE = 400_000
 """Steps that are tried at once."""
+STEPS_A_UNIT = 5
+"""Steps, times columns, that take a unit of work."""
 FEW = 128
 """Beginnings that are not worth comparing."""
 ALIKE, SELDOM = 0.9, 8
@@ -138,6 +141,7 @@ class _Follow:
         states = row.states[part]
         counts = layer.counts[states]
         before = np.repeat(np.arange(len(states)), counts)
+        charge(len(before) * (1 + self.network.columns) / STEPS_A_UNIT)
         offsets = np.arange(len(before)) - np.repeat(np.cumsum(counts) - counts, counts)
         steps = layer.starts[states][before] + offsets
         slack = row.slack[part][before] - self.growth[number][steps]

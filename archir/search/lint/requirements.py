@@ -53,10 +53,10 @@ def _idle(space: Space, wheres: Sequence[Value], constraint: Constraint) -> str 
 
 def _idle_bound(space: Space, bound: Constraint) -> str | None:
     name = str(bound.cost)
-    if bound.condition is not True or varies(bound.limit) or name not in space.account.summed:
+    if bound.condition is not True or varies(bound.limit) or name not in space.bounds.account.summed:
         return None
     try:
-        least, greatest = (extreme.value for extreme in space.account.extremes(name))
+        least, greatest = (extreme.value for extreme in space.bounds.account.extremes(name))
     except ArchError:  # choices that are too entangled, sums that are too large
         return None
     if bound.relation in ("<", "<=") and greatest < int(bound.limit) + (bound.relation == "<="):

@@ -64,7 +64,7 @@ def account_of(
 
 
 class Bounds:
-    """The bounds of a space, whose architectures cost what an account says."""
+    """The bounds of a space; `account` is of all architectures, whether they keep the bounds or not."""
 
     def __init__(self, each: Sequence[Constraint], account: Account, rows: Rows) -> None:
         self.each, self.account, self._rows = each, account, rows
@@ -80,6 +80,15 @@ class Bounds:
                 before = found.get(name, (-_FAR, _FAR))
                 found[name] = max(before[0], low), min(before[1], high)
         return found
+
+    @cached_property
+    def bounded(self) -> Account:
+        """The costs of the architectures that keep the bounds."""
+        if isinstance(self.account, PlainAccount):
+            return self.account.bounded(self.ranges if self.plain else None)
+        from archir.costs.bounded import BoundedAccount
+
+        return BoundedAccount(self.account, self.each, self.ranges if self.plain else {})
 
     @cached_property
     def plain(self) -> bool:

@@ -33,28 +33,36 @@ def complete(space: Space, made: Made, rng: random.Random, policy: Policy = "arc
 
 
 def largest(space: Space, made: Made | None = None, by: str = "macs") -> Architecture:
-    """The architecture that costs the most; of equals, the one with the last outcomes. Raises ArchError (A0510)."""
+    """The architecture within all bounds that costs the most; of equals, the one with the last outcomes.
+
+    With some outcomes `made`, if bounds leave the greatest one out: of many draws. Raises ArchError (A0510, A1603).
+    """
     return _extreme(space, made or {}, by, -1)
 
 
 def smallest(space: Space, made: Made | None = None, by: str = "macs") -> Architecture:
-    """The architecture that costs the least; of equals, the one with the first outcomes. Raises ArchError (A0510)."""
+    """The architecture within all bounds that costs the least; of equals, the one with the first outcomes.
+
+    With some outcomes `made`, if bounds leave the least one out: of many draws. Raises ArchError (A0510, A1603).
+    """
     return _extreme(space, made or {}, by, 1)
 
 
 def _extreme(space: Space, made: Made, by: str, sign: int) -> Architecture:
     fixed = {i: made[choice.path] for i, choice in enumerate(space.choices) if choice.path in made}
-    found = extreme(space.account.chain(by), 0, sign, fixed)
+    found = extreme(space.bounds.account.chain(by), 0, sign, fixed)
     if found is None or found.codes is None:
         raise fail("A0510", "no architecture satisfies the constraints")
     architecture = space.decode(found.codes)
     if not space.bounded or space.within(architecture):
         return architecture
-    return _within(space, by, sign)
+    if not made and (codes := space.account.end(by, sign).codes) is not None:
+        return space.decode(codes)
+    return _drawn(space, by, sign)
 
 
-def _within(space: Space, by: str, sign: int) -> Architecture:
+def _drawn(space: Space, by: str, sign: int) -> Architecture:
     """The most extreme of many architectures that keep the bounds."""
     codes = space.sample_codes(MOST_DRAWN, np.random.default_rng(0))
-    costs = np.asarray(space.account.at(codes, [by])[by])
+    costs = np.asarray(space.bounds.account.at(codes, [by])[by])
     return space.decode(codes[int(np.argmin(sign * costs))])

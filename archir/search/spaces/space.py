@@ -368,7 +368,7 @@ class Space:
         ranges = self.bounds.ranges
         if policy == "choices" or not ranges or not self.bounds.followed:
             return lambda n, rng: self._drawn(n, rng, policy)
-        return lambda n, rng: self.account.draw(ranges, n, rng)
+        return lambda n, rng: self.bounds.account.draw(ranges, n, rng)
 
     def _drawn(self, n: int, rng: np.random.Generator, policy: Policy) -> Codes:
         """Rows that satisfy the constraints on choices."""
@@ -382,12 +382,19 @@ class Space:
 
     @cached_property
     def account(self) -> Account:
-        """What the architectures cost."""
+        """What the architectures within all bounds cost. Raises ArchError (A1501, A1502, A1507) for tables of latencies
+        that cannot be read."""
+        return self.bounds.bounded if self._bounds else self.bounds.account
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """The bounds on costs. Raises ArchError as `account` does."""
 
         def draw(n: int, rng: np.random.Generator) -> Codes:
             return self._drawn(n, rng, "architectures")
 
-        return account_of(self.graph, self.order, self._conditions("where", "require"), self._bounds, draw)
+        conditions = self._conditions("where", "require")
+        return Bounds(self._bounds, account_of(self.graph, self.order, conditions, self._bounds, draw), self._rows)
 
     def cost(
         self, architectures: Architecture | Sequence[Architecture] | Codes, names: Sequence[str] | None = None
@@ -399,7 +406,7 @@ class Space:
         if isinstance(architectures, Architecture):
             architectures = [architectures]
         codes = architectures if isinstance(architectures, np.ndarray) else np.array([a.codes for a in architectures])
-        return dict(self.account.at(codes.astype(np.int16), names))
+        return dict(self.bounds.account.at(codes.astype(np.int16), names))
 
     def where(self, text: str) -> Space:
         """The architectures that keep further bounds on costs, such as `macs <= 600M and params < 5M`.
@@ -420,12 +427,7 @@ class Space:
         return Space(graph)
 
     def _most(self, cost: str) -> int:
-        return self.where(f"{cost} >= 0").account.limits(cost)[1]
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """The bounds on costs. Raises ArchError (A1501, A1502, A1507) for tables of latencies that cannot be read."""
-        return Bounds(self._bounds, self.account, self._rows)
+        return self.where(f"{cost} >= 0").bounds.account.limits(cost)[1]
 
     def prove(self) -> None:
         """Raise ArchError (A1603) if a bound on a cost is one that no architecture keeps, with the nearest cost."""

@@ -13,11 +13,12 @@ import numpy as np
 from archir.base.errors import ArchError, fail
 from archir.base.frames import Framed
 from archir.costs.account import PEAKS
+from archir.costs.bounded import AT_LEAST, AT_MOST
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.ir.graph import Constraint
 from archir.language.elaboration.names.locals import latency_file
 from archir.search.spaces.architecture import Architecture, columns_of
-from archir.search.spaces.optimal.problem import AT_LEAST, AT_MOST, Objective, Problem, compiled, plain, shown
+from archir.search.spaces.optimal.problem import Objective, Problem, compiled, plain, shown
 from archir.search.spaces.space import Space
 
 _ANY = "params"

@@ -25,7 +25,7 @@ from tests.latencies import SMALL, table_of
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
 
-LINE = Correction(scale=1.37, offset=-250.4, networks=9)
+LINE = Correction(scale=1.37, offset=250.4, networks=9)
 COST = 'latency("t.json")'
 CUT = {
     "values": SMALL["values"],

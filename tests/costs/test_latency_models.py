@@ -12,6 +12,7 @@ from zlib import crc32
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from scipy.optimize import nnls
 from scipy.stats import t as student
 
 import archir
@@ -20,11 +21,13 @@ from archir.cli import main
 from archir.costs.latencies import files
 from archir.costs.latencies.models import process
 from archir.costs.latencies.models.counts import of_codes, of_graphs
+from archir.costs.latencies.models.fitting import nonnegative
 from archir.costs.latencies.models.model import LatencyModel
 from archir.costs.latencies.workloads import steps, workloads
 from archir.search.spaces.space import Space
 from tests.conftest import ROOT
 from tests.latencies import SMALL, FakeBench, filled, table_of
+from tests.portions import portion
 
 COST = 'latency("m.json")'
 SURE = 'latency("m.json", confidence=0.95)'
@@ -41,8 +44,8 @@ def codes_of(space: Space) -> np.ndarray[Any, Any]:
 
 
 def model_of(space: Space, **changes: Any) -> LatencyModel:
-    """A made-up model of a space, some of whose operations make networks faster."""
-    entries = {key: crc32(key.encode()) % 9001 - 3000 for key in workloads(space.graph)}
+    """A made-up model of a space."""
+    entries = {key: crc32(key.encode()) % 9001 for key in workloads(space.graph)}
     facts: dict[str, Any] = {
         "schema_version": 1, "model": "operations", "device": "abacus", "networks": 30, "error": 700.0,
         "rank_correlation": 0.9, "tried": {"operations": 700.0}, "offset": 40_000, "entries": entries,
@@ -161,6 +164,29 @@ def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
         archir.fit_latency(space, [found[i] for i in some], times[some], operations=table)
 
 
+@pytest.mark.parametrize("seed", portion(range(40), range(2)))
+def test_no_model_predicts_a_negative_latency(seed: int) -> None:
+    """Of noise, and of times that shrink with every operation."""
+    space, rng = archir.loads(SMALL["depth"]), np.random.default_rng(seed)
+    found, counts = list(space.enumerate()), of_codes(space.account, codes_of(space))
+    some = rng.permutation(len(found))[:8]
+    falling = 10_000 - rng.uniform(0, 1500) * counts.times.sum(1) / counts.times.sum(1).max()
+    for times in (rng.uniform(1, 10_000, len(found)), falling + rng.normal(0, 10, len(found))):
+        model = archir.fit_latency(space, [found[i] for i in some], times[some])
+        assert model.offset >= 0
+        assert min(model.entries.values()) >= 0
+        predicted = model.offset + counts.times @ [model.entries[one.key] for one in counts.workloads]
+        assert np.abs(predicted[some] - times[some]).max() <= np.ptp(times) + 4 * model.error
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_coefficients_are_those_of_non_negative_least_squares(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, wanted = rng.uniform(0, 3, (12, 4)), rng.normal(0, 5, 12)
+    start = np.linalg.lstsq(rows, wanted, rcond=None)[0]
+    assert nonnegative(rows, wanted, start) == pytest.approx(nnls(rows, wanted)[0], abs=1e-3)
+
+
 def test_measurements_that_say_nothing_are_refused() -> None:
     space = archir.loads(SMALL["depth"])
     found = list(space.enumerate())[:6]
@@ -198,7 +224,7 @@ def test_what_a_model_does_not_know_is_refused(folder: Path) -> None:
 
 GOOD = {
     "schema_version": 1, "model": "costs", "device": "", "networks": 9, "error": 1.0, "rank_correlation": None,
-    "tried": {"costs": 1.0}, "offset": -3, "entries": {"relu(f32[8])": 7},
+    "tried": {"costs": 1.0}, "offset": 3, "entries": {"relu(f32[8])": 7},
 }  # fmt: skip
 BROKEN: dict[str, Any] = {
     "another version": {**GOOD, "schema_version": 2},
@@ -210,6 +236,8 @@ BROKEN: dict[str, Any] = {
     "beyond 64 bits": {**GOOD, "entries": {"a": 10**30}},
     "not a number": json.dumps({**GOOD, "error": float("nan")}),
     "infinite": json.dumps({**GOOD, "error": float("inf")}),
+    "a negative offset": {**GOOD, "offset": -3},
+    "a negative entry": {**GOOD, "entries": {"relu(f32[8])": -7}},
     "a negative error": {**GOOD, "error": -1.0},
     "deep": '{"model": "costs", "entries": ' + "[" * 100_000,
 }

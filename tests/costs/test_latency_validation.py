@@ -39,7 +39,18 @@ def test_errors_before_and_after_the_correction() -> None:
 
 def test_the_corrected_error_leaves_one_out() -> None:
     found = validation([(1, 1), (2, 2), (3, 6)])
-    assert found.corrected_error == pytest.approx((abs(-2 - 1) / 1 + abs(3.5 - 2) / 2 + abs(3 - 6) / 6) / 3)
+    lines = (22 / 13, 19 / 10, 1)  # through the origin, where the intercept of the line would be negative
+    assert found.corrected_error == pytest.approx((abs(lines[0] - 1) + abs(2 * lines[1] - 2) / 2 + 3 / 6) / 3)
+
+
+def test_no_line_of_a_calibration_is_below_zero() -> None:
+    """Times that grow faster than sums have a least-squares line that starts below zero."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        sums = rng.uniform(10, 1000, 6)
+        found = validation(zip(sums.tolist(), (sums**1.5 + rng.uniform(0, 100, 6)).tolist(), strict=True)).correction()
+        assert found.scale > 0
+        assert found.offset >= 0
 
 
 @pytest.mark.parametrize("pairs", [[(1, 1)], [(1, 1), (1, 2)], [(1, 3), (2, 2), (3, 1)], []])

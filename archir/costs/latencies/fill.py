@@ -153,7 +153,10 @@ class Validation:
         return _relative_error(found, y)
 
     def correction(self) -> Correction:
-        """The least-squares line through all networks. Raises ArchError (A1504) if there is none that rises."""
+        """The least-squares line of all networks whose offset is at least 0.
+
+        Raises ArchError (A1504) if it does not rise.
+        """
         line = fit(self._predicted, self._measured)
         if line is None or line[0] <= 0:
             hint = "take more networks (-n), of a space whose networks differ more"
@@ -192,12 +195,13 @@ def _measured(graphs: Sequence[Graph], bench: Bench, effort: Effort) -> Iterator
 
 
 def fit(x: Any, y: Any) -> tuple[float, float] | None:
-    """Slope and intercept of the least-squares line; None if it is not defined, because all x are equal."""
+    """Slope and intercept of the least-squares line whose intercept is at least 0; None if all x are equal."""
     if len(x) < 2 or np.ptp(x) == 0:
         return None
     centred = x - x.mean()
     slope = float(centred @ (y - y.mean()) / (centred @ centred))
-    return slope, float(y.mean() - slope * x.mean())
+    intercept = float(y.mean() - slope * x.mean())
+    return (slope, intercept) if intercept >= 0 else (float(x @ y / (x @ x)), 0.0)
 
 
 def spearman(x: Any, y: Any) -> float | None:

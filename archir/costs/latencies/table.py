@@ -48,10 +48,10 @@ class Entry(_Part):
 
 
 class Correction(_Part):
-    """What a network takes, as `scale * sum + offset` nanoseconds; fitted to so many networks."""
+    """What a network takes, as `scale * sum + offset` nanoseconds; both are at least 0, fitted to so many networks."""
 
     scale: float = Field(gt=0, le=10**6)
-    offset: float = Field(ge=-_MOST, le=_MOST)
+    offset: Nanoseconds
     networks: int = Field(ge=2)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,6 +16,8 @@ from archir.costs.latencies.table import LatencyTable
 
 MOST_NETWORKS = 2_000
 """Networks that a model is fitted to: the work grows with their cube."""
+MOST_ROUNDS, CLOSE = 500, 1e-6
+"""Rounds of coordinate descent, and the greatest relative change of a coefficient that ends them."""
 
 
 class _Block:
@@ -50,13 +54,18 @@ def fit(
         line = _Block(known, counts.times, between)
         models |= {"table": [line], "table and operations": [line, costs, own]}
     tried = {
-        name: fitted([block.rows for block in blocks], measured, np.random.default_rng(seed))
+        name: _added(blocks, fitted([block.rows for block in blocks], measured, np.random.default_rng(seed)), between)
         for name, blocks in models.items()
     }
     rounding = float((counts.times**2).sum(1).mean()) / 12  # entries are whole nanoseconds
     errors = {name: float(np.sqrt((one.errors**2).mean() + rounding)) for name, one in tried.items()}
     best = min(errors, key=errors.__getitem__)
-    return _model(best, models[best], tried[best], counts, measured, errors, device)
+    found = tried[best]
+    return LatencyModel(
+        schema_version=1, model=best, device=device, networks=len(measured), error=errors[best],
+        rank_correlation=spearman(measured - found.errors, measured), tried=errors, offset=round(float(found.adds[0])),
+        entries={one.key: round(float(value)) for one, value in zip(counts.workloads, found.adds[1:], strict=True)},
+    )  # fmt: skip
 
 
 def _check(measured: NDArray[np.float64]) -> None:
@@ -69,16 +78,37 @@ def _check(measured: NDArray[np.float64]) -> None:
         raise fail("A1510", "all networks took the same time, from which no model can be told")
 
 
-def _model(
-    name: Kind, blocks: list[_Block], found: Fitted, counts: Counts, measured: NDArray[np.float64],
-    errors: dict[Kind, float], device: str,
-) -> LatencyModel:  # fmt: skip
+@dataclass(frozen=True)
+class _Added:
+    """What a network and each of its operations add [1 + k], and the error for each measured network, left out [n]."""
+
+    adds: Matrix
+    errors: Matrix
+
+
+def _added(blocks: list[_Block], found: Fitted, between: Matrix) -> _Added:
+    """A process as numbers that are not negative; `between` are the times of the networks that they are fitted on, the
+    measured ones first."""
     adds = sum(block.values @ weights for block, weights in zip(blocks, found.weights, strict=True))
     middle = sum(float(block.middle @ weights) for block, weights in zip(blocks, found.weights, strict=True))
-    keys = [one.key for one in counts.workloads]
-    return LatencyModel(
-        schema_version=1, model=name, device=device, networks=len(measured), error=errors[name],
-        rank_correlation=spearman(measured - found.errors, measured), tried=errors,
-        offset=round(found.constant - middle),
-        entries={key: round(float(value)) for key, value in zip(keys, np.asarray(adds).tolist(), strict=True)},
-    )  # fmt: skip
+    free = np.concatenate([[found.constant - middle], np.asarray(adds)])
+    runs = np.concatenate([np.ones((len(between), 1)), between], axis=1)
+    kept = nonnegative(runs, runs @ free, free)
+    return _Added(kept, found.errors - (runs @ (kept - free))[: len(found.errors)])
+
+
+def nonnegative(rows: Matrix, wanted: Matrix, start: Matrix) -> Matrix:
+    """Least squares of `rows` [n, k] times coefficients of at least 0, from `start` on, by coordinate descent."""
+    if start.min() >= 0:
+        return start
+    found, scales = np.maximum(start, 0), (rows**2).sum(0)
+    rest = wanted - rows @ found
+    for _ in range(MOST_ROUNDS):
+        before = found.copy()
+        for column in np.flatnonzero(scales):
+            value = max(found[column] + float(rows[:, column] @ rest) / scales[column], 0.0)
+            rest -= rows[:, column] * (value - found[column])
+            found[column] = value
+        if np.abs(found - before).max() <= CLOSE * np.abs(found).max():
+            break
+    return found

@@ -7,8 +7,8 @@ A JSON file, all times in nanoseconds for a whole batch:
      "offset": 1200000, "entries": {"relu(f32[8])": 2100}}
 
 The latency of a network is the offset and an entry for each operation that it runs, so that it is a cost that adds up.
-What an operation adds need not be what it takes alone, and can be negative. `error` is the root of the mean square of
-what the model, fitted to all other networks, is off by.
+What an operation adds need not be what it takes alone; none of these numbers is negative. `error` is the root of the
+mean square of what the model, fitted to all other networks, is off by.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FEWEST = 5
 _FITTED = 2
 """Degrees of freedom that choosing a model and fitting it take: of few networks, errors of the others are too small."""
 
-Nanoseconds = Annotated[int, Field(ge=-MOST, le=MOST)]
+Nanoseconds = Annotated[int, Field(ge=0, le=MOST)]
 Kind = Literal["costs", "operations", "table", "table and operations"]
 
 

@@ -15,12 +15,16 @@ from reference import assignments, meaning
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.base.errors import ArchError
 from archir.ir.graph import Graph, Node
+from archir.ir.op import Op
+from archir.ir.structure import Input
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
 from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Linear
 from archir.passes import PASSES, run
+from archir.passes.spaces.specialize import specialize
+from tests.op_cases import CASES, ELEMENTS, Dims
 
 
 def same_meaning(one: Graph, other: Graph) -> Iterator[bool]:
@@ -51,6 +55,32 @@ def keeps_its_meaning(graph: Graph, names: list[str]) -> None:
     assert len(result) <= len(graph)
     assert result.decisions == graph.decisions
     assert list(result.outputs) == list(graph.outputs)
+
+
+@settings(max_examples=25, deadline=None)
+@given(graphs(most_nodes=25, most_choices=3))
+def test_specialized_graphs_have_the_inputs_and_the_meaning(graph: Graph) -> None:
+    specialized(graph)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000, deadline=None)
+@given(graphs(most_nodes=25, most_choices=3))
+def test_specialized_graphs_have_the_inputs_and_the_meaning_of_many_graphs(graph: Graph) -> None:
+    specialized(graph)
+
+
+def specialized(graph: Graph) -> None:
+    """Each architecture has all inputs of its space, also those that only other architectures read."""
+    for outcomes in islice(assignments(graph), 12):
+        one = specialize(graph, outcomes)
+        verify(one)
+        assert one.signature == graph.signature
+        assert not one.decisions
+        assert len(run(one, ["prune"])) == len(one)
+        before, after = meaning(graph, outcomes), meaning(one, {})
+        assert before.keys() == after.keys()
+        assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
 ONCE = given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "cse"]))
@@ -177,6 +207,29 @@ def test_cse() -> None:
     text += "%4 = add(%1, %3)\n%5 = add(%3, %2)\n%6 = mul(%4, %5)\noutput y = %6"
     merged = X + "%1 = relu(%0)\n%2 = tanh(%0)\n%3 = add(%1, %2)\n%4 = mul(%3, %3)\noutput y = %4"
     assert after("cse", text) == merged
+
+
+PAIRS = [(op, kinds) for op, kinds in CASES if len(kinds) > 1 and kinds[0] == kinds[1]]
+
+
+@pytest.mark.parametrize("name", ["cse", "fold", "prune", "expand", "infer"])
+@pytest.mark.parametrize(("op", "kinds"), PAIRS, ids=lambda value: getattr(value, "name", ""))
+def test_operands_in_another_order_are_another_value(op: Op, kinds: tuple[Dims, ...], name: str) -> None:
+    """Only commutative operations are merged with themselves on swapped operands."""
+    elements = ELEMENTS.get(type(op), ("f32",) * len(kinds))
+    if elements[0] != elements[1]:
+        return
+    graph = Graph("swapped")
+    x, y, *rest = [graph.add(Node(Input(f"x{i}", *kind))) for i, kind in enumerate(zip(kinds, elements, strict=True))]
+    graph.outputs = {
+        "one": graph.add(Node(op, scope="a"), x, y, *rest),
+        "two": graph.add(Node(op, scope="a"), y, x, *rest),
+    }
+    result = run(graph, [name])
+    read = [result.operands(number)[:2] for number in result.outputs.values()]
+    assert sorted(read[0]) == sorted(read[1]) == [0, 1]
+    merged = name == "cse" and op.commutative
+    assert (read[0] == read[1], len(result) == len(graph)) == (merged, not merged)
 
 
 def test_cse_merges_equal_weights_only() -> None:

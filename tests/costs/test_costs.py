@@ -138,6 +138,9 @@ def test_extremes_counts_and_quantiles_are_those_of_brute_force(name: str, cost:
     codes, totals = everything(space, cost)
     least, greatest = space.account.extremes(cost)
     assert (least.value, greatest.value) == (totals.min(), totals.max())
+    for low in (least.value - 1, least.value, least.value + 1):
+        for high in (greatest.value - 1, greatest.value, greatest.value + 1):
+            assert space.account.every(cost, low, high) == bool(((totals >= low) & (totals <= high)).all())
     for witness in (least, greatest):
         assert built(space, np.array([witness.codes]), (cost,)) == [(witness.value,)]
     for position, level in enumerate(space.account.marginals(cost)):

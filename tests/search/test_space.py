@@ -125,6 +125,9 @@ def test_enumeration(space: Space) -> None:
     found = [key(one) for one in space.enumerate()]
     assert len(found) == len(set(found))
     assert set(found) == wanted(space)
+    assert len(list(space.enumerate(most=space.satisfying))) == len(found)
+    with pytest.raises(ArchError, match="A1007"):
+        list(space.enumerate(most=space.satisfying - 1))
 
 
 def chi_square(

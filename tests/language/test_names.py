@@ -227,3 +227,31 @@ def test_onnx_metadata_is_data(text: str, tmp_path_factory: pytest.TempPathFacto
     save(model, path)
     read = onnx.load(path)
     assert {one.key: one.value for one in read.metadata_props}["recipe"] == text
+
+
+statements = st.recursive(
+    st.sampled_from(["y = y |> conv(2)", "y = y |> unit", "y = y |> batch_norm"]),
+    lambda inner: st.lists(inner, min_size=1, max_size=3).map(
+        lambda lines: "for NAME in 0..2 {\n" + "\n".join(lines) + "\n}"
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(statements, min_size=1, max_size=4))
+def test_a_name_is_one_value_or_one_list(lines: list[str]) -> None:
+    """In scopes: `conv` and `conv[0]` cannot be two attributes of one module, nor `conv[0]` and `conv[0][1]`."""
+    body = "\n".join(lines)
+    for i in range(body.count("NAME")):
+        body = body.replace("NAME", f"i{i}", 1)
+    text = f"block unit(x) {{ return x |> conv(2) }}\nnet n {{\ninput x: f32[2, 4, 4]\ny = x\n{body}\noutput z = y\n}}"
+    graph = archir.loads(text).graph
+    scopes = [graph[number].scope for number in graph if graph[number].scope]
+    assert len(scopes) == len(set(scopes))
+    depths: dict[tuple[str, ...], int] = {}
+    for scope in scopes:
+        path: tuple[str, ...] = ()
+        for component in scope.split("."):
+            path = (*path, component.partition("[")[0])
+            assert depths.setdefault(path, component.count("[")) == component.count("[")

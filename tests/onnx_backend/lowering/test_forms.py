@@ -250,6 +250,45 @@ def test_real_images_are_compared_as_pixels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("form", "within", "beyond"),
+    [
+        ({}, [9e-5], [1.1e-4, 5e-3, 1.0]),
+        ({"precision": "float16"}, [9e-3], [1.1e-2, 0.5]),
+        ({"precision": "bfloat16"}, [4.9e-2], [5.1e-2, 2.5]),
+    ],
+)
+def test_models_differ_by_no_more_than_the_tolerance(
+    form: dict[str, Any], within: list[float], beyond: list[float], tmp_path: Path
+) -> None:
+    """Relative to the largest number of an output; a tolerance that is given counts instead."""
+    from archir_onnx.lowering.form import Form
+    from archir_onnx.verification.verify import verify
+
+    path = tmp_path / "net.onnx"
+    graph = archir.loads("net n { input x: f32[4]\n output y = x |> linear(8)\n output z = x }").graph
+    runner = TORCH.runner(module := TORCH.lower(graph))
+    archir.export(graph, path, module)
+    kinds = archir.ir.typing.infer(graph)
+    inputs = {name: kinds[number] for name, number in graph.inputs.items()}
+    for name in ("y", "z"):
+        for off in (*within, *beyond):
+
+            def reference(arrays: Any, name: str = name, off: float = off) -> Any:
+                found = dict(runner(arrays))
+                return {**found, name: found[name] / (1 + off)}
+
+            if off in within:
+                report = verify(path, reference, inputs, Form(**form))
+                assert report.relative <= report.tolerance
+            else:
+                with pytest.raises(ArchError, match="A0913"):
+                    verify(path, reference, inputs, Form(**form))
+            assert verify(path, reference, inputs, Form(**form), tolerance=1.05 * off).tolerance == 1.05 * off
+            with pytest.raises(ArchError, match="A0913"):
+                verify(path, reference, inputs, Form(**form), tolerance=0.9 * off)
+
+
+@pytest.mark.parametrize(
     ("form", "text"),
     [
         ({"attention": "linear"}, "attention is `auto`, .* not `linear`"),

@@ -198,6 +198,7 @@ CASES: list[Case] = [
     *((AvgPool1d(4, 2, padding, True), (TOKENS,)) for padding in ("same", 2)),
     *((op, (VOLUME,)) for kind in (MaxPool3d, AvgPool3d) for op in (kind(2, 2, "valid"), kind((1, 3, 2), (1, 2, 1)))),
     *((AvgPool3d(3, counts, 1, bool(counts - 1)), (VOLUME,)) for counts in (1, 2)),
+    *((AvgPool3d(3, count_padding=counts), ((8, 4, 2, 1),)) for counts in (False, True)),
     *((op, (dims,)) for op in (GlobalAvgPool(), GlobalMaxPool()) for dims in (MAP, TOKENS, VOLUME)),
     *((op, (dims,)) for op in (GlobalAvgPool(True), GlobalMaxPool(True)) for dims in (MAP, VOLUME)),
     *((kind(axis), (MAP,)) for kind in (MeanOver, SumOver, MaxOver) for axis in (0, 1, 2, -1)),

@@ -88,6 +88,11 @@ class AvgPool3d(AvgPool):
 
     spatial: ClassVar[int] = 3
 
+    def kernels(self, x: TensorType) -> int:
+        """As in `avg_pool`; a volume smaller than the window is padded first."""
+        whole = all(window.kernel <= size for window, size in zip(self.windows, x.spatial, strict=True))
+        return super().kernels(x) if whole else 2 if self.count_padding else 6
+
 
 @dataclass(frozen=True)
 class AdaptiveAvgPool(Free):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import torch
@@ -19,6 +21,7 @@ from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
+from archir.ir.verify import verify
 from archir.ops.activation import Relu, Zero
 from archir.ops.arithmetic import Greater
 from archir.ops.attention import Attention, LocalAttention
@@ -36,6 +39,7 @@ from archir_torch.lowering.module import Network, lower, missing_rules, weights_
 from archir_torch.lowering.rules import RULES, lowers
 from archir_torch.measuring.latency import random_input
 from tests.op_cases import CASES, MAP, TOKENS, VECTOR, Case, Dims, graph_of, name_of
+from tests.portions import portion
 
 
 def run(network: Network, *inputs: Tensor) -> Tensor:
@@ -99,11 +103,15 @@ def test_samples_do_not_meet(case: Case) -> None:
 def test_parameters_and_macs_are_those_of_the_module(case: Case) -> None:
     """For every operation: torch's counter, which knows convolutions and matrix products, or a formula."""
     op, dims = case
-    graph = graph_of(op, dims)
+    compared(op, dims, graph_of(op, dims))
+
+
+def compared(op: Op, dims: tuple[Dims, ...], graph: Graph) -> None:
     network = lower(graph).eval().requires_grad_(False)
     plain = sdpa_kernel(SDPBackend.MATH)  # the counter does not know the flash kernel for CPUs
     with FlopCounterMode(display=False) as counter, torch.no_grad(), plain:
-        network(*inputs_of(graph, 1))
+        y = run(network, *inputs_of(graph, 1))
+    assert tuple(y.shape) == (1, *infer(graph)[graph.outputs["y"]].shape)
     found = cost(graph)
     macs = window_macs(op, *dims) if isinstance(op, LocalAttention) else counter.get_total_flops() / 2
     assert (found.params, found.macs) == (sum(weight.numel() for weight in network.parameters()), macs)
@@ -115,6 +123,48 @@ def window_macs(op: LocalAttention, query: Dims, key: Dims, value: Dims) -> int:
     window = op.kernel * op.kernel
     offsets = op.kernel * key[0] if op.relative else 0
     return math.prod(query[1:]) * (query[0] * window + value[0] * window + offsets)
+
+
+PARTS = 40
+
+
+def near(value: object) -> list[object]:
+    """Values of an attribute beside one: integers one more and one less, and the least ones."""
+    if type(value) is int:
+        return sorted({value - 1, value + 1, -1, 0, 1, 2} - {value})
+    if type(value) is float:
+        return [0.0, -value]
+    if type(value) is bool:
+        return [not value]
+    if type(value) is tuple:
+        return [(*value[:i], other, *value[i + 1 :]) for i, item in enumerate(value) for other in near(item)]
+    return []
+
+
+def variants() -> Iterator[Case]:
+    """Every case with one attribute changed, or one dimension of one operand or of all of that shape."""
+    for op, dims in CASES:
+        for name, value in op.attributes().items():
+            yield from ((replace(op, **{name: other}), dims) for other in near(value))
+        for i, shape in enumerate(dims):
+            for other in near(shape):
+                yield op, (*dims[:i], other, *dims[i + 1 :])
+                yield op, tuple(other if one == shape else one for one in dims)
+
+
+@pytest.mark.parametrize("part", portion(range(PARTS), [0]))
+def test_what_rules_accept_runs_with_the_types_and_costs_they_say(part: int) -> None:
+    """Near the limits of attributes and dimensions: shapes, parameters and MACs of one sample."""
+    ran = 0
+    for op, dims in list(dict.fromkeys(variants()))[part::PARTS]:
+        graph = graph_of(op, dims)
+        try:
+            verify(graph)
+        except ArchError:
+            continue
+        compared(op, dims, graph)
+        ran += 1
+    assert ran
 
 
 def one(op: Op, *inputs: Tensor, training: bool = False, **weights: Tensor) -> Tensor:

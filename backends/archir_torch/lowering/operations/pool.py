@@ -78,7 +78,11 @@ def avg_pool3d(
     pads: tuple[int, ...],
     count_padding: bool,
 ) -> Tensor:
-    if pads[::2] == pads[1::2]:
+    sides = (kernel,) * 3 if isinstance(kernel, int) else kernel
+    whole = all(
+        size >= side for size, side in zip(x.shape[2:], sides, strict=True)
+    )  # torch compares sizes without padding
+    if whole and pads[::2] == pads[1::2]:
         return F.avg_pool3d(x, kernel, stride, pads[::-2], count_include_pad=count_padding)
     mean = F.avg_pool3d(F.pad(x, pads), kernel, stride)
     if count_padding:

@@ -141,6 +141,9 @@ def test_extremes_counts_and_quantiles_are_those_of_brute_force(name: str, cost:
     for low in (least.value - 1, least.value, least.value + 1):
         for high in (greatest.value - 1, greatest.value, greatest.value + 1):
             assert space.account.every(cost, low, high) == bool(((totals >= low) & (totals <= high)).all())
+    for value in sorted(set(totals.tolist()))[:4]:
+        for low, high in [(value, value), (value + 1, value), (value - 1, value - 1), (value + 1, value + 1)]:
+            assert space.account.some(cost, low, high) == bool(((totals >= low) & (totals <= high)).any())
     for witness in (least, greatest):
         assert built(space, np.array([witness.codes]), (cost,)) == [(witness.value,)]
     for position, level in enumerate(space.account.marginals(cost)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 
 import pytest
 from scipy.stats import chisquare
@@ -76,6 +77,36 @@ def are_alike(ours: PlainAccount, theirs: Account) -> None:
         assert ours.nearest(name, middle, middle) == theirs.nearest(name, middle, middle)
     ranges = {name: (theirs.limits(name)[0], sum(theirs.limits(name)) // 2) for name in ("params", "macs")}
     assert ours.count_within(ranges) == theirs.count_within(ranges)
+
+
+def test_counts_quantiles_and_neighbours_are_those_of_a_list(space: Space) -> None:
+    ours, everything = plain(space), list(space.unbounded.enumerate())
+    for name in ("params", "macs"):
+        totals = sorted(space.cost(everything, [name])[name].tolist())
+        spread, keys = ours.distribution(name, totals[0], totals[-1]), sorted(set(totals))
+        for i in (0, 1, len(keys) // 2, -1):
+            key = keys[i]
+            below, above = [one for one in keys if one < key], [one for one in keys if one > key]
+            assert (spread.last(key), spread.first(key)) == (key, key)
+            assert spread.last(key - 1) == max(below, default=None)
+            assert spread.first(key + 1) == min(above, default=None)
+            assert spread.count(key, key) == (totals.count(key),) * 2
+            assert spread.count(key + 1, key - 1) == (0, 0)
+            rank = totals.index(key)
+            for wanted in (Fraction(rank + 1, len(totals)), Fraction(rank + totals.count(key), len(totals))):
+                assert spread.quantiles([wanted]) == [key]
+    for architecture in everything[:: len(everything) // 8 + 1]:
+        cost = archir.cost(space.specialize(architecture))
+        pairs = {"params": (cost.params, cost.params), "macs": (cost.macs, cost.macs)}
+        assert ours.keeps(architecture.outcomes, pairs)
+        for less, more in ((1, 1), (-1, -1)):
+            shifted = {**pairs, "macs": (cost.macs + less, cost.macs + more)}
+            assert not ours.keeps(architecture.outcomes, shifted)
+
+
+def test_costs_that_do_not_add_up_are_refused_without_arrays(space: Space) -> None:
+    with pytest.raises(ArchError, match="peak_bytes"):
+        plain(space).quantiles("peak_bytes", [0.5])
 
 
 def test_a_space_draws_within_bounds_without_arrays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,14 +139,6 @@ def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:
         assert measured[i] - said == pytest.approx(found.errors[i])
 
 
-@pytest.mark.parametrize(("networks", "confidence"), [(5, 0.9), (8, 0.5), (10, 0.95), (30, 0.99), (2000, 0.999)])
-def test_intervals_are_those_of_student(networks: int, confidence: float) -> None:
-    model = model_of(archir.loads(SMALL["depth"]), networks=networks)
-    spread = model.error * np.sqrt(networks / (networks - 2) * (1 + 1 / networks))
-    assert model.margin(confidence) == pytest.approx(spread * student.ppf((1 + confidence) / 2, networks - 2), rel=0.02)
-    assert model.reserve(confidence) == pytest.approx(spread * student.ppf(confidence, networks - 2), rel=0.02, abs=1)
-
-
 def test_a_table_of_operations_is_corrected_by_what_was_measured() -> None:
     space = archir.loads(SMALL["depth"])
     table = filled(FakeBench(), space)
@@ -241,6 +233,38 @@ BROKEN: dict[str, Any] = {
     "a negative error": {**GOOD, "error": -1.0},
     "deep": '{"model": "costs", "entries": ' + "[" * 100_000,
 }
+
+
+@pytest.mark.parametrize(("networks", "precision"), [(5, 6e-4), (6, 2e-4), (10, 1e-5), (1000, 1e-9)])
+def test_margins_are_those_of_students_t(networks: int, precision: float) -> None:
+    """The expansion is of few terms: least precise with few networks."""
+    model = LatencyModel(**{**GOOD, "networks": networks, "error": 1e6})
+    spread = 1e6 * (networks / (networks - 2) * (1 + 1 / networks)) ** 0.5
+    for confidence in (0.5, 0.6, 0.8, 0.9, *([0.99, 0.999] if networks == 1000 else [])):
+        two, one = (student.ppf(level, networks - 2) * spread for level in ((1 + confidence) / 2, confidence))
+        assert model.margin(confidence) == pytest.approx(two, rel=precision)
+        assert model.reserve(confidence) == pytest.approx(one, rel=precision, abs=1)
+
+
+def test_missing_operations_are_named_in_order() -> None:
+    keys = [f"{name}(f32[8])" for name in ("tanh", "gelu", "silu", "relu", "abs")]
+    for known in (LatencyModel(**GOOD), table_of([])):
+        with pytest.raises(ArchError, match=r"A1502.*lacks `?abs.*gelu.*relu|A1502.*lacks `?abs.*gelu.*silu"):
+            known.need(keys)
+
+
+@pytest.mark.parametrize(("wrong", "more"), [(1, ""), (3, ""), (4, " and 1 more"), (6, " and 3 more")])
+def test_three_mistakes_of_a_file_are_named(wrong: int, more: str, tmp_path: Path) -> None:
+    for made, what in ((GOOD, "model"), ({**GOOD, "model": None}, "table")):
+        broken = {**made, "entries": {f"op{i}": "1" for i in range(wrong)}}
+        (tmp_path / "m.json").write_text(json.dumps(broken))
+        with pytest.raises(ArchError) as caught:
+            files.read(tmp_path / "m.json")
+        message = caught.value.diagnostics[0].message
+        assert f"is no latency {what}: " in message
+        if what == "model":
+            assert message.count("; ") == min(wrong, 3) - 1
+            assert message.endswith(more or "integer")
 
 
 @pytest.mark.parametrize("name", BROKEN)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -11,7 +13,9 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
+from archir.base.errors import ArchError, RuleError
+from archir.ir.typing import infer
+from tests.op_cases import CASES, Dims, graph_of
 
 
 def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
@@ -64,6 +68,23 @@ def test_what_is_refused(takes: str, body: str, said: str) -> None:
 )
 def test_what_is_right_for_every_architecture(body: str) -> None:
     assert net(body).graph
+
+
+AXES = {type(op): (op, dims) for op, dims in CASES if type(getattr(op, "axis", None)) is int}
+
+
+@pytest.mark.parametrize(("op", "dims"), AXES.values(), ids=lambda value: getattr(value, "name", ""))
+def test_axes_are_those_of_the_operand(op: Any, dims: tuple[Dims, ...]) -> None:
+    """Counted from the first or from the last one, which gives the same type."""
+    rank, found = len(dims[0]), {}
+    for axis in range(-rank - 2, rank + 2):
+        graph = graph_of(replace(op, axis=axis), tuple(dims[0] for _ in dims))
+        try:
+            found[axis] = infer(graph)[graph.outputs["y"]]
+        except RuleError:
+            assert not -rank <= axis < rank
+    assert sorted(found) == list(range(-rank, rank))
+    assert all(found[axis] == found[axis - rank] for axis in range(rank))
 
 
 @pytest.mark.parametrize("kind", ["i64", "i32"])

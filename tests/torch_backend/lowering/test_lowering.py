@@ -145,7 +145,8 @@ def variants() -> Iterator[Case]:
     """Every case with one attribute changed, or one dimension of one operand or of all of that shape."""
     for op, dims in CASES:
         for name, value in op.attributes().items():
-            yield from ((replace(op, **{name: other}), dims) for other in near(value))
+            plain = [None] if value is not None and type(op).__dataclass_fields__[name].default is None else []
+            yield from ((replace(op, **{name: other}), dims) for other in [*near(value), *plain])
         for i, shape in enumerate(dims):
             for other in near(shape):
                 yield op, (*dims[:i], other, *dims[i + 1 :])

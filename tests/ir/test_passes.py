@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_graphs import graphs
+from random_graphs import annotated, graphs
 from reference import assignments, meaning
 
 import archir.ops  # noqa: F401  (declares the operations)
@@ -23,6 +23,7 @@ from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Linear
 from archir.passes import PASSES, run
+from archir.passes.spaces.freeze import freeze
 from archir.passes.spaces.specialize import specialize
 from tests.op_cases import CASES, ELEMENTS, Dims
 
@@ -58,16 +59,18 @@ def keeps_its_meaning(graph: Graph, names: list[str]) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(graphs(most_nodes=25, most_choices=3))
+@given(annotated())
 def test_specialized_graphs_have_the_inputs_and_the_meaning(graph: Graph) -> None:
     specialized(graph)
+    frozen(graph)
 
 
 @pytest.mark.soak
 @settings(max_examples=1000, deadline=None)
-@given(graphs(most_nodes=25, most_choices=3))
+@given(annotated())
 def test_specialized_graphs_have_the_inputs_and_the_meaning_of_many_graphs(graph: Graph) -> None:
     specialized(graph)
+    frozen(graph)
 
 
 def specialized(graph: Graph) -> None:
@@ -81,6 +84,24 @@ def specialized(graph: Graph) -> None:
         before, after = meaning(graph, outcomes), meaning(one, {})
         assert before.keys() == after.keys()
         assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+def frozen(graph: Graph) -> None:
+    """Some choices made: the others stay, but for those that this makes inactive, which have their first outcome."""
+    paths = list(graph.decisions)
+    for chosen in islice(assignments(graph), 0, 12, 5):
+        some = {path: chosen[path] for path in paths[::2]}
+        rest = freeze(graph, some)
+        verify(rest)
+        assert not some.keys() & rest.decisions.keys()
+        assert all(decision.active is not False for decision in rest.decisions.values())
+        assert len(rest.constraints) <= len(graph.constraints)
+        assert all(one.cost is not None or one.condition is not True for one in rest.constraints)
+        assert len(run(rest, ["prune"])) == len(rest)
+        fixed = dict.fromkeys(graph.decisions.keys() - rest.decisions.keys(), 0) | some
+        for outcomes in islice(assignments(graph), 12):
+            before, after = meaning(graph, outcomes | fixed), meaning(rest, outcomes | fixed)
+            assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
 ONCE = given(graphs(most_nodes=25, most_choices=2), st.sampled_from(["prune", "cse"]))

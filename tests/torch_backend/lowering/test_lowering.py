@@ -142,13 +142,13 @@ def near(value: object) -> list[object]:
 
 
 def variants() -> Iterator[Case]:
-    """Every case with one attribute changed, or one dimension of one operand or of all of that shape."""
+    """Every case with one attribute changed, or one dimension or the rank of one operand or of all of that shape."""
     for op, dims in CASES:
         for name, value in op.attributes().items():
             plain = [None] if value is not None and type(op).__dataclass_fields__[name].default is None else []
             yield from ((replace(op, **{name: other}), dims) for other in [*near(value), *plain])
         for i, shape in enumerate(dims):
-            for other in near(shape):
+            for other in [*near(shape), shape[1:], (2, *shape)]:
                 yield op, (*dims[:i], other, *dims[i + 1 :])
                 yield op, tuple(other if one == shape else one for one in dims)
 

@@ -18,6 +18,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.search.job import made
 from archir_torch.search.ordering import Merging, Trained, merging, start
 from archir_torch.supernet import SuperNetwork, extract
+from tests.portions import portion
 from tests.torch_backend.tried import elastic, job
 
 SPACE = """
@@ -92,6 +93,37 @@ def test_where_nothing_is_left_out_nothing_changes() -> None:
 def test_few_samples_do_not_make_it_worse() -> None:
     model = supernet(doubled=True)
     assert difference(model, merged(model, [(images(1)[0][0][:1],)])) < difference(model, None)
+
+
+ALIKE = "net s {\n input x: f32[32, 8]\n output y = x |> linear(choose inner(6, 12)) |> sigmoid |> linear(3)\n}\n"
+
+
+@pytest.mark.parametrize(
+    "point", portion([(1, 0), (0.1, 0), (1e-2, 0), (1e-3, 0), (1e-4, 0), (0.1, 2), (0.1, 4), (0.1, 6), (0.1, 8)],
+    [(1e-4, 0), (0.1, 8)]), ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("seed", portion(range(10), [0]))
+def test_a_prediction_is_the_least_squares_where_kept_channels_are_alike(point: tuple[float, float], seed: int) -> None:
+    """Channels 0 and 1, and 2 and 3, differ by `eps`; `mean` brings all sigmoids near one."""
+    eps, mean = point
+    model, generator = archir.supernet(archir.loads(ALIKE)).eval(), torch.Generator().manual_seed(seed)
+    weights = model.state_dict()
+    first, bias = weights["linear.weight"], weights["linear.bias"]
+    for tensor in weights.values():
+        tensor.copy_(torch.randn(tensor.shape, generator=generator) * 0.5)
+    bias.add_(mean)
+    for channel in (0, 2):
+        first[channel + 1] = first[channel] + eps * torch.randn(8, generator=generator)
+        bias[channel + 1] = bias[channel]
+    first[6] = first[0] + 0.5 * first[2]
+    last = weights["linear_2.weight"].double()
+    batches = [(torch.randn(16, 32, 8, generator=generator),) for _ in range(8)]
+    given = merged(model, batches).weights(model.parts(smallest(Space(model.graph))))["linear_2.weight"].double()
+    samples = torch.cat([x.flatten(0, 1) for (x,) in batches]).double()
+    hidden = torch.sigmoid(samples @ first.double().T + bias.double())
+    kept, wanted = hidden[:, :6], hidden @ last.T
+    best = torch.linalg.lstsq(kept, wanted).solution
+    assert (wanted - kept @ given.T).norm() < 1.005 * (wanted - kept @ best).norm()
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def l2(trained: Trained) -> Mapping[NodeId, Tensor]:
 def activation(trained: Trained) -> Mapping[NodeId, Tensor]:
     """The mean magnitude of what a channel is, over samples."""
     seen = trained.seen().items()
-    return {number: torch.stack([out.abs().mean(1) for out, _ in parts]).mean(0) for number, parts in seen}
+    return {number: torch.stack([out.double().abs().mean(1) for out, _ in parts]).mean(0) for number, parts in seen}
 
 
 @importance
@@ -124,6 +124,6 @@ def taylor(trained: Trained) -> Mapping[NodeId, Tensor]:
     """How much the loss changes without the channel, to first order (Molchanov et al. 2017)."""
     seen = trained.seen(gradients=True).items()
     return {
-        number: torch.stack([(out * grad).sum(1).abs() / out.shape[1] for out, grad in parts]).mean(0)
+        number: torch.stack([(out.double() * grad).sum(1).abs() / out.shape[1] for out, grad in parts]).mean(0)
         for number, parts in seen
     }

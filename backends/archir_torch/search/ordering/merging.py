@@ -29,8 +29,10 @@ MOST_POSITIONS = 256
 """Of a sample that are looked at, such as pixels."""
 MOST_BYTES = 4 * 2**30
 """Of the products of channels."""
-_RIDGE, _FEW = 1e-8, 1e-3
-"""Of the mean square of a channel: what is added to squares, and what besides if rows are no more than channels."""
+_RIDGE = 1e-14
+"""Regularisation, as a part of the sum of squares of all kept channels: what float32 activations round away."""
+_FEW_ROWS_RIDGE = 1e-3
+"""Further regularisation, as a part of the mean square of a channel, where there are no more rows than channels."""
 
 
 class Reader(NamedTuple):
@@ -67,8 +69,8 @@ class Merging:
         self._rows = dict.fromkeys(self._places, 0)
         for seen in activations(trained, self._places):
             for node, x in seen.items():
-                rows = x[self._places[node]].flatten(1)
-                self._products[node] += (rows @ rows.T).double()
+                rows = x[self._places[node]].flatten(1).double()
+                self._products[node] += rows @ rows.T
                 self._rows[node] += rows.shape[1]
 
     def weights(self, parts: Mapping[str, Part]) -> dict[str, Tensor]:
@@ -97,7 +99,8 @@ class Merging:
             return None
         units = here[:, 0].nonzero()[:, 0]
         square, few = products[units][:, units], len(units) / max(1, self._rows[node])
-        ridge = (_RIDGE + _FEW * min(1.0, few) ** 2) * square.diagonal().mean().clamp_min(1e-30)
+        part = _RIDGE * len(units) + _FEW_ROWS_RIDGE * min(1.0, few) ** 4
+        ridge = part * square.diagonal().mean().clamp_min(1e-30)
         square = square + ridge * torch.eye(len(units), dtype=square.dtype)
         found: Tensor = torch.linalg.solve(square, products[units]).T
         found[units] = torch.eye(len(units), dtype=found.dtype)  # what is kept is known

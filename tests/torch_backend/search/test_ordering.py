@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -180,3 +181,40 @@ def test_a_supernet_starts_from_what_is_ordered(measure: str) -> None:
     lacking = replace(given, weights={name: one for name, one in weights.items() if "linear" not in name})
     with pytest.raises(ArchError, match=r"A2221.*starts without weights of it: `linear.weight`"):
         made(lacking)
+
+
+@pytest.mark.parametrize("time", ["i64[] |> embedding(10, 6)", "f32[] |> relu"])
+def test_an_input_without_channels_stays(time: str) -> None:
+    kind, _, rest = time.partition(" |> ")
+    net = f"net n {{\n input x: f32[8]\n input t: {kind}\n e = t |> {rest}\n h = x |> linear(6) |> relu\n"
+    body = " output y = (h + e) |> linear(3)\n" if kind == "i64[]" else " output y = h |> linear(3)\n output z = e\n"
+    assert_computes_the_same(archir.loads(net + body + "}\n").graph, 0)
+
+
+def assert_computes_the_same(graph: Graph, seed: int) -> None:
+    weights = weights_of(graph, seed)
+    found = ordered(Trained(graph, weights), "l1")
+    assert any(not torch.equal(found[key], weights[key]) for key in weights)
+    for one, other in zip(computed(graph, weights), computed(graph, found), strict=True):
+        assert (one - other).abs().max() <= 1e-9 * one.abs().max()
+
+
+@pytest.mark.parametrize("seed", portion(range(300), [3, 10, 41, 150]))
+def test_attention_computes_the_same(seed: int) -> None:
+    """Of heads that share keys and values, and heads of one channel."""
+    rng = random.Random(seed)
+    kv_heads, shared, width = rng.choice([1, 2, 3, 4]), rng.choice([1, 2, 3]), rng.choice([1, 2, 3])
+    heads, causal = kv_heads * shared, rng.choice(["true", "false"])
+    values, window = rng.choice([width, 1, 2]), rng.choice(["", ", window=2"])
+    net = f"""
+net n {{
+    input x: f32[5, 7]
+    q = x |> linear({heads * width})
+    k = x |> linear({kv_heads * width})
+    v = x |> linear({kv_heads * values})
+    a = attention(q, k, v, heads={heads}, kv_heads={kv_heads}, causal={causal}{window})
+    output y = x |> linear(6) |> relu |> linear(2)
+    output z = a |> linear(3)
+}}
+"""
+    assert_computes_the_same(archir.loads(net).graph, seed)

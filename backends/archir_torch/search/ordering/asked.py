@@ -83,7 +83,7 @@ class Asked:
     def moves(self) -> list[Group] | None:
         """The channels that go together, if all that the operation does is to move numbers, and such groups of one form
         may change places."""
-        if self.weights or not self.operands or not all(x.numeric for x in self.operands):
+        if self.weights or not self.operands or not all(x.numeric and x.rank for x in (*self.operands, self.result)):
             return None
         indices, start = [], 1
         for x in self.xs:
@@ -104,19 +104,18 @@ class Asked:
         for channel, row in enumerate(rows):
             joined.union((len(self.operands), channel), *((a, b) for a, b in row.unique(dim=0).tolist() if a >= 0))
         groups = [sorted(one) for one in joined.to_sets()]
-        return groups if all(self._carried(groups) for _ in range(2)) else None
-
-    def _carried(self, groups: Sequence[Group]) -> bool:
-        """Whether groups of one form may change places."""
-        members = len(self.operands)
-        orders = {i: torch.arange(self.width(i if i < members else None)) for i in range(members + 1)}
         forms: dict[Form, list[Group]] = defaultdict(list)
         for group in groups:
             forms[form(group)].append(group)
-        for alike in forms.values():
-            for to, source in zip(alike, self._permutation(len(alike)).tolist(), strict=True):
-                for (member, channel), (_, other) in zip(to, alike[source], strict=True):
-                    orders[member][channel] = other
+        return groups if all(self._carried(alike) for alike in forms.values() for _ in range(2)) else None
+
+    def _carried(self, alike: Sequence[Group]) -> bool:
+        """Whether groups of one form may change places."""
+        members = len(self.operands)
+        orders = {i: torch.arange(self.width(i if i < members else None)) for i in range(members + 1)}
+        for to, source in zip(alike, self._permutation(len(alike)).tolist(), strict=True):
+            for (member, channel), (_, other) in zip(to, alike[source], strict=True):
+                orders[member][channel] = other
         xs = [x.index_select(1 + self.operands[i].channel_axis, orders[i]) for i, x in enumerate(self.xs)]
         before = self.run(self.xs, {}).index_select(1 + self.result.channel_axis, orders[members])
         return torch.equal(before, self.run(xs, {}))
@@ -150,7 +149,7 @@ class Asked:
         everything = tuple(members)
         alone = tuple((i,) for i in range(len(self.operands)) if self.width(i) > 1)  # sums over channels, and the like
         for form in dict.fromkeys([whole, (everything,), alone]):
-            if not form or any(self.width(m) != self.width(one[-1]) for one in form for m in one):
+            if not form or any(self.width(m) != (self.width(one[-1]) or None) for one in form for m in one):
                 continue
             if not counts:
                 yield Claim(form)
@@ -165,15 +164,25 @@ class Asked:
         return x.channels if x.rank and x.numeric else 0
 
     def holds(self, claim: Claim) -> bool:
-        """Whether a claim holds for some orders."""
-        return all(self._holds(claim) for _ in range(2))
+        """Whether a claim holds when chunks change places, and when channels of one set do, within all chunks or one.
 
-    def _holds(self, claim: Claim) -> bool:
-        across = self._permutation(claim.chunks) if claim.across else torch.arange(claim.chunks)
+        Each set is permuted alone: orders drawn for two sets at once may be equal by chance."""
+        chunks = [range(claim.chunks), [int(torch.randint(claim.chunks, (), generator=self.generator))]]
+        inside = [(one, some) for one in claim.tied for some in chunks] if claim.inside else []
+        return (not claim.across or all(self._holds(claim) for _ in range(2))) and all(
+            self._holds(claim, one, some) for one, some in inside
+        )
+
+    def _holds(self, claim: Claim, moved: tuple[Member, ...] = (), chunks: Sequence[int] = ()) -> bool:
+        """Whether a claim holds for an order of the channels of a set within some chunks, or else of all chunks."""
+        across = torch.arange(claim.chunks) if moved else self._permutation(claim.chunks)
         orders: dict[Member, Order] = {}
         for one in claim.tied:
             size = self.width(one[-1]) // claim.chunks
-            within = [self._permutation(size) if claim.inside else torch.arange(size) for _ in range(claim.chunks)]
+            within = [
+                self._permutation(size) if one == moved and chunk in chunks else torch.arange(size)
+                for chunk in range(claim.chunks)
+            ]
             order = torch.cat([int(chunk) * size + within[int(chunk)] for chunk in across])
             orders |= dict.fromkeys(one, order)
         xs = [

@@ -338,16 +338,20 @@ class TorchBackend:
         return {name: tensor.detach().cpu().numpy() for name, tensor in module.state_dict().items()}
 
     def runner(self, module: Network) -> Callable[[Arrays], dict[str, NDArray[Any]]]:
-        """The module in evaluation mode as a function of named arrays."""
+        """The module in evaluation mode as a function of named arrays, of any sizes where some may be open."""
 
         def run(inputs: Arrays) -> dict[str, NDArray[Any]]:
-            training = module.training
+            if missing := [name for name in module.input_names if name not in inputs]:
+                raise TypeError(f"the network takes {', '.join(module.input_names)}; there is no `{missing[0]}`")
+            training, open_sizes = module.training, module.open_sizes
             module.eval()
+            module.open_sizes = True
             try:
                 with torch.no_grad():
                     found = module(*(torch.from_numpy(np.asarray(inputs[name])) for name in module.input_names))
             finally:
                 module.train(training)
+                module.open_sizes = open_sizes
             outputs = found if isinstance(found, dict) else {module.output_names[0]: found}
             return {name: tensor.detach().cpu().numpy() for name, tensor in outputs.items()}
 

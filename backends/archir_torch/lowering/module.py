@@ -26,6 +26,7 @@ from archir.ir.typing import Types, infer
 from archir.passes.expand import expand
 from archir_torch.lowering import operations as lowerings  # noqa: F401  (registers the rules)
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.inputs import check_inputs, expected
 from archir_torch.lowering.kernels.compiled import compiled
 from archir_torch.lowering.kernels.lazy import settled, whole
 from archir_torch.lowering.kernels.library import laid_out
@@ -192,7 +193,11 @@ class Network(Hierarchy):
         self._slots = len(slots)
         self._compiled = False
         self._steps: list[Step] = []
-        paths, layers = _layers(graph, infer(graph), generator)
+        types = infer(graph)
+        self._expected = expected({name: types[number] for name, number in inputs.items()})
+        self.open_sizes = False
+        """Whether inputs of other sizes are taken; those of the net are what its operations were checked for."""
+        paths, layers = _layers(graph, types, generator)
         homes = self._place(layers)
         for number in graph:
             if not isinstance(graph[number].op, Input):
@@ -235,10 +240,8 @@ class Network(Hierarchy):
         return [laid_out(x) if x.dim() == 4 and x.device.type == "cpu" else x for x in inputs]
 
     def forward(self, *inputs: Tensor) -> Any:
-        """Run the network on a batch."""
-        if len(inputs) != len(self.input_names):
-            names = ", ".join(self.input_names)
-            raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
+        """Run the network on a batch. Raises TypeError and ValueError for inputs that the net does not take."""
+        check_inputs(inputs, self._expected, self.open_sizes)
         values: list[Any] = [*self._laid_out(inputs), *[None] * (self._slots - len(inputs))]
         batch = inputs[0].shape[0] if inputs else 1
         for step in self._steps:

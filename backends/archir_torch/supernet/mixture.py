@@ -23,6 +23,7 @@ from archir.ir.typing import infer
 from archir.ops.norm import BatchNorm
 from archir.ops.shape import Slice
 from archir.passes.expand import expand
+from archir_torch.lowering.inputs import check_inputs
 from archir_torch.lowering.kernels.lazy import Sum, read_of, settled, term, whole
 from archir_torch.lowering.kernels.library import suits
 from archir_torch.lowering.kernels.sums import Term
@@ -91,9 +92,7 @@ class MixedNetwork(Network):
 
     def forward(self, *inputs: Tensor, weights: Weights | None = None, active: Active | None = None) -> Any:
         """Run the network on a batch, its mixtures weighted by `weights`."""
-        if len(inputs) != len(self.input_names):
-            names = ", ".join(self.input_names)
-            raise TypeError(f"the network takes {len(self.input_names)} inputs ({names}), got {len(inputs)}")
+        check_inputs(inputs, self._expected, self.open_sizes)
         shares = self._shares(weights or {}) if self.names else ()
         batch = inputs[0].shape[0] if inputs else 1
         if self.layout is not None:

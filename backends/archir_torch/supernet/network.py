@@ -27,6 +27,7 @@ from archir.passes.spaces.sharing import Sharing
 from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
+from archir_torch.lowering.inputs import Expected, check_inputs, expected
 from archir_torch.lowering.kernels.compiled import compiled
 from archir_torch.lowering.kernels.lazy import settled, whole
 from archir_torch.lowering.kernels.library import laid_out
@@ -103,6 +104,7 @@ class Move:
 class Plan:
     """What is done for an architecture, and where its outputs are."""
 
+    inputs: tuple[Expected, ...]
     moves: tuple[Move, ...]
     outputs: tuple[NodeId, ...]
 
@@ -131,6 +133,8 @@ class SuperNetwork(Hierarchy):
             for number in graph if isinstance(op := graph[number].op, Select)
         }  # fmt: skip
         self._inputs = frozenset(graph.inputs.values())
+        self.open_sizes = False
+        """Whether inputs of other sizes are taken than an architecture has."""
         self._compiled = False
         self._instead: dict[Callable[..., Tensor], Callable[..., Tensor]] = {}
         self._plans: OrderedDict[tuple[int, ...], Plan] = OrderedDict()
@@ -138,10 +142,11 @@ class SuperNetwork(Hierarchy):
     def forward(self, *given: Any) -> Any:
         """Run an architecture, the last argument, on a batch; outputs as a `Network` gives them."""
         *inputs, architecture = given
-        if len(inputs) != len(self.input_names) or not isinstance(architecture, Architecture):
+        if not isinstance(architecture, Architecture):
             names = ", ".join(self.input_names)
             raise TypeError(f"a supernet takes its inputs ({names}) and an architecture")
         plan = self.plan(architecture)
+        check_inputs(inputs, plan.inputs, self.open_sizes)
         if self._compiled and self.training and torch.is_grad_enabled():
             inputs = [laid_out(x) if x.dim() == 4 else x for x in inputs]
         values: dict[NodeId, Any] = dict(zip(self.graph.inputs.values(), inputs, strict=True))
@@ -206,7 +211,8 @@ class SuperNetwork(Hierarchy):
             frees = tuple([operand for operand in dict.fromkeys(reads[number]) if operand not in later])
             later.update(frees)
             moves.append(Move(self._action(number, outcomes), reads[number], number, frees, readers[number] > 1))
-        return Plan(tuple(reversed(moves)), outputs)
+        types = {name: self.sharing.types[number].at(outcomes) for name, number in graph.inputs.items()}
+        return Plan(expected(types), tuple(reversed(moves)), outputs)
 
     def _action(self, number: NodeId, outcomes: Mapping[str, int]) -> Action:
         key = tuple([outcomes.get(path, 0) for path in self._depends[number]])

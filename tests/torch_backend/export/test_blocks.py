@@ -85,6 +85,7 @@ def test_the_file_of_a_block_computes_what_the_block_computes(stage: int, channe
     module = archir.compile(archir.block(autola(), f"hoga@{scope}")).eval()
     hoga = imported(tmp_path / "hoga.py", written("hoga")).Hoga(channels).eval()
     hoga.load_state_dict(module.state_dict())
+    module.open_sizes = True
     x = torch.randn(2, channels, 8, 8)
     with torch.no_grad():
         assert torch.equal(hoga(x), module(x))

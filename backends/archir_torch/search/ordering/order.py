@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from archir.backends.comparison import random_inputs
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import fail
 from archir.ir.graph import Graph, state_name
@@ -57,12 +57,7 @@ def ordered(trained: Trained, measure: str) -> dict[str, Tensor]:
 
 def _prove(graph: Graph, before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> None:
     """Raise ArchError (A2221) if a network computes something else with other weights."""
-    rng, inputs = np.random.default_rng(0), []
-    for x in ranged_inputs(graph).values():
-        if x.numeric:
-            inputs.append(torch.from_numpy(rng.normal(size=(2, *x.shape)).astype(np.float32)))
-        else:
-            inputs.append(torch.from_numpy(rng.integers(0, x.below or 2, (2, *x.shape))))
+    inputs = [torch.from_numpy(array) for array in random_inputs(ranged_inputs(graph), 2, seed=0).values()]
     results = []
     for weights in (before, after):
         module = lower(graph).double().eval()
@@ -70,9 +65,10 @@ def _prove(graph: Graph, before: Mapping[str, Tensor], after: Mapping[str, Tenso
         with torch.no_grad():
             found = module(*(x.double() if x.is_floating_point() else x for x in inputs))
         results.append(found if isinstance(found, dict) else {"output": found})
-    for name, one in results[0].items():
+    for name, result in results[0].items():
+        one, other = result.double(), results[1][name].double()
         scale = max(1e-12, float(one.abs().nan_to_num().max()))
-        difference = float((one - results[1][name]).abs().nan_to_num().max()) / scale
+        difference = float((one - other).abs().nan_to_num().max()) / scale
         if difference > MOST_DIFFERENCE:
             text = f"`{graph.name}` computes something else in another order: `{name}` differs by {difference:.1e}"
             raise fail("A2221", text, None, "this is a bug of archir, or an operation of a plugin is not a function")

@@ -20,17 +20,9 @@ SMALL = 4096
 
 def inferred(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict[str, TensorType]:
     """The types of values for one sample, without the axis of samples, where the first axis is that of one."""
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
-    del bare.graph.input[:], bare.graph.initializer[:], bare.graph.value_info[:]
-    for name, type_ in inputs.items():
-        bare.graph.input.append(_info(name, type_))
-    for tensor in model.graph.initializer:
-        sizes = list(tensor.dims)
-        if prod(sizes) <= SMALL and tensor.data_location != onnx.TensorProto.EXTERNAL:
-            bare.graph.initializer.append(tensor)
-        else:
-            bare.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, sizes))
+    bare = without_weights(model)
+    del bare.graph.input[:]
+    bare.graph.input.extend(_info(name, type_) for name, type_ in inputs.items())
     try:
         known = shape_inference.infer_shapes(bare, data_prop=True).graph
     except Exception:  # whatever onnx finds wrong: then no more is known than what the file says
@@ -43,6 +35,22 @@ def inferred(model: onnx.ModelProto, inputs: Mapping[str, TensorType]) -> dict[s
         if kind.elem_type in names and sizes[:1] == [1] and all(size > 0 for size in sizes):
             found[one.name] = TensorType(tuple(sizes[1:]), names[kind.elem_type])
     return found
+
+
+def without_weights(model: onnx.ModelProto, most: int = SMALL) -> onnx.ModelProto:
+    """A model whose weights of more than `most` numbers are inputs, without the types that it states of its outputs."""
+    graph = onnx.GraphProto(name=model.graph.name, node=model.graph.node)
+    graph.output.extend(helper.make_empty_tensor_value_info(one.name) for one in model.graph.output)
+    stored = {tensor.name for tensor in model.graph.initializer}
+    graph.input.extend(one for one in model.graph.input if one.name not in stored)
+    for tensor in model.graph.initializer:
+        if prod(tensor.dims) <= most and tensor.data_location != onnx.TensorProto.EXTERNAL:
+            graph.initializer.append(tensor)
+        else:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, [*tensor.dims]))
+    return onnx.ModelProto(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
+    )
 
 
 def _info(name: str, type_: TensorType) -> onnx.ValueInfoProto:

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import external_data_helper, helper, numpy_helper
+from onnx import checker, defs, external_data_helper, helper, numpy_helper, shape_inference
 
 from archir.backends.calls import Call, Calls
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.types import TensorType
 from archir_onnx.files import external
-from archir_onnx.reading.parts import inferred
+from archir_onnx.reading.parts import inferred, without_weights
 
 OPSETS = range(7, 27)
 MOST_NODES = 20_000
@@ -35,7 +35,7 @@ QUANTISED = (
     "DynamicQuantizeLinear",
 )
 DOMAINS = ("", "ai.onnx")
-ELEMENTS = {1: "f32", 10: "f16", 16: "bf16", 6: "i32", 7: "i64"}
+ELEMENTS = {1: "f32", 6: "i32", 7: "i64"}
 
 
 def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, partial: bool = False) -> tuple[Calls, bool]:
@@ -44,6 +44,8 @@ def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, partia
     `shapes` are those of inputs that the file leaves open, without samples. Operators that are no functions of tensors
     are refused by what follows the calls, with all others that it does not know. If a part is enough, the types of all
     values are inferred.
+
+    Every node has the operands, results and attributes that its operator's schema asks for.
 
     Raises ArchError: A0916 for what is no model, A3202 for versions and inputs that cannot be.
     """
@@ -56,6 +58,7 @@ def read(path: Path, shapes: Mapping[str, tuple[int, ...]] | None = None, partia
     inputs, problems = _inputs(graph, tensors, shapes or {})
     if problems and not inputs:
         raise ArchError(*problems)
+    _require_schemas(model, version, path)
     calls = [*_calls(graph, path)]
     known = {*tensors, *(one.name for one in graph.input)}
     for call in calls:
@@ -90,6 +93,33 @@ def _version(model: onnx.ModelProto, path: Path) -> int:
         hint = "onnx.version_converter makes newer ones of old ones"
         raise fail("A3202", f"{path} has opset {found}; {OPSETS[0]} to {OPSETS[-1]} are read", None, hint)
     return int(versions[0])
+
+
+def _require_schemas(model: onnx.ModelProto, version: int, path: Path) -> None:
+    """Raise ArchError (A0916) for nodes that break their operator's schema; operators without a schema are skipped.
+
+    The numbers of operands and results and all attributes are checked first, of all nodes; then the types of tensors.
+    """
+    context = checker.C.CheckerContext()
+    context.ir_version = model.ir_version
+    context.opset_imports = dict.fromkeys(DOMAINS, version)
+    problems = []
+    for index, node in enumerate(model.graph.node):
+        if node.domain in DOMAINS and defs.has(node.op_type, version) and not _has_graph(node):
+            try:
+                checker.check_node(node, context)
+            except checker.ValidationError as error:
+                said = str(error).partition("\n")[0].rstrip(".")
+                problems.append(Diagnostic("A0916", f"{path}: {_named(node, index)}: {said}"))
+    if problems:
+        raise ArchError(*problems)
+    bare = without_weights(model, 0)
+    for index, node in enumerate(bare.graph.node):
+        node.name = _named(node, index)
+    try:
+        shape_inference.infer_shapes(bare, check_type=True)
+    except shape_inference.InferenceError as error:
+        raise fail("A0916", f"{path}: {error}") from None
 
 
 def _refused(model: onnx.ModelProto) -> dict[str, Diagnostic]:
@@ -215,9 +245,15 @@ def _labels(names: list[str]) -> dict[str, str]:
 def _calls(graph: onnx.GraphProto, path: Path) -> Iterator[Call]:
     for index, node in enumerate(graph.node):
         attributes = {one.name: _attribute(one, path) for one in node.attribute if not _graphs(one)}
-        where = node.name or next((name for name in node.output if name), f"{node.op_type}_{index}")
-        told = f"{node.op_type} `{where[:100]}`"
-        yield Call(_operator(node), _read_by(node), tuple(node.output), attributes, _place(node, index), told)
+        yield Call(
+            _operator(node), _read_by(node), tuple(node.output), attributes, _place(node, index), _named(node, index)
+        )
+
+
+def _named(node: onnx.NodeProto, index: int) -> str:
+    """What messages call a node."""
+    where = node.name or next((name for name in node.output if name), f"{node.op_type}_{index}")
+    return f"{node.op_type} `{where[:100]}`"
 
 
 def _attribute(one: onnx.AttributeProto, path: Path) -> Any:
@@ -228,7 +264,7 @@ def _attribute(one: onnx.AttributeProto, path: Path) -> Any:
         return value.decode("utf-8", "replace")
     if isinstance(value, float):
         return float(str(np.float32(value)))  # as it was written
-    return list(value) if not isinstance(value, int | str) else value
+    return list(value) if not isinstance(value, int | str | None) else value
 
 
 def _place(node: onnx.NodeProto, index: int) -> str:

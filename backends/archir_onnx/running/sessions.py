@@ -49,7 +49,7 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
     if missing := next((name for name in providers if name not in present()), None):
         raise fail("A0914", f"onnxruntime has no {missing} here: {lacking(missing)}", None, "`archir doctor` says more")
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised as well
     options.intra_op_num_threads = (
         threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else threads
     )

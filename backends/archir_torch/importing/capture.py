@@ -75,7 +75,7 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
         args = tuple(example)
     args, kwargs = pytree.tree_map_only(Tensor, _for_batch, (args, kwargs))
     said = ""
-    with torch.no_grad(), warnings.catch_warnings(), _quiet():
+    with torch.no_grad(), warnings.catch_warnings(), quiet():
         warnings.simplefilter("ignore")
         for strict in (False, True):
             try:
@@ -103,7 +103,7 @@ def _given(module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Torch says what it refuses in what it raises; what it logs besides are its own tracebacks."""
     log = logging.getLogger("torch")
     before = log.level

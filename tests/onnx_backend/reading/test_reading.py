@@ -173,7 +173,8 @@ def test_names_of_nodes_are_modules(tmp_path: Path) -> None:
 REFUSED: dict[str, tuple[list[Any], dict[str, Any], str, str]] = {
     "unknown operators": ([node("Unique", "x", "u"), node("Det", "u", "y")], {}, "A3202", "Unique|Det"),
     "quantised": (
-        [node("QuantizeLinear", "x s", "q"), node("Relu", "q", "y")], {"s": np.float32(1)}, "A3202", "quantised"
+        [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", "y")], {"s": np.float32(1)}, "A3202",
+        "quantised",
     ),
     "a cycle": (
         [node("Relu", "b", "a"), node("Relu", "a", "b"), node("Relu", "a", "y")], {}, "A0916", "nothing before"
@@ -193,6 +194,65 @@ def test_what_is_no_network_is_refused(what: str, tmp_path: Path) -> None:
     with pytest.raises(ArchError, match=text) as refused:
         archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
     assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {code}
+
+
+MALFORMED: dict[str, tuple[list[Any], str]] = {
+    "too many operands": ([node("Add", "x x w", "y")], r"Add `y`: .* input size 3 not in range \[min=2, max=2\]"),
+    "too few operands": ([node("Sigmoid", "", "g"), node("Mul", "x g", "y")], r"Sigmoid `g`: .* input size 0"),
+    "a scatter of two": ([node("ScatterND", "x at", "y")], r"ScatterND `y`: .* input size 2"),
+    "an operand left out": (
+        [helper.make_node("Div", ["x", ""], ["y"])], r"Div `y`: Node \(\)'s input 1 is marked single"
+    ),
+    "too many results": ([node("Relu", "x", "y z")], r"Relu `y`: .* output size 2"),
+    "a missing attribute": ([node("Concat", "x x", "y")], r"Concat `y`: Required attribute 'axis' is missing"),
+    "an unknown attribute": ([node("Relu", "x", "y", alpha=1.0)], r"Relu `y`: Unrecognized attribute: alpha"),
+    "an attribute of another type": ([node("Softmax", "x", "y", axis=0.5)], r"Softmax `y`: .*Expected: 'INT'"),
+    "a shape that is no integer": ([node("Reshape", "x w", "y")], r"node name: Reshape `y`\): .* has unsupported type"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+@pytest.mark.parametrize("partial", [False, True])
+def test_nodes_that_break_their_schema_are_refused(what: str, partial: bool, tmp_path: Path) -> None:
+    nodes, text = MALFORMED[what]
+    path = file(tmp_path / "m.onnx", nodes, {"w": numbers(4), "at": np.array([[0]])})
+    with pytest.raises(ArchError, match=text) as refused:
+        archir.from_onnx(path, partial=partial)
+    assert {diagnostic.code for diagnostic in refused.value.diagnostics} == {"A0916"}
+
+
+MISFITS: dict[str, tuple[list[Any], str]] = {
+    "shapes": ([node("MatMul", "x w", "y")], r"MatMul `y`: .* do not fit: `x` \[N, 4, 8, 8\], `w` \[3\]"),
+    "sizes": ([node("Reshape", "x at", "y")], r"Reshape `y`: .* `x` \[N, 4, 8, 8\], `at` \[7, 9\]"),
+    "constants": (
+        [node("Add", "w v", "c"), node("Mul", "x c", "y")], r"Add `c`: .* `w` \[1.0, 2.0, 3.0\], `v` \[7.0, 9.0\]"
+    ),
+    "attributes": ([node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[0, 1])], r"MaxPool `y`: .*strides=\[0, 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", MISFITS)
+def test_what_cannot_be_computed_is_said_with_operands(what: str, tmp_path: Path, capfd: Any) -> None:
+    """In ONNX's names, and without what torch says and logs."""
+    nodes, text = MISFITS[what]
+    weights = {"w": np.array([1, 2, 3], np.float32), "at": np.array([7, 9]), "v": np.array([7, 9], np.float32)}
+    with pytest.raises(ArchError, match=text):
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_constants_are_operands_as_tensors_are(tmp_path: Path) -> None:
+    nodes = [node("Einsum", "a b", "p", equation="i,j->ij"), node("Add", "x p", "y")]
+    path = file(tmp_path / "m.onnx", nodes, {"a": np.ones(1, np.float32), "b": numbers(4)}, ("N", 4))
+    assert operations(archir.from_onnx(path)) == ["parameter", "add"]
+
+
+def test_outputs_of_one_value_are_compared_each(tmp_path: Path) -> None:
+    path = file(tmp_path / "m.onnx", [node("Relu", "x", "y")])
+    model = onnx.load(path)
+    model.graph.output.append(model.graph.output[0])
+    onnx.save(model, path)
+    assert [*archir.from_onnx(path).graph.outputs] == ["y", "y_2"]
 
 
 OUTSIDE = ("../secret", "/etc/hostname", "folder/w", "missing", "..")

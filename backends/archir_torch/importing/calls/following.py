@@ -122,7 +122,12 @@ def _imported(
         raise fail("A3202", f"{calls.name} has tensors of more than {LARGEST} numbers")
     names = {_label(name): name for name in calls.inputs}
     outputs = [*calls.outputs.values()]
-    _prove(found, names, lambda inputs: reference(inputs, calls.inputs, outputs), seed)
+
+    def given(inputs: Arrays) -> list[NDArray[Any]]:
+        made = reference(inputs, calls.inputs, outputs)
+        return [made[name] for name in outputs]
+
+    _prove(found, names, given, seed)
     sources = {
         weight: replace(
             source,
@@ -141,7 +146,9 @@ def _label(name: str) -> str:
     return f"input_{made}" if made[0].isdigit() or made in ("input", "net", "in", "output", "block") else made
 
 
-def _prove(found: Imported, names: Mapping[str, str], reference: Callable[[Arrays], Arrays], seed: int) -> None:
+def _prove(
+    found: Imported, names: Mapping[str, str], reference: Callable[[Arrays], Sequence[NDArray[Any]]], seed: int
+) -> None:
     """Raise ArchError (A3203) unless the network gives what the reference does for a random sample.
 
     Other numbers are tried where rounding alone makes a difference, which the same network in 64 bits shows, or where
@@ -153,12 +160,12 @@ def _prove(found: Imported, names: Mapping[str, str], reference: Callable[[Array
         given = _random(found.graph, scale, seed)
         wanted = reference({names[label]: array for label, array in given.items()})
         made = _outputs(network, given)
-        worst = max(_difference(one, other) for one, other in zip(made, wanted.values(), strict=True))
+        worst = max(_difference(one, other) for one, other in zip(made, wanted, strict=True))
         if worst <= TOLERANCE:
             return
         apart = max(
             float(np.abs(a.reshape(-1) - c.reshape(-1)).max(initial=0)) if a.size == c.size else 1.0
-            for a, c in zip(made, wanted.values(), strict=True)
+            for a, c in zip(made, wanted, strict=True)
         )
         if apart <= SMALLEST:
             continue

@@ -16,8 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from archir.backends.calls import Call, Calls
 from archir.base.errors import ArchError, Diagnostic, RuleError, listed
 from archir.ir.types import TensorType
-from archir_torch.importing.calls.operators import OPERATORS
-from archir_torch.importing.calls.static import FUNCTIONS, TooLargeError, known
+from archir_torch.importing.calls.operators import OPERATORS, takes_tensors
+from archir_torch.importing.calls.static import FUNCTIONS, known
+from archir_torch.importing.capture import quiet
 
 Array = NDArray[Any]
 
@@ -41,6 +42,11 @@ NUMBERS = ("Add", "Sub", "Mul", "Div", "Equal", "Greater", "Less", "GreaterOrEqu
 """Operators that read a constant of one number as that number."""
 ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
 """Attributes that later versions made inputs: functions take them under a name of their own."""
+
+MISFITS = (RuntimeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
+"""What torch and numpy raise for sizes and numbers that an operator cannot compute with."""
+SHOWN = 8
+"""Numbers of a constant that messages show."""
 
 
 class Step(nn.Module):
@@ -90,11 +96,11 @@ class Followed(nn.Module):
             if constant and not shared:  # a transpose of weights that others read, too, is still these weights
                 try:
                     made = known(call.operator, [arrays.get(name) for name in call.reads], call.attributes)
-                except TooLargeError as error:
+                except RuleError as error:
                     raise ArchError(Diagnostic("A3202", f"{call.named}: {error.message}")) from None
-                except Exception as error:
-                    text = f"{call.named}: what it computes of constants cannot be: {error}"
-                    raise ArchError(Diagnostic("A0916", text)) from None
+                except MISFITS:
+                    operands = [arrays.get(name) for name in call.reads]
+                    raise ArchError(Diagnostic("A0916", f"{call.named}: {_misfit(call, operands)}")) from None
                 if made is not None:
                     arrays[call.writes[0]] = made
                     if all(not name or name in self.literal for name in call.reads):
@@ -154,7 +160,7 @@ class Followed(nn.Module):
         By the first value that each of the calls would give; and the types of all that are given.
         """
         found: dict[str, Diagnostic] = {}
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad(), quiet():
             made = self._run({name: torch.empty(x.shape, dtype=x.dtype) for name, x in inputs.items()}, found)
         samples = {len(x) for x in inputs.values()}
         types = {
@@ -204,37 +210,30 @@ class Followed(nn.Module):
             if call.operator not in OPERATORS:
                 raise RuleError("archir has no such operation")
             return self.get_submodule(self._steps[index])(self._given(call, operands), batch)
-        except (RuleError, TooLargeError):
-            raise
-        except Exception as error:  # shapes and attributes that do not fit, which torch and numpy tell in many ways
+        except MISFITS:
             if torch.compiler.is_exporting():
                 raise
-            raise RuleError(" ".join(str(error).split())[:200]) from None
+            raise RuleError(_misfit(call, operands, batch)) from None
 
     def _given(self, call: Call, operands: list[Any]) -> list[Any]:
-        """Operands, with small constants as tensors where numbers are computed with."""
-        if call.operator in (
-            "Add",
-            "Sub",
-            "Mul",
-            "Div",
-            "Max",
-            "Min",
-            "Where",
-            "Equal",
-            "Greater",
-            "Less",
-            "GreaterOrEqual",
-            "LessOrEqual",
-            "And",
-            "Or",
-            "Concat",
-            "Sum",
-        ):
-            return [
-                _number(one, call.operator) if isinstance(one, np.ndarray | np.generic) else one for one in operands
-            ]
-        return operands
+        """Operands, with constants as tensors where the operator's function takes tensors, or as numbers."""
+        takes = takes_tensors(call.operator, len(operands))
+        return [
+            _number(one, call.operator) if tensor and isinstance(one, np.ndarray | np.generic) else one
+            for one, tensor in zip(operands, takes, strict=True)
+        ]
+
+
+def _misfit(call: Call, operands: Sequence[Any], batch: int = 0) -> str:
+    """The operands and attributes of a call that cannot be computed: sizes [N, ...] of `batch` samples, or numbers."""
+    shown = []
+    for name, one in zip(call.reads, operands, strict=True):
+        sizes = [*one.shape] if isinstance(one, Tensor) else [*np.shape(one)]
+        few = not isinstance(one, Tensor) and np.size(one) <= SHOWN
+        text = str(np.asarray(one).tolist() if few else sizes)
+        shown += [f"`{name}` {text.replace(f'[{batch},', '[N,')}"] if one is not None else []
+    shown += [f"{name}={value}" for name, value in call.attributes.items()]
+    return f"operands and attributes that do not fit: {', '.join(shown)[:300]}"
 
 
 def _lacking(calls: Sequence[Call]) -> Diagnostic:
@@ -248,11 +247,16 @@ def _number(array: Any, operator: str) -> Any:
     """A constant: a number, if it is one and that is all the same."""
     if np.size(array) == 1 and operator in NUMBERS:
         return np.asarray(array).reshape(-1)[0].item()
-    return torch.from_numpy(np.array(array))
+    return _tensor(array)
 
 
 def _tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else torch.from_numpy(np.array(value))
+    """A tensor as it is, a constant as one; numbers with a point have 32 bits."""
+    if isinstance(value, Tensor):
+        return value
+    array = np.asarray(value)
+    whole = np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_
+    return torch.from_numpy(np.array(array, array.dtype if whole else np.float32))
 
 
 def _owner(root: nn.Module, path: str) -> nn.Module:

@@ -4,8 +4,8 @@ Importing this package registers those of all its files.
 """
 
 from archir.base.plugins.bundled import import_all
-from archir_torch.importing.calls.operators.registry import OPERATORS
+from archir_torch.importing.calls.operators.registry import OPERATORS, takes_tensors
 
 import_all(__name__)
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "takes_tensors"]

@@ -127,7 +127,7 @@ def summed(first: Tensor, *others: Tensor, **_: Any) -> Tensor:
 
 
 @operator("Max", "Min")
-def extremes(*xs: Any, named: str = "Max", **_: Any) -> Tensor:
+def extremes(*xs: Tensor, named: str = "Max", **_: Any) -> Tensor:
     """The largest or the smallest of each."""
     found: Tensor = xs[0]
     for other in xs[1:]:
@@ -136,6 +136,6 @@ def extremes(*xs: Any, named: str = "Max", **_: Any) -> Tensor:
 
 
 @operator("Where")
-def where(mask: Tensor, a: Any, b: Any, **_: Any) -> Tensor:
+def where(mask: Tensor, a: Tensor, b: Tensor, **_: Any) -> Tensor:
     """One or the other."""
     return torch.where(mask, a, b)

@@ -29,7 +29,7 @@ def instance_norm(x: Tensor, scale: Tensor, shift: Tensor, epsilon: float = 1e-5
 
 @operator("LayerNormalization")
 def layer_norm(
-    x: Tensor, scale: Any = None, shift: Any = None, axis: int = -1, epsilon: float = 1e-5, **_: Any
+    x: Tensor, scale: Tensor | None = None, shift: Tensor | None = None, axis: int = -1, epsilon: float = 1e-5, **_: Any
 ) -> Tensor:
     """Over the last axis."""
     if axis % x.dim() != x.dim() - 1:
@@ -48,7 +48,7 @@ def group_norm(
 
 
 @operator("RMSNormalization")
-def rms_norm(x: Tensor, scale: Any = None, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> Tensor:
+def rms_norm(x: Tensor, scale: Tensor | None = None, axis: int = -1, epsilon: float = 1e-5, **_: Any) -> Tensor:
     """Over the last axis."""
     return F.rms_norm(x, x.shape[-1:], scale, epsilon)
 

@@ -25,7 +25,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor, **_: Any) -> Tensor:
 
 
 @operator("Gemm")
-def gemm(a: Tensor, b: Tensor, c: Any = None, alpha: float = 1.0, beta: float = 1.0, **given: Any) -> Tensor:
+def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, alpha: float = 1.0, beta: float = 1.0, **given: Any) -> Tensor:
     """alpha a b + beta c."""
     if given.get("transA"):
         raise RuleError("a product over the samples")
@@ -37,7 +37,7 @@ def gemm(a: Tensor, b: Tensor, c: Any = None, alpha: float = 1.0, beta: float = 
 
 
 @operator("Attention")
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Any = None, *more: Any, **given: Any) -> Tensor:
+def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *more: Any, **given: Any) -> Tensor:
     """Of tokens [samples, N, heads * d], or [samples, heads, N, d]."""
     if any(one is not None for one in more) or given.get("softcap"):
         raise RuleError("attention with a cache or a cap")

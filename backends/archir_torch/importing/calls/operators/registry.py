@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,10 @@ from archir.base.errors import RuleError
 
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}
-"""Functions of tensors, then of attributes by name; `version` is that of the operators."""
+"""Functions of operands, then of attributes by name; `version` is that of the operators.
+
+Parameters annotated `Any` take constants as arrays, all others as tensors.
+"""
 
 
 def operator(*names: str) -> Callable[[Operator], Operator]:
@@ -31,3 +35,11 @@ def ints(value: Any) -> list[int]:
     if isinstance(value, Tensor):
         raise RuleError("sizes or places that depend on numbers of the input")
     return [int(one) for one in np.asarray(value).reshape(-1)]
+
+
+def takes_tensors(name: str, count: int) -> list[bool]:
+    """Which of `count` operands an operator's function takes as tensors."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    parameters = [one for one in inspect.signature(OPERATORS[name]).parameters.values() if one.kind in kinds]
+    parameters += parameters[-1:] * count  # of operands without end
+    return [one.annotation != "Any" for one in parameters[:count]]

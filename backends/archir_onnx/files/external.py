@@ -22,7 +22,10 @@ _KEYS = {"location", "offset", "length", "checksum"}
 
 
 def read(path: Path) -> onnx.ModelProto:
-    """A model, without the data beside it. Raises ArchError (A0916) if it is none, or its data may not be read."""
+    """A model without the data beside it, and without `value_info`: exporters write wrong shapes there.
+
+    Raises ArchError (A0916) if it is no model, or its data may not be read.
+    """
     try:
         model = onnx.load_model_from_string(read_bytes(path, MOST_BYTES))
     except OSError as error:
@@ -36,6 +39,7 @@ def read(path: Path) -> onnx.ModelProto:
     for tensor in _all(model):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             _check(tensor, path)
+    del model.graph.value_info[:]
     return model
 
 

@@ -98,13 +98,14 @@ def quantize(
     `max_loss` points, or percent, of what the objective compares models by. Raises ArchError (A0914 to A0916 and A2801:
     the model; A2802: nothing to quantise; A2803: too much is lost; A2804: `keep`).
     """
-    written = external.read(path)
-    size = sum(file.stat().st_size for file in external.files(written, path))
+    model = external.read(path)
+    size = sum(file.stat().st_size for file in external.files(model, path))
     if size > MOST_BYTES:
         raise fail("A2801", f"{path} is larger than 2 GB")
-    require_bounded(written, path)
+    require_bounded(model, path)
     computed(path, (CPU,), {}, 0, run=False)
-    model = onnx.load(path)
+    onnx.load_external_data_for_model(model, str(path.parent))
+    _fix_weights(model)
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < OLDEST:
         raise fail("A2801", f"the model is of opset {opset}; scales per channel are from opset {OLDEST} on")
@@ -138,6 +139,15 @@ def quantize(
         len(choosing) if choosing is not None and tries.back else 0, tries.rounds, rows,
     )  # fmt: skip
     return _written(report, model, compact(made), output)
+
+
+def _fix_weights(model: onnx.ModelProto) -> None:
+    """Remove weights from the inputs, by which a caller could replace them: version 4 of the IR and later allow it."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in stored]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    model.ir_version = max(model.ir_version, 4)
 
 
 def _lost(judge: Judge, before: Mapping[str, float], after: Mapping[str, float]) -> float:

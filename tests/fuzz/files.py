@@ -167,7 +167,7 @@ def models(folder: Path) -> Maker:
     onnx_backend = backends.get("onnx")
 
     def make(rng: random.Random) -> Case:
-        data = odd.mangled_bytes(whole, rng) if rng.random() < 0.5 else _fields(proto, rng)
+        data = odd.mangled_bytes(whole, rng) if rng.random() < 0.5 else fields(proto, rng)
         facts = certificate if rng.random() < 0.5 else odd.damaged(certificate, rng)
 
         def take() -> None:
@@ -186,7 +186,7 @@ def models(folder: Path) -> Maker:
     return make
 
 
-def _fields(proto: Any, rng: random.Random) -> bytes:
+def fields(proto: Any, rng: random.Random) -> bytes:
     """A model with a few of its fields exchanged."""
     made = type(proto)()
     made.CopyFrom(proto)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.fuzz import commands, files, options  # noqa: F401  (they register their kinds)
+from tests.fuzz import commands, files, networks, options  # noqa: F401  (they register their kinds)
 from tests.fuzz.registry import KINDS
 
 __all__ = ["KINDS"]

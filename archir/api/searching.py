@@ -102,14 +102,20 @@ def check_recipe(
     overrides: Mapping[str, str] | None = None,
     device: str | None = None,
     executor: str | None = None,
+    trust_code: bool = False,
 ) -> Mapping[str, Any]:
     """Check a recipe, its spaces and its data as `run` does before it trains anything, and leave no file.
+
+    No module is imported that the recipe names, unless you `trust_code`: phases that need one which is not imported
+    are not checked, and `not_looked_at` has its name.
 
     By name of a phase: its `strategy`, the name of its `space`, and among how many `architectures` it searches: one, if
     it searches none, and at most so many, where costs are bounded or an earlier phase fixes more. `overrides`, `device`
     and `executor` are those of `run`. Raises ArchError.
     """
-    return backends.get("torch").check_recipe(Path(recipe), overrides=overrides, device=device, executor=executor)
+    return backends.get("torch").check_recipe(
+        Path(recipe), overrides=overrides, device=device, executor=executor, trust_code=trust_code
+    )
 
 
 def resume(

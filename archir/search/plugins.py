@@ -1,13 +1,18 @@
-"""The modules that a recipe names: its plugins, and those of objectives and data, written as `MODULE:NAME`."""
+"""The modules that a recipe names, here alone: its plugins, and those of objectives and data, written `MODULE:NAME`.
+
+Whoever runs a recipe allows it to import them (`load`), and to call what it names of them. Nothing else in a recipe or
+in the folder of a run names Python: strategies, proxies, scorers and executors are names of what is registered, and
+teachers are programs with weights.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from archir.base.errors import fail, listed
 from archir.base.plugins import loading
@@ -41,13 +46,40 @@ def load(written: Written, folder: Path) -> None:
             loading.load(name, [folder])
 
 
+def may_call(name: str) -> bool:
+    """Whether `MODULE:NAME` may be called; every other name may."""
+    module, colon, _ = name.partition(":")
+    return not colon or loading.allowed(module)
+
+
+def unseen(recipe: Recipe) -> dict[int, tuple[str, ...]]:
+    """The modules that nobody allowed, by the numbers of phases that need them; all phases need plugins."""
+    found: dict[int, dict[str, None]] = {}
+    for name, place in named(recipe):
+        if not loading.allowed(name):
+            source = place == ("data", "source")
+            numbers = [place[1]] if place[0] == "phase" else range(len(recipe.phase))
+            for number in numbers:
+                if not source or recipe.phase[number].data is None:
+                    found.setdefault(number, {})[name] = None
+    return {number: tuple(names) for number, names in found.items()}
+
+
+def import_named(source: object, *objectives: Mapping[str, Any]) -> None:
+    """Import the modules of data and objectives that a caller names, and no file. Raises ArchError (A31xx)."""
+    kinds = [str(one.get("kind", "")).partition(":") for one in objectives]
+    for name in (module_of(source), *(module for module, colon, _ in kinds if colon)):
+        if name is not None:
+            loading.load(name)
+
+
 def require(recipe: Recipe, run: Run | None = None) -> None:
     """Raise ArchError (A3105) if a recipe needs modules that are not imported; with a `run`, to resume it.
 
     Whoever resumes a run names its modules: the folder of a run may come from a stranger, and imports nothing.
     """
     needed = dict.fromkeys([*(name for name, _ in named(recipe)), *(recorded(run) if run else ())])
-    lacking = [name for name in needed if name not in loading.loaded() and name not in sys.modules]
+    lacking = [name for name in needed if not loading.allowed(name)]
     if lacking:
         hint = f"`{resuming(run)}`" if run else f"the command with `{shlex.join(_flags(lacking))}`"
         text = f"the run needs plugins that are not loaded: {listed(lacking)}"

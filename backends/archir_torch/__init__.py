@@ -21,7 +21,6 @@ from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
 from archir.base.errors import Diagnostic, fail
 from archir.base.files import drafts
-from archir.base.plugins import loading
 from archir.base.settings import Settings as Checked
 from archir.base.settings import parsed
 from archir.ir.graph import Graph
@@ -30,7 +29,7 @@ from archir.language.writing.imported import Imported
 from archir.language.writing.spelling import snake
 from archir.passes.expose import expose
 from archir.search.data.inputs import inputs_of
-from archir.search.data.sources import module_of
+from archir.search.plugins import import_named
 from archir.search.reuse.naming import Names
 from archir.search.spaces.architecture import Architecture
 from archir_torch.data import Split, about, load, minibatch
@@ -201,10 +200,9 @@ class TorchBackend:
         say; `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
         """
         chosen = parsed(Settings, settings or {})
+        import_named(data, chosen.objective)
         objective = objective_of(chosen)
         device = device_of(device)
-        if (module_name := module_of(data)) is not None:
-            loading.load(module_name)
         loaded = load(data, inputs_of(graph), seed=chosen.seed, labelled=objective.compares != "numbers")
         seen = prepared(objective, graph, loaded, chosen.seed)
         trained = expose(graph, {**graph.outputs, **seen.outputs}) if set(seen.outputs) - set(graph.outputs) else graph
@@ -248,12 +246,14 @@ class TorchBackend:
 
     def check_recipe(
         self, recipe: Path, *, overrides: Mapping[str, str] | None = None, device: str | None = None,
-        executor: str | None = None,
+        executor: str | None = None, trust_code: bool = False,
     ) -> Mapping[str, Any]:  # fmt: skip
-        """What each phase of a recipe would do, after all that `search` checks before it trains. Raises ArchError."""
+        """What each phase of a recipe would do, after all that `search` checks before it trains. Raises ArchError.
+
+        The modules that it names are imported only with `trust_code`."""
         from archir_torch.search import run  # compiling needs none of it
 
-        return run.checked(recipe, overrides or {}, device_of(device), executor)
+        return run.checked(recipe, overrides or {}, device_of(device), executor, trust_code)
 
     def recipe_kinds(self) -> Mapping[str, Mapping[str, type[Checked]]]:
         """The settings of all strategies and objectives by name: the `options` of one, what stands beside `kind` of

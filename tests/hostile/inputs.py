@@ -242,6 +242,8 @@ each(
         "named_by_a_run": _begun('plugins = ["theirs"]\n' + _PHASE),
         "named_by_the_environment_of_a_run": _begun(_PHASE, plugins=["theirs"]),
         "of_an_objective_of_a_run": _begun(_PHASE + 'objective = { kind = "theirs:Theirs" }\n'),
+        "of_data_of_a_run": _begun('[data]\nsource = "theirs:Theirs"\n' + _PHASE),
+        "of_python_s_own_that_a_run_calls": _begun('[data]\nsource = "os:fork"\n' + _PHASE),
         "named_by_a_program": _program("import theirs.blocks\n\n" + _NET.format("twice")),
         "named_like_an_operation": _program(_NET.format("theirs")),
     },

@@ -51,6 +51,14 @@ def asked_for() -> set[str]:
     return {*_ASKED}
 
 
+def allowed(name: str) -> bool:
+    """Whether code of a module may be called that a file names: the module was named to archir, or imported in Python.
+
+    Modules of Python's own library are there without anybody having imported them.
+    """
+    return name in _LOADED or (name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names)
+
+
 def homes() -> dict[str, Path | None]:
     """The names of all that were imported, and the folders in which workers find them."""
     return {plugin.name: plugin.folder for plugin in _LOADED.values()}

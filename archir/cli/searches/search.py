@@ -14,6 +14,7 @@ import click
 
 from archir import backends
 from archir.api.notebook.progress import SearchProgress
+from archir.base.errors import listed
 from archir.base.plugins import loading
 from archir.cli.kinds import Place
 from archir.cli.options import SOURCES
@@ -21,6 +22,7 @@ from archir.cli.output import console, counted, emit, resumable, say
 from archir.search import plugins
 from archir.search.data.sources import module_of
 from archir.search.fronts.figures import shown
+from archir.search.plugins import import_named
 from archir.search.runs import Run
 
 RUNS = Path("runs")
@@ -40,10 +42,11 @@ RUNS = Path("runs")
     "--executor", help="Who scores candidates, instead of whom phases name: local, processes:4, ray, ray://HOST:PORT."
 )
 @click.option("--check", is_flag=True, help="Check recipe, spaces and data, say what would be done, and do nothing.")
+@click.option("--trust-code", is_flag=True, help="With --check: import the modules that the recipe names.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def search_command(
     recipe: Path | None, output: Path | None, resume: Path | None, fall_back: bool, data: str | None,
-    settings: tuple[str, ...], device: str | None, executor: str | None, check: bool, as_json: bool,
+    settings: tuple[str, ...], device: str | None, executor: str | None, check: bool, trust_code: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Run RECIPE, phase by phase, and leave a folder with everything that came of it.
 
@@ -68,10 +71,16 @@ def search_command(
     overrides = _overrides(settings) | (
         {"data.source": json.dumps(data, ensure_ascii=False)} if data is not None else {}
     )
+    if trust_code and not check:
+        raise click.UsageError("--trust-code goes with --check: a search imports what its recipe names")
     if check:
         if recipe is None:
             raise click.UsageError("--check goes with a recipe")
-        found = backends.get("torch").check_recipe(recipe, overrides=overrides, device=device, executor=executor)
+        if data is not None:
+            import_named(data)
+        found = backends.get("torch").check_recipe(
+            recipe, overrides=overrides, device=device, executor=executor, trust_code=trust_code
+        )
         _show_check(recipe, found, as_json)
         return
     folder = resume or output or _free(recipe or Path())
@@ -120,11 +129,20 @@ def _show_check(recipe: Path, phases: Mapping[str, Mapping[str, Any]], as_json: 
     if as_json:
         emit({"phases": dict(phases)})
         return
+    unseen: dict[str, None] = {}
     for name, phase in phases.items():
-        count = counted(phase["architectures"], "architecture")
-        among = f", {'at most ' if phase['at_most'] else ''}{count}" if phase["architectures"] > 1 else ""
-        say(f"{name}: {phase['strategy']}, {phase['space']}{among}")
-    say(f"{recipe} is right: {counted(len(phases), 'phase')}; nothing was run")
+        count = phase.get("architectures", 1)
+        at_most = "at most " if phase.get("at_most") else ""
+        among = f", {at_most}{counted(count, 'architecture')}" if count > 1 else ""
+        lacking = phase.get("not_looked_at", ())
+        unseen |= dict.fromkeys(lacking)
+        left_out = f"; not looked at: what needs {listed(lacking)}" if lacking else ""
+        say(f"{name}: {phase['strategy']}{', ' * ('space' in phase)}{phase.get('space', '')}{among}{left_out}")
+    if unseen:
+        allow = " ".join(f"--plugin {one}" for one in unseen)
+        say(f"no module was imported that {recipe} names: {allow} allows it, --trust-code allows all")
+    said = "is right" if not unseen else "is right as far as it was looked at"
+    say(f"{recipe} {said}: {counted(len(phases), 'phase')}; nothing was run")
 
 
 def _show(summary: Mapping[str, Any]) -> None:

@@ -6,19 +6,26 @@ numbers are whatever numpy makes arrays of.
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archir.base.errors import ArchError, fail
+from archir.base.plugins import loading
 from archir.search.data.readers.arrays import arranged
 from archir.search.data.readers.source import Part, Source, classes_of
 
 MOST_BYTES = 1 << 32
 """Bytes that all samples of a dataset may have."""
+MOST_SECONDS = 1800
+"""What a function may take that gives data."""
 _SAMPLE = "a sample is a pair, inputs and targets: each an array, or arrays by name"
 
 
@@ -43,17 +50,41 @@ def called(name: str) -> Source:
     """What `MODULE:FUNCTION` gives. Whoever named it has imported its module: a name that stands in a file from
     elsewhere runs nothing. Raises ArchError (A1115)."""
     module, _, attribute = name.partition(":")
-    if module not in sys.modules:
+    if not loading.allowed(module):
         hint = f"if it is yours, name it: `--plugin {module}`"
         raise fail("A1115", f"`{name}` is data of a module that was not imported", None, hint)
     try:
         function: Callable[[], Any] = getattr(sys.modules[module], attribute)
-        data = function()
+        with _limited(name):
+            data = function()
     except ArchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _raised(f"`{name}`", error) from error
     return read(data, f"`{name}`")
+
+
+@contextmanager
+def _limited(name: str) -> Iterator[None]:
+    """Raise ArchError (A1115) in a call after `MOST_SECONDS`, where signals arrive; a process that it forked ends."""
+    own = os.getpid()
+
+    def stop(*_: object) -> None:
+        hint = "write what it gives as .npy files: npy:FOLDER"
+        raise fail("A1115", f"`{name}` gave no data in {MOST_SECONDS:,} seconds", None, hint)
+
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
+        yield
+        return
+    handler = signal.signal(signal.SIGALRM, stop)
+    timer = signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+    try:
+        yield
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
+        signal.setitimer(signal.ITIMER_REAL, *timer)
+        signal.signal(signal.SIGALRM, handler)
 
 
 def _part(data: Any, what: str) -> Part:
@@ -163,5 +194,5 @@ def _array(value: Any, what: str) -> NDArray[Any]:
     return array
 
 
-def _raised(what: str, error: Exception) -> ArchError:
+def _raised(what: str, error: BaseException) -> ArchError:
     return fail("A1115", f"{what} raised {type(error).__name__}: {error}")

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from archir.backends.samples import Call, Interface, Samples
-from archir.base.plugins import loading
 from archir.base.settings import parsed
 from archir.search.data.inputs import Input
-from archir.search.data.sources import module_of
+from archir.search.plugins import import_named
 from archir_torch.data import Split, load
 from archir_torch.objectives.task import Task, prepared
 from archir_torch.search.single import Settings, objective_of
@@ -73,9 +72,8 @@ def samples(
 ) -> Samples:
     """The samples of a source as arrays: so many that are trained on, drawn by the seed, a few that are held out, and
     what an objective measures on all of these. Raises ArchError (A1108, A1116, A11xx, A19xx)."""
+    import_named(source, objective or {})
     made = objective_of(parsed(Settings, {} if objective is None else {"objective": dict(objective)}))
-    if (module_name := module_of(source)) is not None:
-        loading.load(module_name)
     taken = tuple(Input(name, one) for name, one in interface.inputs.items())
     data = load(source, taken, seed=seed, labelled=made.compares != "numbers")
     judge = None

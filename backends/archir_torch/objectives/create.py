@@ -44,9 +44,11 @@ def kind_of(name: str) -> type[Objective]:
 
 
 def _of_module(name: str) -> type[Objective]:
-    """The class of a module, which is a plugin. Raises ArchError (A1901, A31xx)."""
+    """The class of a module, which whoever named it has imported. Raises ArchError (A1901)."""
     module, _, attribute = name.partition(":")
-    loading.load(module)
+    if not loading.allowed(module):
+        hint = f"if it is yours, name it: `--plugin {module}`"
+        raise fail("A1901", f"`{name}` is an objective of a module that was not imported", None, hint)
     found = getattr(sys.modules[module], attribute, None)
     if found is None:
         hint = suggest(attribute, vars(sys.modules[module]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -59,17 +59,25 @@ class Search:
     device: str
     executor: str | None = None
     """Who scores candidates, instead of whom phases name."""
+    unseen: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Modules that nobody allowed, by the numbers of the phases that need them: these are not checked."""
     loaded: dict[Any, Data] = field(default_factory=dict)
     spaces: dict[str, Space] = field(default_factory=dict)
 
 
 def begin(
-    path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None
+    path: Path, folder: Path, overrides: Mapping[str, str], device: str, executor: str | None = None,
+    trusted: bool = True,
 ) -> Search:  # fmt: skip
-    """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError."""
+    """A new run of a recipe: its files are copied, everything that can be checked beforehand is. Raises ArchError.
+
+    If it is not `trusted`, the modules that it names are not imported; phases that need one are not checked.
+    """
     written = read(path, overrides)
     recipe, blamed = written.recipe, written.document.blamed
-    plugins.load(written, path.parent)
+    if trusted:
+        plugins.load(written, path.parent)
+    unseen = plugins.unseen(recipe)
     with blamed("opset"):
         if problems := backends.get("onnx").problems(**({} if recipe.opset is None else {"opset": recipe.opset})):
             raise ArchError(*problems)
@@ -96,7 +104,7 @@ def begin(
         if isinstance(content, Path) and name.endswith(".safetensors"):
             read_weights(content)
     loaded = _checked(
-        written, path.parent, spaces, executor, lambda table, space: reading.of_files(table, path.parent, space)
+        written, path.parent, spaces, executor, lambda table, space: reading.of_files(table, path.parent, space), unseen
     )
     inputs: dict[str, Content] = {
         RECIPE: written.document.source.text,
@@ -111,7 +119,7 @@ def begin(
         plugins=sorted({*loading.asked_for(), *(name for name, _ in plugins.named(recipe))}),
     )
     run = Run.create(folder, recipe.title or path.stem, inputs, facts)
-    return Search(recipe, run, folder / SPACE, device, loaded=loaded, spaces=spaces)
+    return Search(recipe, run, folder / SPACE, device, unseen=unseen, loaded=loaded, spaces=spaces)
 
 
 def _tables(written: Written, folder: Path) -> dict[str, Path]:
@@ -130,12 +138,13 @@ def _check_map(phase: Phase, folder: Path) -> None:
 
 def _checked(
     written: Written, folder: Path, spaces: dict[str, Space], executor: str | None,
-    look: Callable[[Evaluate, Space], Results],
+    look: Callable[[Evaluate, Space], Results], unseen: Container[int] = (),
 ) -> dict[Any, Data]:  # fmt: skip
     """The images of the first phase; `look` reads a table. Raises ArchError for what can be known to be wrong with any
-    of them."""
+    of them but those `unseen`."""
     recipe, blamed = written.recipe, written.document.blamed
-    for number, phase in enumerate(recipe.phase):
+    phases = [(number, phase) for number, phase in enumerate(recipe.phase) if number not in unseen]
+    for number, phase in phases:
         if phase.start.order is not None:
             with blamed("phase", number, "start", "order"):
                 measure_of(phase.start.order)
@@ -143,7 +152,7 @@ def _checked(
     STRATEGIES.check_executor(recipe, executor)
     division.check(written, whole)
     loaded: dict[Any, Data] = {}
-    for number, phase in reversed(list(enumerate(recipe.phase))):  # the images of the first one stay at hand
+    for number, phase in reversed(phases):  # the images of the first one stay at hand
         space = space_of(recipe, phase, folder, spaces)
         if (table := STRATEGIES.tabulated(recipe, phase)) is not None:
             with blamed("phase", number, "evaluate") if phase.evaluate else blamed("evaluate"):
@@ -256,4 +265,5 @@ def images(loaded: dict[Any, Data], recipe: Recipe, settings: DataSettings, spac
 def labelled(recipe: Recipe, settings: DataSettings) -> bool:
     """Whether integers may be labels to all phases on these samples, which have one way of dividing them."""
     phases = [one for one in recipe.phase if origin(recipe.data_of(one).source) == origin(settings.source)]
-    return all(objective_kind(str(one.objective.get("kind", "classification"))).compares != "numbers" for one in phases)
+    kinds = [str(one.objective.get("kind", "classification")) for one in phases]
+    return all(objective_kind(kind).compares != "numbers" for kind in kinds if plugins.may_call(kind))

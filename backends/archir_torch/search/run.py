@@ -15,6 +15,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from archir.base.errors import ArchError, Interrupted, fail
+from archir.base.plugins import loading
 from archir.search import plugins
 from archir.search.recipes import division, results
 from archir.search.recipes.job import Trials
@@ -75,11 +76,24 @@ def execute(
                 raise
 
 
-def checked(recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None) -> Mapping[str, Any]:
+def checked(
+    recipe: Path, overrides: Mapping[str, str], device: str, executor: str | None = None, trust_code: bool = False
+) -> Mapping[str, Any]:
     """What a recipe would do, by its phases' names, after all has been checked that `execute` checks before anything
-    is trained. Nothing is left of it. Raises ArchError."""
+    is trained. Nothing is left of it. Raises ArchError.
+
+    Modules that the recipe names are imported only with `trust_code`. A phase that needs one which was not imported is
+    not checked: `not_looked_at` names it.
+    """
+    written = read(recipe, overrides)
+    if not trust_code and not all(map(loading.allowed, written.recipe.plugins)):
+        unseen = plugins.unseen(written.recipe)
+        return {
+            phase.name: {"strategy": phase.strategy, "not_looked_at": unseen[number]}
+            for number, phase in enumerate(written.recipe.phase)
+        }
     with TemporaryDirectory() as folder:
-        found = begin(recipe, Path(folder) / "run", overrides, device, executor)
+        found = begin(recipe, Path(folder) / "run", overrides, device, executor, trust_code)
         with found.run, threads(found.recipe.threads):
             _try_starts(found)
             written = written_of(found.run)
@@ -94,7 +108,14 @@ def _asked(found: Search, written: Written, number: int) -> Mapping[str, Any]:
     open_ = STRATEGIES.known(written, number, space)
     searched = 1 if whole(phase) else open_.satisfying
     bounded = open_.bounded or "where" in phase.options or phase.start.architecture is not None
-    return {"strategy": phase.strategy, "space": space.name, "architectures": searched, "at_most": bounded}
+    left_out = {"not_looked_at": found.unseen[number]} if number in found.unseen else {}
+    return {
+        "strategy": phase.strategy,
+        "space": space.name,
+        "architectures": searched,
+        "at_most": bounded,
+        **left_out,
+    }
 
 
 def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool]) -> Mapping[str, Any]:
@@ -119,7 +140,9 @@ def _search(found: Search, watch: Watch | None, interrupted: Callable[[], bool])
 def _try_starts(found: Search) -> None:
     """Make the later phases that start from weights of elsewhere and need no phase before them: ArchError is raised
     before anything was trained, if these do not fit."""
-    for phase in found.recipe.phase[1:]:
+    for number, phase in enumerate(found.recipe.phase[1:], 1):
+        if number in found.unseen:
+            continue
         name = phase.start.weights
         own = {*phase.start.phases.values()} <= {name} and not any("phase" in also for also in phase.also)
         if name is not None and elsewhere(name) and own:

@@ -364,3 +364,15 @@ def test_equations_hold(path: Path) -> None:
 def value(term: str) -> int:
     """The value of a term of sums, products and powers of integers, by archir's own arithmetic."""
     return int(parse_parameter(f"term={term.replace('^', '**')}")[1])
+
+
+def test_no_page_installs_another_onnxruntime_beside_archirs() -> None:
+    """Both packages write the same files: what names `onnxruntime` is installed into an environment of its own."""
+    files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md"), ROOT / "README.md"]
+    wrong = []
+    for line in [line.strip() for file in files for line in file.read_text("utf-8").splitlines()]:
+        if found := re.fullmatch(r"(?:python -m )?pip install (?P<what>.*)", line):
+            named = [ROOT / one for one in found["what"].split() if one.endswith(".txt")]
+            texts = [found["what"], *(file.read_text("utf-8") for file in named if file.exists())]
+            wrong += [line for text in texts if re.search(r"\bonnxruntime(?!-gpu)\b", text)]
+    assert not wrong

@@ -46,7 +46,7 @@ def session(model: Path | bytes, providers: Sequence[str] = (CPU,), threads: int
     Asked for CUDA alone, onnxruntime would quietly run on the CPU what CUDA cannot; here that is an error, but for what
     computes sizes.
     """
-    if missing := next((name for name in providers if name not in present()), None):
+    if missing := next((name for name in providers if name not in present() and lacking(name)), None):
         raise fail("A0914", f"onnxruntime has no {missing} here: {lacking(missing)}", None, "`archir doctor` says more")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # errors are raised as well
@@ -91,8 +91,11 @@ def _preload() -> None:
 
 @cache
 def present() -> tuple[str, ...]:
-    """The execution providers that can work here. onnxruntime names those it was built for, with or without a GPU."""
-    return (CPU, *(name for name in onnxruntime.get_available_providers() if name != CPU and not lacking(name)))
+    """The execution providers of archir's devices that can work here.
+
+    onnxruntime names those it was built for, with or without a GPU, and some that send models to a service.
+    """
+    return (CPU, *(name for name in PROVIDERS.values() if name != CPU and not lacking(name)))
 
 
 def trouble(provider: str) -> str:

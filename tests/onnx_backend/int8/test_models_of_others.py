@@ -1,4 +1,4 @@
-"""Models that archir did not write: exporters state types of weights, store weights apart, or let callers replace them."""
+"""Models of other exporters: which state types of weights, store weights apart, or let callers replace them."""
 
 from __future__ import annotations
 

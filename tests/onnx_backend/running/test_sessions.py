@@ -162,3 +162,19 @@ def test_bfloat16_names_the_opset_that_it_needs(text: str, opset: int, tmp_path:
         exported(text, tmp_path / "net.onnx", precision="bfloat16", opset=opset)
     assert refused.value.diagnostics[0].hint == "--opset 22"
     exported(text, tmp_path / "net.onnx", precision="bfloat16", opset=22)
+
+
+def test_exports_say_nothing_of_providers_that_nobody_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime without a GPU is built for Azure, which has kernels for no model of archir's."""
+    monkeypatch.setattr(
+        onnxruntime, "get_available_providers", lambda: ["AzureExecutionProvider", "CPUExecutionProvider"]
+    )
+    for function in (sessions.present, sessions.lacking):
+        function.cache_clear()
+    try:
+        graph = archir.loads(CONV).graph
+        report = archir.export(graph, tmp_path / "net.onnx", archir.compile(graph))
+    finally:
+        for function in (sessions.present, sessions.lacking):
+            function.cache_clear()
+    assert (report.providers, report.note) == (("CPUExecutionProvider",), "")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from archir import backends
 from archir.api.loading import graph_of
-from archir.base.errors import fail
+from archir.backends.suffixes import ONNX, form_of
+from archir.base.errors import RuleError, fail
 from archir.base.files import require_writable
 from archir.ir.graph import Graph
 from archir.passes.block import block as part
@@ -82,8 +83,12 @@ def export(
     `metadata` is written into the model, as texts by name; `certified` writes a certificate beside it. It is compared
     on random inputs and on `real` ones, arrays [N, ...] by input, on `providers` of onnxruntime (by default all that
     are here), to a relative `tolerance` that suits the precision. What was there before stays unless all of it holds.
-    Raises ArchError (A0902 to A0931).
+    Raises ArchError (A0902 to A0931, A0809 for a name that does not end in .onnx).
     """
+    try:
+        form_of(None, Path(path), ONNX)
+    except RuleError as error:
+        raise fail("A0809", error.message) from None
     torch, graph = backends.get("torch"), graph_of(graph)
     if "tokens" in dynamic:
         graph, state = following(graph), module.state_dict()

@@ -1,17 +1,16 @@
-"""What a file's name says of what `archir compile` and `archir export` write into it."""
+"""What a file's name says of what is written into it: by `archir compile`, `archir export` and `archir.export`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
-
-from archir.base.errors import suggest
+from archir.base.errors import RuleError, suggest
 
 COMPILED = {".onnx": ("onnx",), ".py": ("torch",), ".pt2": ("exported", "aot"), ".json": ("json",), ".ir": ("ir",)}
 """The forms of a suffix, the one that it stands for first."""
 EXPORTED = {".onnx": ("onnx",), ".py": ("python",), ".pt2": ("exported", "aot"), ".arch": ("program",)}
+ONNX = {".onnx": ("onnx",)}
 _ELSE = {
     ".safetensors": "the name of a file of weights",
     ".arch": "the name of a program",
@@ -26,7 +25,7 @@ _NEEDED = ("exported", "aot", "program")
 def form_of(to: str | None, output: Path, known: Mapping[str, tuple[str, ...]]) -> str:
     """The form that is asked for, or else that which the name of the file stands for.
 
-    Raises UsageError for a name that stands for none, or for another one than is asked for.
+    Raises RuleError for a name that stands for none, or for another one than is asked for.
     """
     suffix = output.suffix
     if to is not None:
@@ -42,7 +41,7 @@ def form_of(to: str | None, output: Path, known: Mapping[str, tuple[str, ...]]) 
     else:
         near = suggest(suffix, known)
         said = f"{suffix} does not say what is to be written into {output}{f'; {near}' if near else ''}"
-    raise click.UsageError(f"{said}: name it {listed}, or give --to")
+    raise RuleError(f"{said}: name it {listed}")
 
 
 def _require_fits(form: str, output: Path, known: Mapping[str, tuple[str, ...]]) -> None:
@@ -50,7 +49,7 @@ def _require_fits(form: str, output: Path, known: Mapping[str, tuple[str, ...]])
     ending = next((one for one, forms in known.items() if form in forms), None)
     if form in _NEEDED and suffix != ending:
         what = "a program" if form == "program" else "a package of torch"
-        raise click.UsageError(f"the name of {what} ends in {ending}, that of {output} does not")
+        raise RuleError(f"the name of {what} ends in {ending}, that of {output} does not")
     if ending is None or suffix == ending:  # a backend of a plugin, whose files are called as it likes
         return
     if suffix in known:
@@ -59,4 +58,4 @@ def _require_fits(form: str, output: Path, known: Mapping[str, tuple[str, ...]])
         stands = f"{output} is {_ELSE[suffix]}"
     else:
         return
-    raise click.UsageError(f"{stands}; that of this one ends in {ending}")
+    raise RuleError(f"{stands}; that of this one ends in {ending}")

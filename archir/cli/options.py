@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from archir.base.errors import ArchError
+from archir.backends.suffixes import form_of
+from archir.base.errors import ArchError, RuleError
 from archir.base.work import MOST_SEED, bounded
 from archir.cli.kinds import Place
 from archir.language.elaboration.context import Limits
@@ -31,6 +32,14 @@ def refuse(names: Collection[str], why: str) -> None:
         given = context.get_parameter_source(option.name or "") is click.core.ParameterSource.COMMANDLINE
         if given and option.name in names:
             raise click.UsageError(f"{option.opts[0]} {why}")
+
+
+def named_form(to: str | None, output: Path, known: Mapping[str, tuple[str, ...]]) -> str:
+    """The form that `--to` or the name of a file asks for. Raises UsageError (see `archir.backends.suffixes`)."""
+    try:
+        return form_of(to, output, known)
+    except RuleError as error:
+        raise click.UsageError(f"{error.message}{'' if to else ', or give --to'}") from None
 
 
 def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, Any]:

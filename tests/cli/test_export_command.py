@@ -222,3 +222,11 @@ def test_the_name_says_what_is_written(
 
 def test_a_form_that_is_asked_for_may_have_any_name(trained: Path, tmp_path: Path) -> None:
     exported(trained, tmp_path / "net.v1", "--to", "onnx", "--no-verify")
+
+
+@pytest.mark.parametrize("name", ["x.tflite", "x.py", "x.pt2", "x", "x.arch"])
+def test_python_refuses_names_that_stand_for_no_onnx_model(name: str, tmp_path: Path) -> None:
+    graph = archir.loads("net n {\n    input x: f32[4]\n    output y = x |> linear(2)\n}\n").graph
+    with pytest.raises(archir.ArchError, match=r"A0809.*what is to be written(.*): name it \.onnx \(onnx\)"):
+        archir.export(graph, tmp_path / name, archir.compile(graph))
+    assert not [*tmp_path.iterdir()]

@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from archir import api, backends
+from archir.backends.suffixes import COMPILED
 from archir.base.files import sha256, write_atomic
 from archir.cli.deployment import torch_files
-from archir.cli.deployment.suffixes import COMPILED, form_of
 from archir.cli.kinds import Place
-from archir.cli.options import SEED, arch_options, file_argument, net_options, refuse
+from archir.cli.options import SEED, arch_options, file_argument, named_form, net_options, refuse
 from archir.cli.output import counted, say, write
 from archir.cli.subject import picked
 from archir.ir.text.serial import to_json
@@ -58,7 +58,7 @@ def compile_command(
     archir compile net.arch -o net.pt2                          a package, verified
     archir compile net.arch --block cell -o cell.py             a block as a module for other networks
     """
-    target = (target or "ir") if output is None else form_of(target, output, COMPILED)
+    target = (target or "ir") if output is None else named_form(target, output, COMPILED)
     names = [name.strip() for name in passes.split(",") if name.strip()]
     if target in ("ir", "json"):
         refuse({"weights", "init_seed", "emit"}, f"is for networks with weights, not for --to {target}")

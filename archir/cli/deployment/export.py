@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
+from archir.backends.suffixes import COMPILED, EXPORTED
 from archir.cli.deployment import onnx_files, source_files, torch_files
-from archir.cli.deployment.suffixes import COMPILED, EXPORTED, form_of
 from archir.cli.kinds import Place
-from archir.cli.options import json_option
+from archir.cli.options import json_option, named_form
 from archir.cli.output import counted, say
 
 
@@ -59,7 +59,7 @@ def export_command(
         raise click.UsageError(
             f"{run} is a file; RUN is a folder that `archir train` or `archir search` left{_instead(run, output)}"
         )
-    form = form_of(to, output, EXPORTED)
+    form = named_form(to, output, EXPORTED)
     if form == "program":
         onnx_files.refuse(onnx_options, "program")
         if block is not None or as_trained:

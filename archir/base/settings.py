@@ -157,7 +157,7 @@ OTHER_NAMES = {
         ("ema",): "ema_decay model_ema",
         ("precision",): "amp mixed_precision autocast",
         ("compile",): "torch_compile",
-        ("kind",): "optimizer optim type loss",
+        ("kind",): "optimizer optim type",
         ("shift",): "crop random_crop translate padding",
         ("flip",): "hflip horizontal_flip random_flip mirror",
         ("cutout",): "erasing random_erasing",
@@ -191,8 +191,8 @@ def meant(name: str, known: Iterable[str]) -> str | None:
 def elsewhere(kind: type[BaseModel], parents: list[int | str], name: str) -> str | None:
     """A hint to the setting of this name, or of archir's name for it, in the nearest table: at the place, inside it or
     around it."""
-    for wanted in (name, *OTHER_NAMES.get(unspelled(name), ())):
-        for level in range(len(parents), -1, -1):
+    for level in range(len(parents), -1, -1):
+        for wanted in (name, *OTHER_NAMES.get(unspelled(name), ())):
             for model in _models(kind, parents[:level]):
                 found = _inside(model, unspelled(wanted))
                 if found is not None:

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archir.api.notebook.progress import remaining
+from archir.base.errors import Interrupted
 from archir.base.work import current
 from archir.cli import main
 from archir.cli.authoring.doctor import Finding, findings
@@ -314,6 +315,27 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
     run(*shlex.split(again))
     whole, parted = ((tmp_path / name / "weights.safetensors").read_bytes() for name in ("whole", "parted"))
     assert whole == parted
+
+
+@pytest.mark.parametrize(
+    ("work", "line"),
+    [
+        ("archir.api.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
+        ("archir.cli.searches.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
+        ("archir.search.scores.studies.run.run", "compare study.toml -o out"),
+    ],
+)
+def test_the_message_of_an_interruption_repeats_the_command(
+    work: str, line: str, places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise Interrupted("it was stopped")
+
+    monkeypatch.setattr(work, stopped)
+    (tmp_path / "study.toml").write_text("")
+    known = places | {"study.toml": str(tmp_path / "study.toml"), "run": str(tmp_path)}
+    words = [known.get(word, word) for word in shlex.split(line)]
+    assert run(*words, code=130).stderr.endswith(f"it was stopped; resume it with `{shlex.join(['archir', *words])}`\n")
 
 
 def test_explain() -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from archir.base.errors import ArchError, fail
 from archir.base.names.arrays import np
+from archir.base.work import spend
 from archir.costs.tables import Groups, Numbers
 from archir.ir.choices.cases import Value, at, support, varies
 from archir.ir.graph import Decision
@@ -23,6 +24,8 @@ from archir.ir.graph import Decision
 State = tuple[int, ...]
 
 MOST_STATES, MOST_STEPS = 200_000, 2_000_000
+A_STEP = 3
+"""Units of work of a step between two states."""
 
 
 class Step(NamedTuple):
@@ -113,6 +116,7 @@ class Chain:
             steps += len(states) * decision.choice.outcomes
             if total > MOST_STATES or steps > most:
                 raise _entangled(most)
+            spend(A_STEP * len(states) * decision.choice.outcomes)
             level = {state: list(self._steps(i, state)) for state in states}
             levels.append(level)
             states = {step.after: None for found in level.values() for step in found}

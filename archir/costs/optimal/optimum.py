@@ -58,7 +58,8 @@ def optimum(
 
     With `enough`, one whose objective is at most that is as good as the best.
     """
-    rooms = [limit - constant for limit, constant in zip(limits, network.constant[1:], strict=True)]
+    columns = zip(limits, network.constant[1:], network.ends[1:], strict=True)
+    rooms = [max(min(limit, high), low - 1) - constant for limit, constant, (low, high) in columns]
     return _Search(network, rooms, best, late, enough).result()
 
 

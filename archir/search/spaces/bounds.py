@@ -86,7 +86,7 @@ class Bounds:
         """The costs of the architectures that keep the bounds."""
         if isinstance(self.account, PlainAccount):
             return self.account.bounded(self.ranges if self.plain else None)
-        from archir.costs.bounded import BoundedAccount
+        from archir.costs.optimal.bounded import BoundedAccount
 
         return BoundedAccount(self.account, self.each, self.ranges if self.plain else {})
 

@@ -13,7 +13,7 @@ import numpy as np
 from archir.base.errors import ArchError, fail
 from archir.base.frames import Framed
 from archir.costs.account import PEAKS
-from archir.costs.bounded import AT_LEAST, AT_MOST
+from archir.costs.optimal.bounded import AT_LEAST, AT_MOST
 from archir.costs.optimal.optimum import Optimum, optimum
 from archir.ir.graph import Constraint
 from archir.language.elaboration.names.locals import latency_file

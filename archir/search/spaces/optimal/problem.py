@@ -8,8 +8,8 @@ from fractions import Fraction
 from math import lcm
 
 from archir.base.errors import fail
-from archir.costs.bounded import Sum, sums_of, tabulated
 from archir.costs.dynamic import Chain
+from archir.costs.optimal.bounded import Sum, sums_of, tabulated
 from archir.costs.optimal.network import Network, network
 from archir.costs.sums import Terms
 from archir.costs.tables import MOST_SUM

@@ -8,6 +8,7 @@ bound where no part of it is beyond, and beyond where at least one part is, so i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from archir.base.errors import ArchError, fail
-from archir.base.work import TOO_MUCH, portion, spend
+from archir.base.work import MOST_WORK, TOO_MUCH, bounded, portion, spend
 from archir.costs.account import A_TRY, PEAKS, Account
 from archir.costs.counting.merged_steps import Strides
-from archir.costs.dynamic import MOST_STATES, MOST_STEPS, Chain, State, Step
+from archir.costs.dynamic import A_STEP, MOST_STATES, MOST_STEPS, Chain, State, Step
 from archir.costs.extremes.witnesses import Extreme, ahead, extreme
 from archir.costs.optimal.network import network
 from archir.costs.optimal.optimum import optimum
@@ -35,8 +36,8 @@ UNKNOWN = ("A1601", "A1602", "A3302", TOO_MUCH)
 """Codes of diagnostics by which an exact answer is refused: tables, states or work beyond a limit, bounds of no sum."""
 KEPT = 2**62
 """What is left of a bound that every completion of a partial architecture keeps."""
-A_STEP = 3
-"""Units of work of a step between two states."""
+UNLIMITED = 10 * MOST_WORK
+"""Units of work that an extreme may take where there is no budget."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +165,19 @@ def within(chain: Chain, bounds: Sequence[Sum]) -> Chain | None:
             raise fail("A1602", text, None, "draw architectures: archir cost -n 1000")
     if not states:
         return None
-    bounded = copy(chain)
-    bounded.constant, bounded.levels = chain.constant[:own], levels
-    return bounded
+    narrowed = copy(chain)
+    narrowed.constant, narrowed.levels = chain.constant[:own], levels
+    return narrowed
+
+
+@contextmanager
+def suppress_unknown() -> Iterator[None]:
+    """Go on after a refusal to answer exactly."""
+    try:
+        yield
+    except ArchError as error:
+        if error.diagnostics[0].code not in UNKNOWN:
+            raise
 
 
 class BoundedAccount(Account):
@@ -246,16 +257,15 @@ class BoundedAccount(Account):
         return self.free.strides(*names) if (*self.ranges,) == names else super().strides(*names)
 
     def _extreme(self, name: str, sign: int) -> Extreme:
-        try:
-            self.told()
-            if any(one.differs for one in self._sums):
-                return self._there(extreme(self.chain(name), 0, sign))
-            with portion(A_TRY):
-                return self._there(self._optimum(name, sign))
-        except ArchError as error:
-            if error.diagnostics[0].code not in UNKNOWN:
-                raise
-        return Extreme(self._clipped(name, sign, self.free.end(name, sign).bound), None)
+        found = Extreme(self._clipped(name, sign, self.free.end(name, sign).bound), None)
+        with bounded(UNLIMITED), suppress_unknown():
+            if not any(one.differs for one in self._sums):
+                with portion(A_TRY):
+                    found = self._there(self._optimum(name, sign))
+        if not found.exact:
+            with bounded(UNLIMITED), suppress_unknown():
+                found = self._there(extreme(self.chain(name), 0, sign))
+        return found
 
     def _optimum(self, name: str, sign: int) -> Extreme | None:
         """The least (sign 1) or the greatest (-1) cost within the bounds; None if no architecture is within them."""

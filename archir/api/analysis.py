@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.api.loading import graph_of, proved, source
+from archir.api.loading import graph_of, proved, source, space_of
 from archir.base.errors import Diagnostics
 from archir.ir.graph import Graph
 from archir.ir.text.printer import print_graph
@@ -69,16 +69,18 @@ def membership(space: Space, network: Space) -> Membership:
     one, or none. Raises ArchError (A1602)."""
     from archir.search.spaces.optimal.membership import membership
 
-    return membership(space, network.graph)
+    return membership(space_of(space), graph_of(network))
 
 
 def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
     """What differs between two spaces, or between two architectures: nothing, if they are the same."""
+    from archir.search.spaces.architecture import Architecture, Written
     from archir.search.spaces.diff import diff_architectures, diff_spaces
     from archir.search.spaces.space import Space
 
     if isinstance(one, Space) and isinstance(other, Space):
         return diff_spaces(one, other)
-    if isinstance(one, Space) or isinstance(other, Space):
-        raise TypeError("a space and an architecture cannot be compared")
+    for value in (one, other):
+        if isinstance(value, Space) or not isinstance(value, (Architecture, Written)):
+            raise TypeError(f"expected two spaces or two architectures, and got {type(value).__name__} of one of them")
     return diff_architectures(one, other)

@@ -43,7 +43,7 @@ def loads(text: str, *, name: str = "<text>", net: str | None = None, **paramete
     """
     from archir.search.spaces.space import Space
 
-    return Space(elaborate(text, name, net=net, parameters=parameters))
+    return Space(elaborate(text_of(text), name, net=net, parameters=parameters))
 
 
 def graph(
@@ -141,9 +141,25 @@ def architecture(path: str | Path) -> Written:
 
 def format(text: str, name: str = "<text>") -> str:
     """A text in the canonical layout: the same tokens and comments, other blanks and line breaks. Raises ArchError."""
-    return canonical(text, name)
+    return canonical(text_of(text), name)
 
 
 def graph_of(network: Graph | Space) -> Graph:
-    """A graph, or that of a space; if it has choices left, whoever needs one network says so."""
-    return network if isinstance(network, Graph) else network.graph
+    """A graph, or that of a space; if it has choices left, whoever needs one network says so. Raises TypeError."""
+    return network if isinstance(network, Graph) else space_of(network, "a graph or a space").graph
+
+
+def space_of(space: Space, wanted: str = "a space") -> Space:
+    """The space that was given. Raises TypeError for anything else."""
+    from archir.search.spaces.space import Space
+
+    if not isinstance(space, Space):
+        raise TypeError(f"expected {wanted}, such as `archir.load(path)` returns, and got {type(space).__name__}")
+    return space
+
+
+def text_of(text: str) -> str:
+    """The text that was given. Raises TypeError for anything else."""
+    if not isinstance(text, str):
+        raise TypeError(f"expected the text of a program, and got {type(text).__name__}")
+    return text

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archir import backends
+from archir.api.loading import graph_of, space_of
 from archir.base.errors import ArchError, fail, suggest
 from archir.base.names.arrays import np
 from archir.ir.graph import Graph
@@ -60,13 +61,14 @@ def bench(
     from archir.costs.latencies import fill as benches
     from archir.costs.latencies.workloads import workloads
 
+    graph = graph_of(space)
     known = None
     if Path(path).exists():
         if not resume:
             raise fail("A1506", f"{path} is there already", None, "go on with it: --resume; or name another file")
         known = latency_table(path)
         threads = threads or known.threads
-    todo = workloads(space if isinstance(space, Graph) else space.graph)
+    todo = workloads(graph)
     with _bench(device, batch, threads) as ready:
         if known is not None:
             benches.belongs(known, device, batch, ready)
@@ -85,7 +87,7 @@ def validate(
     from archir.costs.latencies import fill as benches
 
     rng = random.Random(seed)
-    networks = [space.specialize(space.sample(rng)) for _ in range(n)]
+    networks = [space_of(space).specialize(space.sample(rng)) for _ in range(n)]
     with _bench(table.device, table.batch, table.threads) as ready:
         return benches.validate(table, networks, ready, watch=watch or benches.unwatched)
 
@@ -113,6 +115,8 @@ def measure(
         networks = {networks.name: networks}
     elif isinstance(networks, str | Path):
         networks = {str(networks): Path(networks)}
+    elif not isinstance(networks, Mapping):
+        raise TypeError(f"expected a graph without choices, or the path of a model, and got {type(networks).__name__}")
     return speeds(networks, on, batches, threads, seconds, watch or unwatched)
 
 
@@ -151,7 +155,7 @@ def fit_latency(
     """
     from archir.costs.latencies.models.fitting import fit
 
-    free = space.unbounded  # a bound on the latency may name the file that is made here
+    free = space_of(space).unbounded  # a bound on the latency may name the file that is made here
     usual = free.sample_codes(_USUAL, np.random.default_rng(seed))
     codes = np.array([one.codes for one in architectures], np.int16).reshape(len(architectures), len(space.order))
     measured = np.asarray(nanoseconds, np.float64)
@@ -197,7 +201,7 @@ def measured_latency(
     from archir.costs.latencies import fill as benches
 
     rng = random.Random(seed)
-    free = space.unbounded
+    free = space_of(space).unbounded
     drawn = list(dict.fromkeys(free.sample(rng) for _ in range(_TRIES * n)))[:n]
     with _bench(device, batch, threads) as ready:
         graphs = [free.specialize(one) for one in drawn]

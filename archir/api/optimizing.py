@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archir.api.loading import space_of
 from archir.base.errors import fail, suggest
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def exact_front(
 
 
 def _bounded(space: Space, where: str | None) -> Space:
-    return space if where is None else space.where(where)
+    return space_of(space) if where is None else space_of(space).where(where)
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
@@ -92,7 +93,7 @@ def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores
 
 def _outcomes(space: Space, fixed: Mapping[str, Any] | None) -> dict[str, int]:
     """Outcomes by path. Raises ArchError (A3303)."""
-    choices = {choice.path: choice for choice in space.choices}
+    choices = {choice.path: choice for choice in space_of(space).choices}
     found = {}
     for path, label in (fixed or {}).items():
         if path not in choices:

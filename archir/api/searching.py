@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from archir import backends
+from archir.api.loading import graph_of, space_of
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def train(
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
     with _training(progress) as told:
         return torch.train(
-            graph, data=data, settings=settings, folder=kept, resume=resume, device=device, progress=told,
+            graph_of(graph), data=data, settings=settings, folder=kept, resume=resume, device=device, progress=told,
             start=None if weights is None else Path(weights), names=None if names is None else naming.read(Path(names)),
             threads=threads,
         )  # fmt: skip
@@ -193,7 +194,7 @@ def supernet(space: Space, *, seed: int = 0, sharing: Literal["heads", "leading"
     The `seed` draws the weights. A smaller attention has the first channels of each head, or with `sharing="leading"`
     the first channels of all. Raises ArchError (A0904).
     """
-    return backends.get("torch").supernet(space.graph, seed=seed, sharing=sharing)
+    return backends.get("torch").supernet(space_of(space).graph, seed=seed, sharing=sharing)
 
 
 def extract(model: SuperNetwork, architecture: Architecture) -> Network:
@@ -209,7 +210,7 @@ def score(
     The `seed` draws weights and a minibatch of `batch` images of the source `data`, which is scored on `device`.
     `scorer` is for many networks. Raises ArchError (A1110, A1111).
     """
-    return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(graph)[proxy]
+    return scorer([proxy], seed=seed, data=data, batch=batch, device=device)(graph_of(graph))[proxy]
 
 
 def scorer(
@@ -253,6 +254,7 @@ def scores(
         "proxy": proxy,
         "function": function,
     }
+    space_of(space)
     named = [name for name, value in given.items() if value is not None]
     if len(named) != 1:
         raise TypeError(f"scores have one source: {', '.join(given)}")
@@ -289,7 +291,7 @@ def read_scores(path: str | Path, space: Space) -> Scores:
     """The scores that a file has, of this space. Raises ArchError (A3322)."""
     from archir.search.scores.table import read
 
-    return read(Path(path), space)
+    return read(Path(path), space_of(space))
 
 
 def apart(space: Space) -> Space:
@@ -297,7 +299,7 @@ def apart(space: Space) -> Space:
     same, too. That is for tables of results, in which they have rows of their own (docs/results.md)."""
     from archir.search.multi.apart import apart as told
 
-    return told(space)
+    return told(space_of(space))
 
 
 def results(path: str | Path, space: Space, *, map: str | Path | None = None, measures: Sequence[str] = ()) -> Results:
@@ -310,7 +312,7 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
     """
     from archir.search.scores.results.table import results as read
 
-    return read(Path(path), None if map is None else Path(map), space, measures)
+    return read(Path(path), None if map is None else Path(map), space_of(space), measures)
 
 
 def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, *, seed: int = 0) -> MultiTrial:
@@ -322,4 +324,4 @@ def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, 
     """
     from archir.search.multi.registry import create
 
-    return create(name, space, options, seed)
+    return create(name, space_of(space), options, seed)

@@ -45,15 +45,16 @@ def costs(graph: Graph, types: Types | None = None) -> Mapping[NodeId, Cost]:
 
     Raises ArchError (A0901) if choices are left.
     """
+    for number in graph:
+        if isinstance(graph[number].op, Select) or graph[number].op.varied:
+            message = "the cost of a space is not one number: name an architecture"
+            raise ArchError(Diagnostic("A0901", message, graph[number].span))
     types = types or typed(graph)
     found: dict[NodeId, Cost] = {}
     peaks = alive(graph, types)
     scopes: set[str] = set()
     for number in graph:
         node = graph[number]
-        if isinstance(node.op, Select) or node.op.varied:
-            message = "the cost of a space is not one number: name an architecture"
-            raise ArchError(Diagnostic("A0901", message, node.span))
         operands = [types[operand] for operand in graph.operands(number)]
         own = replace(cost_of(node.op, operands, types[number]), peak_bytes=peaks[number])
         if own.params:

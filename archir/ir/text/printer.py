@@ -23,6 +23,8 @@ _RESERVED = {"true", "false", "case"}
 
 def print_graph(graph: Graph, types: Types | None = None) -> str:
     """The text of a graph. Types are those given, by default those inferred, none if a rule refuses."""
+    if not isinstance(graph, Graph):
+        raise TypeError(f"expected a graph, such as `space.graph`, and got {type(graph).__name__}")
     return "\n".join(_Printer(graph, _types(graph) if types is None else types).lines()) + "\n"
 
 

@@ -25,6 +25,8 @@ def canonical_hash(graph: Graph) -> str:
     is moved. Sharing of weights is kept apart: one convolution used twice is not two. Networks with one hash compute
     the same; some with two do, too. Raises ArchError (A0708) if choices are left.
     """
+    if not isinstance(graph, Graph):
+        raise TypeError(f"expected a graph, such as `space.specialize(architecture)`, and got {type(graph).__name__}")
     for number in graph:
         node = graph[number]
         if isinstance(node.op, Select) or node.op.varied:

@@ -41,7 +41,7 @@ def origins(frame: Frame, span: Span, message: str, told: Sequence[Note] = (), k
     wanted = {int(number) for number in (shapes[0] ^ shapes[1] if differ else _NUMBER.findall(plain))}
     way = _Way()
     trees = way.at(frame, span)
-    far: dict[Span, float] = {}
+    far: dict[Span, int] = {}
     for literal in way.literals(frame, trees):
         if isinstance(literal.value, int) and literal.value >= _LEAST:
             far.setdefault(literal.span, min((_apart(literal.value, number) for number in wanted), default=_FAR))
@@ -54,10 +54,10 @@ def origins(frame: Frame, span: Span, message: str, told: Sequence[Note] = (), k
     return tuple(notes) if notes or known or not differ else tuple(way.made(frame, trees, shown))[:_MOST]
 
 
-def _apart(value: int, number: int) -> float:
+def _apart(value: int, number: int) -> int:
     """How far a number is from one that comes of it by a few small factors: 1 if it is the same."""
     shared = gcd(value, number)
-    return value / shared * (number / shared) if shared >= _LEAST else _FAR
+    return value // shared * (number // shared) if shared >= _LEAST else _FAR
 
 
 def _line(span: Span) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from archir.base.errors import RuleError
 
 MOST_WORK = 1_600_000
-"""The budget of a command, unless it is raised: a fifth more than the largest example takes."""
+"""The budget of a request to a service: a fifth more than the largest example takes. A command has ten times that."""
 TOO_MUCH = "A0602"
 """What a spent budget is called."""
 MOST_HINTS = 100

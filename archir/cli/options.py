@@ -49,11 +49,15 @@ def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
         raise click.BadParameter(error.diagnostics[0].message) from None
 
 
+TIMES = 10
+"""How many times as much work a command may do as a request to a service."""
+
+
 def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:
-    return Limits(nodes=nodes, work=max(Limits.work, Limits.work // Limits.nodes * nodes))
+    return Limits(nodes=nodes, work=TIMES * max(Limits.work, Limits.work // Limits.nodes * nodes))
 
 
-BOUNDED = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar"}
+BOUNDED = {"check", "show", "count", "sample", "diff", "cost", "eval", "grammar", "optimize"}
 """Commands that have one budget of work, for all that they do."""
 
 

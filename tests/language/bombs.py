@@ -248,6 +248,8 @@ BOMBS = {
     "nots": "const a = " + "not " * 50_000 + "true",
     "string doubling": NET.format('a = "abc"\n' + " a = a + a\n" * 60),
     "list doubling": NET.format("a = [1, 2]\n" + " a = a + a\n" * 60),
+    "text of a list of strings": net(f's = "{"a" * 9_900}"\n b = [s for i in 0..99_000]\n t = str(b)'),
+    "labels that are lists of strings": net(f's = "{"a" * 9_900}"\n b = [s for i in 0..99_000]\n k = choose k(b, 1)'),
     "list nesting": NET.format("a = [1]\n" + " a = [a, a]\n" * 60 + " b = a == a"),
     "long range": NET.format("a = [i for i in 0..10 ** 12]"),
     "sum of a long range": NET.format("a = sum(0..10 ** 9)"),

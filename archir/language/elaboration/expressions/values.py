@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_ITEMS = 100_000
 MOST_BITS = 4096
+CHARACTERS_A_UNIT = 3
+"""Characters of a list's text that take a unit of work."""
 
 
 class Items(tuple[Value, ...]):
@@ -138,7 +140,7 @@ def not_applied(*values: Value) -> str | None:
 
 
 def show(value: Value) -> str:
-    """A value as the language writes it; one that depends on choices as what it may be."""
+    """A value as the language writes it; one that depends on choices as what it may be. Raises WorkError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -146,7 +148,11 @@ def show(value: Value) -> str:
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, Items):
-        return f"[{', '.join(show(item) for item in value)}]"
+        parts = []
+        for item in value:
+            parts.append(show(item))
+            spend(len(parts[-1]) / CHARACTERS_A_UNIT)
+        return f"[{', '.join(parts)}]"
     if isinstance(value, range):
         return f"{value.start}..{value.stop}"
     if isinstance(value, (Block, Operation, Builtin)):

@@ -112,6 +112,8 @@ def compared(op: Op, dims: tuple[Dims, ...], graph: Graph) -> None:
     with FlopCounterMode(display=False) as counter, torch.no_grad(), plain:
         y = run(network, *inputs_of(graph, 1))
     assert tuple(y.shape) == (1, *infer(graph)[graph.outputs["y"]].shape)
+    if op.random:
+        assert run(network.train(), *inputs_of(graph, 1)).isfinite().all()
     found = cost(graph)
     macs = window_macs(op, *dims) if isinstance(op, LocalAttention) else counter.get_total_flops() / 2
     assert (found.params, found.macs) == (sum(weight.numel() for weight in network.parameters()), macs)

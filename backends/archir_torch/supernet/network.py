@@ -142,7 +142,7 @@ class SuperNetwork(Hierarchy):
     def forward(self, *given: Any) -> Any:
         """Run an architecture, the last argument, on a batch; outputs as a `Network` gives them."""
         *inputs, architecture = given
-        if not isinstance(architecture, Architecture):
+        if len(inputs) != len(self.input_names) or not isinstance(architecture, Architecture):
             names = ", ".join(self.input_names)
             raise TypeError(f"a supernet takes its inputs ({names}) and an architecture")
         plan = self.plan(architecture)

@@ -105,6 +105,7 @@ def test_a_training_that_diverged_is_seen() -> None:
 def test_maps_that_are_too_small_are_refused_as_by_torch(expression: str, size: tuple[int, int]) -> None:
     said = []
     for network in pair(expression, "4, 16, 16"):
+        network.open_sizes = True
         with pytest.raises(RuntimeError) as caught:
             network(noise(2, 4, *size))
         said.append(str(caught.value))
@@ -113,6 +114,7 @@ def test_maps_that_are_too_small_are_refused_as_by_torch(expression: str, size: 
 
 def test_statistics_of_other_channels_are_refused_as_by_torch() -> None:
     for network in pair("x |> batch_norm |> relu", "3, 4, 4"):
+        network.open_sizes = True
         with pytest.raises(RuntimeError, match="running_mean should contain 20 elements not 3"):
             network(noise(4, 20, 4, 4))
 

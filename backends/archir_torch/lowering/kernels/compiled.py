@@ -31,7 +31,7 @@ def compiled(function: Function) -> Function:
     if isinstance(function, partial):  # overwriting what another reads later is what laziness forbids
         given = {name: value for name, value in function.keywords.items() if name != "inplace"}
         return partial(compiled(function.func), *function.args, **given)
-    return _INSTEAD.get(function) or _of_whole(function)
+    return KERNELS.get(function) or _of_whole(function)
 
 
 @cache
@@ -164,7 +164,7 @@ def _identity(x: Any) -> Any:
     return x
 
 
-_INSTEAD: dict[Function, Function] = {
+KERNELS: dict[Function, Function] = {
     norm.batch_norm: _batch_norm,
     activation.relu: _activation(activation.relu, RELU),
     activation.relu6: _activation(activation.relu6, RELU6),
@@ -176,3 +176,4 @@ _INSTEAD: dict[Function, Function] = {
     pool.max_pool: _max_pool,
     pool.avg_pool: _avg_pool,
 }
+"""By lowering, the function that runs instead of it where kernels run."""

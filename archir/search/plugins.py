@@ -58,7 +58,7 @@ def unseen(recipe: Recipe) -> dict[int, tuple[str, ...]]:
     for name, place in named(recipe):
         if not loading.allowed(name):
             source = place == ("data", "source")
-            numbers = [place[1]] if place[0] == "phase" else range(len(recipe.phase))
+            numbers = [int(place[1])] if place[0] == "phase" else range(len(recipe.phase))
             for number in numbers:
                 if not source or recipe.phase[number].data is None:
                     found.setdefault(number, {})[name] = None

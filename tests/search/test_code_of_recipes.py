@@ -124,3 +124,15 @@ def test_the_library_of_python_is_not_what_somebody_imported() -> None:
     with pytest.raises(ArchError, match=r"A1115.*was not imported"):
         read("shutil:get_archive_formats", [])
     assert not loading.allowed("shutil")
+
+
+@pytest.mark.parametrize("source", ["theirs:give", "nowhere:give"])
+def test_what_a_caller_names_is_imported(source: str, tmp_path: Path) -> None:
+    """Data and objectives of `archir.train` and `archir.quantize`, which no file names."""
+    recipe(tmp_path, "")
+    network = archir.load(tmp_path / "n.arch").graph
+    said = "A1115.*`theirs:give` is a NoneType" if source == "theirs:give" else "A3101.*there is no plugin `nowhere`"
+    with pytest.raises(ArchError, match=said):
+        archir.train(network, data=source)
+    with pytest.raises(ArchError, match=r"A1901.*is no objective|A3101.*there is no plugin `nowhere`"):
+        archir.train(network, settings={"objective": {"kind": source}})

@@ -47,8 +47,8 @@ def _of_module(name: str) -> type[Objective]:
     """The class of a module, which whoever named it has imported. Raises ArchError (A1901)."""
     module, _, attribute = name.partition(":")
     if not loading.allowed(module):
-        hint = f"if it is yours, name it: `--plugin {module}`"
-        raise fail("A1901", f"`{name}` is an objective of a module that was not imported", None, hint)
+        text = f"`{name}` is an objective of a module that was not imported"
+        raise fail("A1901", text, None, f"if it is yours, name it: `--plugin {module}`")
     found = getattr(sys.modules[module], attribute, None)
     if found is None:
         hint = suggest(attribute, vars(sys.modules[module]))

@@ -357,8 +357,8 @@ def test_objectives_of_users(monkeypatch: pytest.MonkeyPatch) -> None:
         ("my_objectives:Unfinished", "A1901.*is no objective"),
         ("my_objectives:other", "A1901.*is no objective"),
         ("my_objectives:Theirs", "A1901.*`my_objectives` has no `Theirs`"),
-        ("none_of_mine:Mine", "A3101.*there is no plugin `none_of_mine`"),
-        (":", "A3101.*`` is no name of a module"),
+        ("none_of_mine:Mine", "A1901.*`none_of_mine:Mine` is an objective of a module that was not imported"),
+        (":", "A1901.*`:` is an objective of a module that was not imported"),
         ("clasification", r"A1901.*\n.*did you mean `classification`"),
     ):
         with pytest.raises(ArchError, match=message):

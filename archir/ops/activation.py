@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archir.base.errors import require
-from archir.ir.op import Free, View, Weight
+from archir.ir.op import Free, Role, View, Weight
 from archir.ir.types import TensorType
 
 LARGEST = (2 - 2**-23) * 2.0**127
@@ -154,6 +154,11 @@ class Softmax(_Activation):
 
 
 @dataclass(frozen=True)
+class LogSoftmax(Softmax):
+    """Logarithm of the softmax over an axis, also where that is too small for a number; axes as in `softmax`."""
+
+
+@dataclass(frozen=True)
 class Cumsum(_Activation):
     """Sums of all positions up to each, along an axis, counted without the batch axis: `cumsum(axis=0)` of tokens."""
 
@@ -169,11 +174,21 @@ class Cumsum(_Activation):
 
 @dataclass(frozen=True)
 class Prelu(_Activation):
-    """x where positive, a learned slope for each channel times x elsewhere (He et al. 2015)."""
+    """x where positive, a learned slope for each channel times x elsewhere (He et al. 2015).
+
+    With `shared`, all channels have the same slope.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ("shared",)
+    shared: bool = False
 
     def weights(self, x: TensorType) -> dict[str, Weight]:
-        """`weight` [C], all 0.25 at first."""
-        return {"weight": Weight((x.channels,), "slope")}
+        """`weight` [C], or [1] if it is shared, all 0.25 at first."""
+        return {"weight": Weight((1 if self.shared else x.channels,), "slope")}
+
+    def roles(self, x: TensorType) -> dict[str, tuple[Role, ...]]:
+        """The channels; a shared slope is the same for any of them."""
+        return {"weight": ("leading" if self.shared else "result",)}
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def _settles(op: Op, inner: Op) -> bool:
         case Zero():
             return isinstance(inner, Zero)
         case Relu():
-            return isinstance(inner, Relu | Relu6 | Sigmoid | HardSigmoid | Softmax | Exp | Zero)
+            return isinstance(inner, Relu | Relu6 | Sigmoid | HardSigmoid | Exp | Zero) or type(inner) is Softmax
         case Relu6():
-            return isinstance(inner, Relu6 | Sigmoid | HardSigmoid | Softmax | Zero)
+            return isinstance(inner, Relu6 | Sigmoid | HardSigmoid | Zero) or type(inner) is Softmax
     return False

@@ -65,7 +65,8 @@ def test_what_archir_exports_comes_back(tmp_path: Path) -> None:
     input image: f32[3, 16, 16]
     x = image |> conv(8, kernel=3, stride=2, bias=true) |> relu
     y = x |> conv(8, kernel=3, groups=8, bias=true) |> hard_swish
-    output logits = x + y |> global_avg_pool |> linear(10)
+    z = x + y |> prelu(shared=true) |> conv(8) |> prelu
+    output logits = z |> global_avg_pool |> linear(10) |> log_softmax
 }
 """
     graph = archir.loads(text).graph

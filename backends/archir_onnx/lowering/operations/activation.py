@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 
 from archir.ir.op import Op
@@ -90,13 +92,19 @@ def prelu(g: Builder, op: ops.Prelu, x: str, *, weight: str) -> str:
 
 @lowers(ops.Clamp)
 def clamp(g: Builder, op: ops.Clamp, x: str) -> str:
-    low, high = (None if bound is None else g.number(bound) for bound in (op.low, op.high))
-    return g.node("Clip", x, low, high)
+    """Both bounds are written: onnxruntime takes the largest finite number for one that is left out."""
+    low, high = (-inf if op.low is None else op.low), (inf if op.high is None else op.high)
+    return g.node("Clip", x, g.number(low), g.number(high))
 
 
 @lowers(ops.Softmax)
 def softmax(g: Builder, op: ops.Softmax, x: str) -> str:
     return g.node("Softmax", x, axis=op.axis if op.axis < 0 else op.axis + 1)
+
+
+@lowers(ops.LogSoftmax)
+def log_softmax(g: Builder, op: ops.LogSoftmax, x: str) -> str:
+    return g.node("LogSoftmax", x, axis=op.axis if op.axis < 0 else op.axis + 1)
 
 
 @lowers(ops.Identity)

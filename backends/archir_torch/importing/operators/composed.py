@@ -14,6 +14,9 @@ from archir_torch.importing.operators.movement import chunk, squeeze, unsqueeze
 from archir_torch.importing.operators.pooling import axes_of, largest, mean, over, resized
 from archir_torch.importing.rules import understands
 
+LARGEST = 3e38
+"""Near the largest number of 32 bits."""
+
 
 @understands("glu")
 def glu(b: Builder, x: Value, dim: int = -1) -> Value:
@@ -44,8 +47,9 @@ def log1p(b: Builder, x: Value) -> Value:
 
 @understands("logsumexp")
 def logsumexp(b: Builder, x: Value, dim: Any, keepdim: bool = False) -> Value:
-    """Of numbers that are at most 0, so that none of their powers is too large."""
-    most = largest(b, x, dim, True)
+    """Of numbers that are at most 0, so that none of their powers is too large; infinities have a finite number taken
+    away, not themselves."""
+    most = mapped(b, unary.Clamp(-LARGEST, LARGEST), largest(b, x, dim, True))
     powers = mapped(b, unary.Exp(), sub(b, x, most))
     total = over(b, powers, axes_of(x, dim), True, None, pool.SumOver)
     made = add(b, mapped(b, unary.Log(), total), most)
@@ -75,14 +79,15 @@ def least(b: Builder, x: Any, dim: Any = None, keepdim: bool = False) -> Any:
 
 
 @understands("var")
-def variance(b: Builder, x: Value, dim: Any = None, unbiased: Any = None, **named: Any) -> Value:
+def variance(
+    b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
+) -> Value:  # fmt: skip
     """The mean of squared differences from the mean; torch divides by one number fewer, if nothing else is said."""
-    keep = bool(named.get("keepdim", False))
     given = named.get("correction", unbiased)
     fewer = 1 if given is None else int(given)
     at = [one % len(x.axes) for one in axes_of(x, dim)]
     apart = sub(b, x, mean(b, x, at, True))
-    made = mean(b, mapped(b, unary.Power(2.0), apart), at, keep)
+    made = mean(b, mapped(b, unary.Power(2.0), apart), at, keepdim)
     count = 1
     for one in at:
         count *= x.shape[one]
@@ -92,14 +97,15 @@ def variance(b: Builder, x: Value, dim: Any = None, unbiased: Any = None, **name
 
 
 @understands("std")
-def deviation(b: Builder, x: Value, dim: Any = None, unbiased: Any = None, **named: Any) -> Value:
-    return power(b, variance(b, x, dim, unbiased, **named), 0.5)
+def deviation(b: Builder, x: Value, *args: Any, **named: Any) -> Value:
+    return power(b, variance(b, x, *args, **named), 0.5)
 
 
 @understands("var_mean")
-def variance_and_mean(b: Builder, x: Value, dim: Any = None, unbiased: Any = None, **named: Any) -> list[Value]:
-    keep = bool(named.get("keepdim", False))
-    return [variance(b, x, dim, unbiased, **named), mean(b, x, axes_of(x, dim), keep)]
+def variance_and_mean(
+    b: Builder, x: Value, dim: Any = None, unbiased: Any = None, keepdim: bool = False, **named: Any
+) -> list[Value]:  # fmt: skip
+    return [variance(b, x, dim, unbiased, keepdim, **named), mean(b, x, axes_of(x, dim), keepdim)]
 
 
 @understands("cosine_similarity")

@@ -109,10 +109,10 @@ def softplus(b: Builder, x: Value, beta: float = 1, threshold: float = 20) -> Va
 
 @understands("prelu")
 def prelu(b: Builder, x: Value, weight: Constant) -> Value:
-    if weight.tensor.numel() == 1 and x.shape[1] != 1:
-        raise Unsupported("one learned slope for all channels")
-    x = b.map(x) if len(x.axes) == 4 else b.tokens(x)
-    return replace(x, node=b.layer(unary.Prelu(), {"weight": weight}, b.node(x)))
+    shared = weight.tensor.numel() == 1
+    if not shared:
+        x = b.map(x) if len(x.axes) == 4 else b.tokens(x)
+    return replace(x, node=b.layer(unary.Prelu(shared), {"weight": weight}, b.node(x)))
 
 
 @understands("hardtanh", "clamp", "clip")
@@ -172,9 +172,9 @@ def power(b: Builder, x: Operand, exponent: Operand) -> Value:
 
 
 @understands("softmax", "_softmax")
-def softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
+def softmax(b: Builder, x: Value, dim: int, dtype: Any = None, kind: type[unary.Softmax] = unary.Softmax) -> Value:
     x, axis = b.isolated(x, dim % len(x.axes))
-    return mapped(b, unary.Softmax(-1 if axis == len(x.base) - 1 else axis), x)
+    return mapped(b, kind(-1 if axis == len(x.base) - 1 else axis), x)
 
 
 @understands("cumsum")
@@ -185,7 +185,7 @@ def cumsum(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
 
 @understands("log_softmax")
 def log_softmax(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
-    return mapped(b, unary.Log(), softmax(b, x, dim))
+    return softmax(b, x, dim, kind=unary.LogSoftmax)
 
 
 # two tensors

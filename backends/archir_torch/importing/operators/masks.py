@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from archir.ops import activation as unary
@@ -199,44 +200,18 @@ def argmax(b: Builder, x: Value, dim: int | None = None, keepdim: bool = False) 
 
 @understands("masked_fill")
 def masked_fill(b: Builder, x: Value | Constant, mask: Value | Constant, value: Operand) -> Value | Constant:
-    number = constant_number(value)
-    if not isinstance(mask, Constant):
-        mask = _truth(b, mask)
-        if number is not None and number <= HIDDEN:
-            return add(b, x, mapped(b, unary.Scale(max(number, LOWEST)), mask, "f32"))
-        return where(b, mask, value, x)
-    held = for_one(b, mask)
-    if not bool(held.tensor.any()):
-        return x
-    if number is None or number > HIDDEN:
-        if number == 0:
-            return mul(b, x, Constant((~held.tensor).float(), computed="a mask"))
-        raise Unsupported("a mask that puts in other numbers than the lowest ones")
-    return add(b, x, Constant(torch.where(held.tensor, max(number, LOWEST), 0.0), computed="a mask"))
+    return x if isinstance(mask, Constant) and not bool(mask.tensor.any()) else where(b, mask, value, x)
 
 
 @understands("where")
 def where(b: Builder, mask: Operand, x: Operand, y: Operand) -> Value | Constant:
-    if isinstance(mask, Constant):
-        if isinstance(x, Value) and bool(for_one(b, mask).tensor.all()):
-            return x
-        if isinstance(x, Value):
-            return masked_fill(b, x, Constant(~mask.tensor, computed="a mask"), y)
-        if isinstance(y, Value):
-            return masked_fill(b, y, mask, x)
+    if isinstance(mask, Constant) and isinstance(x, Value) and bool(mask.tensor.all()):
+        return x
     mask = _truth(b, mask)
     one, other = constant_number(x), constant_number(y)
     if one is not None and other is not None:
         return _two(b, mask, one, other)
-    if other == 0:
-        return _like(mul(b, mask, x), x)
-    if one == 0:
-        return _like(mul(b, inverted(b, mask), y), y)
     return _chosen(b, mask, x, y)
-
-
-def _like(made: Value, x: Operand) -> Value:
-    return replace(made, dtype=x.dtype if isinstance(x, Value) else "f32")
 
 
 def _two(b: Builder, mask: Value, one: float, other: float) -> Value:
@@ -245,6 +220,9 @@ def _two(b: Builder, mask: Value, one: float, other: float) -> Value:
     if low <= HIDDEN and high == 0:
         hidden = mask if one == low else inverted(b, mask)
         return mapped(b, unary.Scale(max(low, LOWEST)), hidden, "f32")
+    apart, shown = np.float32(one - other), np.float32(other)
+    if not np.isfinite(apart) or apart + shown != np.float32(one):
+        return _chosen(b, mask, one, other)
     made = mapped(b, unary.Scale(one - other), mask, "f32")
     return mapped(b, unary.Shift(other), made) if other else made
 

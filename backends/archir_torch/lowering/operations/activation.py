@@ -111,7 +111,7 @@ def cumsum(x: Tensor, *, axis: int) -> Tensor:
 
 
 @lowers(ops.Prelu)
-def prelu(x: Tensor, weight: Tensor) -> Tensor:
+def prelu(x: Tensor, weight: Tensor, *, shared: bool) -> Tensor:
     return F.prelu(x.transpose(1, 2), weight).transpose(1, 2) if x.dim() == 3 else F.prelu(x, weight)
 
 
@@ -123,6 +123,11 @@ def clamp(x: Tensor, *, low: float | None, high: float | None) -> Tensor:
 @lowers(ops.Softmax)
 def softmax(x: Tensor, *, axis: int) -> Tensor:
     return F.softmax(x, axis if axis < 0 else axis + 1)
+
+
+@lowers(ops.LogSoftmax)
+def log_softmax(x: Tensor, *, axis: int) -> Tensor:
+    return F.log_softmax(x, axis if axis < 0 else axis + 1)
 
 
 @lowers(ops.Identity)

@@ -81,17 +81,18 @@ def cast(x: Tensor, to: int = 1, **_: Any) -> Tensor:
     return x if types[to] == x.dtype else x.to(types[to])
 
 
-@operator("Softmax")
-def softmax(x: Tensor, axis: int | None = None, version: int = 13, **_: Any) -> Tensor:
+@operator("Softmax", "LogSoftmax")
+def softmax(x: Tensor, axis: int | None = None, version: int = 13, **given: Any) -> Tensor:
     """Of all axes from one on before version 13, of one axis since."""
+    function = F.log_softmax if given["named"] == "LogSoftmax" else F.softmax
     if version >= 13:
-        return F.softmax(x, -1 if axis is None else axis)
+        return function(x, -1 if axis is None else axis)
     first = (1 if axis is None else axis) % x.dim()
     if all(size == 1 for size in x.shape[first + 1 :]):
-        return F.softmax(x, first)
+        return function(x, first)
     if first == x.dim() - 1:
-        return F.softmax(x, -1)
-    return F.softmax(x.flatten(first), -1).reshape(x.shape)
+        return function(x, -1)
+    return function(x.flatten(first), -1).reshape(x.shape)
 
 
 # several tensors

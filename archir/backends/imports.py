@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 from archir.backends.tensors import write_tensors
 from archir.base.errors import ArchError, Diagnostic, fail, listed
-from archir.base.files import drafts, read_bytes, require_writable, sha256, writing
+from archir.base.files import drafts, read_bytes, require_own, require_writable
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
 from archir.language.writing.imported import Array, Imported, Move, Source, brought_back
@@ -53,36 +52,27 @@ def map_of(program: Path) -> Path:
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     """Write an import: `net.arch`, and beside it `net.safetensors` and `net.import.json`; none of them, if one fails.
 
-    `origin` says what was imported. Raises ArchError (A0809), also where `require_untouched` does, and what `write`
+    `origin` says what was imported. Raises ArchError (A0809), also where `require_replaceable` does, and what `write`
     raises.
     """
-    require_untouched(program)
-    require_writable(program)
+    require_replaceable(program)
     made = program_of(imported)
     files = program, program.with_suffix(".safetensors"), map_of(program)
     known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
-    known |= {"program": hashlib.sha256(made.text.encode()).hexdigest()}
     record = known | {"weights": {name: asdict(source) for name, source in made.sources.items()}}
-    with drafts(program) as draft:
+    with drafts(program, derived=True) as draft:
         draft.write_text(made.text, "utf-8")
         write_tensors(draft.with_name(files[1].name), made.weights)
         draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
     return Saved(made.text, made.weights, made.sources, files)
 
 
-def require_untouched(program: Path) -> None:
-    """Raise ArchError (A0809) if a program is there that is not as an import wrote it: what somebody wrote stays."""
-    if not program.exists():
-        return
-    with writing(program):
-        found = sha256(program)
-    try:
-        kept = json.loads(read_bytes(map_of(program), MOST_BYTES))["program"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        kept = None
-    if kept != found:
-        what = "it was changed since it was imported" if kept else "it is there, and no import wrote it"
-        raise fail("A0809", f"cannot write {program}: {what}", None, "name another file, or move this one away")
+def require_replaceable(program: Path) -> None:
+    """Raise ArchError (A0809) if one of an import's files is there and archir did not write it: what somebody wrote
+    stays."""
+    for file in (program, program.with_suffix(".safetensors"), map_of(program)):
+        require_own(file)
+    require_writable(program)
 
 
 def program_of(imported: Imported) -> Program:

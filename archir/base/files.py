@@ -10,8 +10,9 @@ import secrets
 import stat
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,6 +24,9 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a de
 _OPENED = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _MADE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
+
+MOST_DIGESTS = 10_000
+"""Outputs that archir remembers on a machine, to know them again."""
 
 _within: ContextVar[tuple[Path, ...] | None] = ContextVar("within", default=None)
 
@@ -62,6 +66,110 @@ def telling(told: Callable[[Path], None]) -> Iterator[None]:
         _told.reset(token)
 
 
+@dataclass
+class Outputs:
+    """The output files of one command: `folders` hold those that the user named, `inputs` are the files it has read,
+    `written` those it has written. With `force`, any file is replaced."""
+
+    force: bool = False
+    folders: set[Path] = field(default_factory=set)
+    inputs: set[Path] = field(default_factory=set)
+    written: set[Path] = field(default_factory=set)
+
+    def add(self, path: Path, *, update: bool = False) -> None:
+        """Protect what is at `path`, and beside it. With `update`, the command goes on with that very file.
+
+        Raises ArchError (A0809) if the file may not be replaced.
+        """
+        self.folders.add(path.resolve().parent)
+        if update:
+            self.written.add(path.resolve())
+        _require_own(path)
+
+
+_outputs: ContextVar[Outputs | None] = ContextVar("outputs", default=None)
+
+
+@contextmanager
+def protected() -> Iterator[Outputs]:
+    """Until the end, a file in a folder of the outputs is replaced only if archir wrote it and nobody changed it.
+
+    Raises ArchError (A0809) where a file would be lost.
+    """
+    token = _outputs.set(made := Outputs())
+    try:
+        yield made
+    finally:
+        _outputs.reset(token)
+
+
+def _require_own(path: Path, *, derived: bool = False) -> None:
+    """Raise ArchError (A0809) if a protected file is there that archir did not write, or that this command reads.
+
+    A `derived` name, which the user did not say, is always protected.
+    """
+    outputs, place = _outputs.get(), path.resolve()
+    if outputs is None:
+        if not derived:
+            return
+    elif outputs.force or place in outputs.written or not (derived or place.parent in outputs.folders):
+        return
+    if not path.is_file() or not path.stat().st_size:
+        return
+    if outputs is not None and place in outputs.inputs:
+        why = "the command reads this file"
+    elif _digest(path) in _ledger():
+        return
+    else:
+        why = "archir did not write the file that is there, or it was changed since"
+    instead = "move this one away" if outputs is None else "replace it with --force"
+    raise fail("A0809", f"cannot write {path}: {why}", None, f"name another file, or {instead}")
+
+
+def require_own(path: Path) -> None:
+    """Raise ArchError (A0809) if a file is there that archir did not write, or that was changed since."""
+    _require_own(path, derived=True)
+
+
+def _record(path: Path, *, derived: bool = False) -> None:
+    """Note the content of an output, so that archir may replace it later."""
+    outputs, place = _outputs.get(), path.resolve()
+    if outputs is not None and (derived or place.parent in outputs.folders):
+        outputs.written.add(place)
+    elif not derived:
+        return
+    known = _ledger()
+    if (digest := _digest(path)) in known:
+        return
+    lines = [*known][-MOST_DIGESTS // 2 :] if len(known) >= MOST_DIGESTS else []
+    with suppress(OSError):  # without it, the file is replaced with --force only
+        _ledger_path().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _ledger_path().open("w" if lines else "a", encoding="ascii") as stream:
+            stream.write("".join(f"{line}\n" for line in (*lines, digest)))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _ledger_path() -> Path:
+    return cache() / "written"
+
+
+def _ledger() -> dict[str, None]:
+    """The SHA-256 of every output that archir wrote on this machine, the oldest first."""
+    try:
+        return dict.fromkeys(_ledger_path().read_text("ascii").split())
+    except (OSError, ValueError):
+        return {}
+
+
+def cache() -> Path:
+    """The folder of what archir keeps for itself on this machine."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archir"
+
+
 @contextmanager
 def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     """An ordinary file, to be read.
@@ -71,6 +179,8 @@ def reading(path: Path, most: int | None = None) -> Iterator[io.BufferedReader]:
     """
     if (told := _told.get()) is not None:
         told(path)
+    if (outputs := _outputs.get()) is not None:
+        outputs.inputs.add(path.resolve())
     _require_within(path)
     _require_ordinary(path, os.stat(path).st_mode)  # before it is opened, which some devices act upon
     with os.fdopen(os.open(path, _OPENED), "rb") as stream:
@@ -133,6 +243,7 @@ def write_atomic(path: Path, data: Bytes | Iterable[Bytes]) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, data)
+        _record(path)
 
 
 def _require_replaceable(path: Path) -> None:
@@ -140,6 +251,7 @@ def _require_replaceable(path: Path) -> None:
     mode = path.lstat().st_mode if path.exists() else 0
     if stat.S_IFMT(mode) in _KINDS:
         raise OSError(errno.EINVAL, f"it is {_KINDS[stat.S_IFMT(mode)]}", str(path))
+    _require_own(path)
 
 
 def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
@@ -158,15 +270,19 @@ def _write(path: Path, data: Bytes | Iterable[Bytes]) -> None:
 
 
 @contextmanager
-def drafts(path: Path, about: Iterable[Path] = ()) -> Iterator[Path]:
+def drafts(path: Path, about: Iterable[Path] = (), *, derived: bool = False) -> Iterator[Path]:
     """A path of the same name in an empty folder beside it. Files that are made there take the place of those of the
     same names beside `path` at the end, and files `about` what was there that are not made again are gone; if anything
-    is raised before, nothing has changed. Raises ArchError (A0809)."""
+    is raised before, nothing has changed. Names other than that of `path`, and with `derived` that one, too, are those
+    of files that archir wrote, or free. Raises ArchError (A0809)."""
     require_writable(path)
     with writing(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
         draft = Path(folder) / path.name
         yield draft
         made = sorted(Path(folder).iterdir(), key=lambda file: file == draft)
+        goals = {path.parent / file.name for file in made} | {*about}
+        for goal in goals:
+            _require_own(goal, derived=derived or goal != path)
         mode = _usual_mode(Path(folder))
         for file in made:
             file.chmod(mode)
@@ -177,6 +293,7 @@ def drafts(path: Path, about: Iterable[Path] = ()) -> Iterator[Path]:
                 file.unlink(missing_ok=True)
         for file in made:  # what belongs to the file that was asked for comes before it
             os.replace(file, path.parent / file.name)
+            _record(path.parent / file.name, derived=derived or file != draft)
     sync_folder(path.parent)
 
 

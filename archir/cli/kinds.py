@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import click
+
+from archir.base.files import Outputs
 
 
 class Place(click.Path):
@@ -16,6 +19,24 @@ class Place(click.Path):
         if value == "":
             self.fail("it is empty", param, ctx)
         return super().convert(value, param, ctx)
+
+
+class Output(Place):
+    """A file to write. One that is there is replaced only if archir wrote it and nobody changed it, or with --force.
+
+    With the eager flag `update`, the command goes on with the file that is there.
+    """
+
+    def __init__(self, update: str = "") -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+        self.update = update
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path that was given. Raises ArchError (A0809) for a file that may not be replaced."""
+        path = super().convert(value, param, ctx)
+        if ctx is not None and (outputs := ctx.find_object(Outputs)) is not None:
+            outputs.add(path, update=bool(ctx.params.get(self.update)))
+        return path
 
 
 class Finite(click.types.FloatParamType):

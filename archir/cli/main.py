@@ -11,6 +11,7 @@ import click
 
 from archir import __version__
 from archir.base.errors import ArchError, Interrupted, fail, suggest
+from archir.base.files import protected
 from archir.base.visible import visible
 from archir.cli.output import ARGUMENTS
 from archir.cli.plugins import fault_of_plugin, load_plugins
@@ -91,7 +92,8 @@ class Commands(click.Group):
         try:
             try:
                 load_plugins(ctx.params["plugins"], [*ctx._protected_args, *ctx.args])
-                return super().invoke(ctx)
+                with protected() as ctx.obj:
+                    return super().invoke(ctx)
             except OSError as error:
                 if error.errno in (None, EPIPE):  # of sockets and the like; whoever read what was printed has gone
                     raise

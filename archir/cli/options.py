@@ -12,6 +12,7 @@ import click
 
 from archir.backends.suffixes import form_of
 from archir.base.errors import ArchError, RuleError
+from archir.base.files import Outputs
 from archir.base.work import MOST_SEED, bounded
 from archir.cli.kinds import Place
 from archir.language.elaboration.context import Limits
@@ -51,6 +52,19 @@ def _parameters(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
 
 TIMES = 10
 """How many times as much work a command may do as a request to a service."""
+
+
+def _force(context: click.Context, _: click.Parameter, given: bool) -> None:
+    if (outputs := context.find_object(Outputs)) is not None:
+        outputs.force = given
+
+
+def force_option(command: Command) -> Command:
+    """--force: replace files that archir did not write."""
+    return click.option(
+        "--force", is_flag=True, is_eager=True, expose_value=False, callback=_force,
+        help="Replace files that archir did not write, or that were changed since.",
+    )(command)  # fmt: skip
 
 
 def _limits(_: click.Context, __: click.Parameter, nodes: int) -> Limits:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from archir.api.loading import source
-from archir.base.files import write_atomic
+from archir.base.files import drafts
 from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS
 from archir.language.opening.opening import Row, open_text
@@ -41,15 +41,17 @@ class Opened:
     def save(self, path: str | Path) -> Path:
         """Write the program, and beside it `NAME.full.json`, the architecture that is the network; this file's path.
 
-        Raises ArchError if files that the program imports are not to be found from there.
+        Raises ArchError if files that the program imports are not to be found from there, or if archir did not write
+        the second file that is there (A0809).
         """
         from archir.language.elaboration.elaborate import elaborate
 
         file = Path(path)
         elaborate(self.text, str(file), folder=file.resolve().parent, net=self.space.name)
         beside = file.with_name(f"{file.stem}.full.json")
-        write_atomic(beside, self.full.to_json(self.space.graph.parameters).encode())
-        write_atomic(file, self.text.encode())
+        with drafts(file) as draft:
+            draft.write_text(self.text, "utf-8")
+            draft.with_name(beside.name).write_text(self.full.to_json(self.space.graph.parameters), "utf-8")
         return beside
 
 

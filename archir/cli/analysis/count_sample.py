@@ -13,8 +13,17 @@ import click
 from archir import api
 from archir.base.errors import fail
 from archir.base.files import write_atomic
-from archir.cli.kinds import DRAWS, Finite, Place
-from archir.cli.options import file_argument, json_option, net_options, proxy_options, refuse, seed_option, where_option
+from archir.cli.kinds import DRAWS, Finite, Output
+from archir.cli.options import (
+    file_argument,
+    force_option,
+    json_option,
+    net_options,
+    proxy_options,
+    refuse,
+    seed_option,
+    where_option,
+)
 from archir.cli.output import big, counted, emit, say, table, write
 from archir.cli.progress import tracked
 from archir.cli.subject import space_of
@@ -101,7 +110,8 @@ def count_command(
     "--at-least", type=Finite(), help="Keep only scores of at least that, with --by; without --best, all of them."
 )
 @proxy_options
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the architecture to a file.")
+@force_option
+@click.option("-o", "--output", type=Output(), help="Write the architecture to a file.")
 @where_option
 @net_options
 def sample_command(

@@ -11,8 +11,8 @@ import click
 
 from archir import api
 from archir.base.files import write_atomic
-from archir.cli.kinds import Place
-from archir.cli.options import file_argument, json_option, net_options
+from archir.cli.kinds import Output
+from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import counted, emit, say, table
 from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
@@ -46,7 +46,8 @@ def _fixed(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dic
 @click.option("--best", type=click.IntRange(1, 10_000), default=1, show_default=True, help="How many, in order.")
 @click.option("--fix", "fixed", multiple=True, callback=_fixed, metavar="PATH=LABEL", help="What a choice is to have.")
 @click.option("--time-limit", type=click.FloatRange(0), metavar="SECONDS", help="Say what is known by then.")
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="Write the best architecture, JSON.")
+@force_option
+@click.option("-o", "--output", type=Output(), help="Write the best architecture, JSON.")
 @net_options
 @json_option
 def optimize_command(

@@ -11,8 +11,8 @@ import click
 from archir import api, backends
 from archir.base.files import write_atomic
 from archir.base.visible import one_line, visible
-from archir.cli.kinds import Place
-from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, net_options, refuse
+from archir.cli.kinds import Output
+from archir.cli.options import OF_ARCHITECTURES, OF_NETS, arch_options, file_argument, force_option, net_options, refuse
 from archir.cli.output import say, write
 from archir.cli.subject import picked
 from archir.costs.means import means
@@ -48,7 +48,8 @@ HEATED = ("svg", "html")
     metavar="COST",
     help="Colour boxes by their share of a cost, such as macs (svg, html): of a space, its mean.",
 )
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@force_option
+@click.option("-o", "--output", type=Output(), help="File to write [standard output].")
 @arch_options
 @net_options
 def show_command(

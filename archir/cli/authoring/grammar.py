@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from archir.base.files import write_atomic
-from archir.cli.kinds import Place
-from archir.cli.options import net_options
+from archir.cli.kinds import Output
+from archir.cli.options import force_option, net_options
 from archir.cli.output import counted, say, write
 from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
@@ -24,7 +24,8 @@ from archir.language.elaboration.context import Limits
     help="The W3C's EBNF, or GBNF, which llama.cpp and others hold a model to; of the space in FILE, the schema of "
     "its architectures; or the schema of recipes, by which editors complete them.",
 )  # fmt: skip
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@force_option
+@click.option("-o", "--output", type=Output(), help="File to write [standard output].")
 @net_options
 def grammar_command(
     file: str | None, notation: str, output: Path | None, parameters: dict[str, Any], root: Path | None, limits: Limits

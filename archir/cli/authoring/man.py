@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from archir import __version__
-from archir.base.files import write_atomic
+from archir.base.files import Outputs, write_atomic
 from archir.cli.kinds import Place
+from archir.cli.options import force_option
 from archir.cli.output import say
 
 _EXITS = {
@@ -23,6 +24,7 @@ _SIGNS = str.maketrans({"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "~"
 
 @click.command("man")
 @click.argument("folder", type=Place(file_okay=False, path_type=Path))
+@force_option
 @click.pass_context
 def man_command(ctx: click.Context, folder: Path) -> None:
     """Write manual pages to FOLDER: archir.1, and one of each command, such as archir-check.1.
@@ -33,9 +35,12 @@ def man_command(ctx: click.Context, folder: Path) -> None:
     archir man ~/.local/share/man/man1
     man archir-check
     """
-    pages = manual(ctx.find_root())
-    for name, text in pages.items():
-        write_atomic(folder / f"{name}.1", text.encode())
+    pages = {folder / f"{name}.1": text for name, text in manual(ctx.find_root()).items()}
+    if (outputs := ctx.find_object(Outputs)) is not None:
+        for file in pages:
+            outputs.add(file)
+    for file, text in pages.items():
+        write_atomic(file, text.encode())
     say(f"wrote {len(pages)} pages to {folder}")
     if folder.name != "man1":
         say("`man` looks into folders that are called man1; of others, `man -l FILE` shows a page")

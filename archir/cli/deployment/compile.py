@@ -12,8 +12,8 @@ from archir import api, backends
 from archir.backends.suffixes import COMPILED
 from archir.base.files import sha256, write_atomic
 from archir.cli.deployment import torch_files
-from archir.cli.kinds import Place
-from archir.cli.options import SEED, arch_options, file_argument, named_form, net_options, refuse
+from archir.cli.kinds import Output, Place
+from archir.cli.options import SEED, arch_options, file_argument, force_option, named_form, net_options, refuse
 from archir.cli.output import counted, say, write
 from archir.cli.subject import picked
 from archir.ir.text.serial import to_json
@@ -32,7 +32,8 @@ from archir.passes import PASSES, run
 @click.option(
     "--emit", type=click.Choice(["python"]), default="python", show_default=True, help="What torch networks become."
 )
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), help="File to write [standard output].")
+@force_option
+@click.option("-o", "--output", type=Output(), help="File to write [standard output].")
 @click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="safetensors of the network.")
 @click.option("--init-seed", type=SEED, default=0, show_default=True, help="Seed of new weights, where none are given.")
 @click.option("--block", metavar="NAME[@SCOPE]", help="Only this block of the network, or this call of it.")

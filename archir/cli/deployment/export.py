@@ -9,14 +9,15 @@ import click
 
 from archir.backends.suffixes import COMPILED, EXPORTED
 from archir.cli.deployment import onnx_files, source_files, torch_files
-from archir.cli.kinds import Place
-from archir.cli.options import json_option, named_form
+from archir.cli.kinds import Output, Place
+from archir.cli.options import force_option, json_option, named_form
 from archir.cli.output import counted, say
 
 
 @click.command("export")
 @click.argument("run", type=Place(path_type=Path))
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="File to write.")
+@force_option
+@click.option("-o", "--output", type=Output(), required=True, help="File to write.")
 @click.option(
     "--to",
     type=click.Choice(["onnx", "python", "exported", "aot", "program", "source"]),

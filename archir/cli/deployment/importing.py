@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from archir import api, backends
-from archir.backends.imports import Saved, require_untouched, save
-from archir.cli.kinds import Place
-from archir.cli.options import _parameters, json_option, seed_option
+from archir.backends.imports import Saved, require_replaceable, save
+from archir.cli.kinds import Output, Place
+from archir.cli.options import _parameters, force_option, json_option, seed_option
 from archir.cli.output import counted, emit, say
 from archir.language.writing.imported import Imported
 
@@ -28,7 +28,8 @@ from archir.language.writing.imported import Imported
     help="An input without the axis of samples: 3x224x224, i64:128. Files say it, unless they leave it open.",
 )  # fmt: skip
 @click.option("--weights", type=Place(dir_okay=False, path_type=Path), help="A state dict for the module.")
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The .arch file.")
+@force_option
+@click.option("-o", "--output", type=Output(), required=True, help="The .arch file.")
 @click.option(
     "--partial",
     is_flag=True,
@@ -45,7 +46,7 @@ def import_command(
     MODULE:CALLABLE is called with the arguments of -p, which runs its code; it may lie in the current folder. The
     program, OUTPUT, is compared with the module on random inputs, or with onnxruntime on the file. Beside it lie its
     weights (.safetensors) and where each comes from (.import.json), by which `archir export --to source` gives the
-    source's names back. A program that was edited, or that no import wrote, is not replaced.
+    source's names back, with the tensors that the program does not hold whole (.import.safetensors).
 
     \b
     archir import model.onnx -o net.arch
@@ -60,7 +61,7 @@ def import_command(
         raise click.UsageError(f"{output} is no name of a program, which ends in .arch")
     if model is None and torch_name is None:
         raise click.UsageError("name a file, MODEL.onnx, or a torch module by --torch")
-    require_untouched(output)
+    require_replaceable(output)
     if torch_name is None:
         assert model is not None
         if arguments or weights is not None:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import click
 
 from archir import api
-from archir.cli.kinds import Place, Real
-from archir.cli.options import SEED, SOURCES, json_option, objective_settings
+from archir.cli.kinds import Output, Place, Real
+from archir.cli.options import SEED, SOURCES, force_option, json_option, objective_settings
 from archir.cli.output import emit, say, table
 from archir.search.fronts.figures import shown as figure
 
@@ -20,7 +20,8 @@ _WORST = 10
 
 @click.command("quantize")
 @click.argument("model", type=Place(dir_okay=False, path_type=Path))
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="ONNX file to write.")
+@force_option
+@click.option("-o", "--output", type=Output(), required=True, help="ONNX file to write.")
 @click.option("--data", default="digits", show_default=True, help=f"What MODEL was trained on: {SOURCES}.")
 @click.option(
     "--objective", callback=objective_settings,

@@ -11,9 +11,9 @@ import click
 from archir import api
 from archir.backends.speed.subjects import ON
 from archir.base.files import require_writable
-from archir.cli.kinds import Place, Real
+from archir.cli.kinds import Output, Place, Real
 from archir.cli.measurement.speed import show
-from archir.cli.options import OF_NETS, SEED, json_option, net_options, refuse
+from archir.cli.options import OF_NETS, SEED, force_option, json_option, net_options, refuse
 from archir.cli.output import emit, say, table
 from archir.cli.progress import tracked
 from archir.cli.subject import picked, space_of
@@ -58,17 +58,18 @@ _MODES = {
 )
 @click.option("--threads", type=click.IntRange(1, 2**16), help="Threads that compute [all, or the table's].")
 @click.option("--seconds", type=Real(0.01), default=2.0, show_default=True, help="How long to run each.")
-@click.option("--picture", type=Place(dir_okay=False, path_type=Path), help="An SVG file to write, too.")
+@force_option
+@click.option("--picture", type=Output(), help="An SVG file to write, too.")
 @click.option("--arch", type=Place(dir_okay=False, allow_dash=True), help="The architecture of a space.")
 @click.option("--seed", type=SEED, help="Sample the architecture with this seed; of --validate: all of them [0].")
 @click.option(
     "--table",
     "output",
-    type=Place(dir_okay=False, path_type=Path),
+    type=Output("resume"),
     help="Time operations instead; the JSON file to write.",
 )
 @click.option("--device", type=click.Choice(list(api.BENCHES)), default="cpu", show_default=True, help="Of --table.")
-@click.option("--resume", is_flag=True, help="Go on with a table: measure what it lacks.")
+@click.option("--resume", is_flag=True, is_eager=True, help="Go on with a table: measure what it lacks.")
 @click.option(
     "--validate",
     "check",
@@ -79,7 +80,7 @@ _MODES = {
 @click.option(
     "--fit",
     "model",
-    type=Place(dir_okay=False, path_type=Path),
+    type=Output(),
     help="Fit a model to measured networks instead; the JSON file to write.",
 )
 @click.option(

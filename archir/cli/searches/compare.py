@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from archir.cli.kinds import Place
-from archir.cli.options import json_option
+from archir.cli.kinds import Output, Place
+from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, repeated, resumable, say, table
 
 EVERY = 5.0
@@ -35,9 +35,8 @@ class _Told:
     "searches already, they are not made again.",
 )  # fmt: skip
 @click.option("--executor", help="Who searches, instead of whom the study names: local, processes:4, ray.")
-@click.option(
-    "--trials", type=Place(dir_okay=False, path_type=Path), help="Write all trials to this file, .csv or .parquet."
-)
+@force_option
+@click.option("--trials", type=Output(), help="Write all trials to this file, .csv or .parquet.")
 @json_option
 def compare_command(
     study: Path, output: Path | None, executor: str | None, trials: Path | None, as_json: bool

@@ -9,8 +9,8 @@ import click
 
 from archir import api
 from archir.api.models.opening import Opened
-from archir.cli.kinds import Place
-from archir.cli.options import json_option
+from archir.cli.kinds import Output, Place
+from archir.cli.options import force_option, json_option
 from archir.cli.output import big, emit, say, table
 from archir.language.elaboration.files import split
 from archir.language.opening.ladders import KINDS, with_parts
@@ -28,7 +28,8 @@ from archir.language.opening.opening import Row
 @click.option(
     "--where", metavar="SCOPE", help="Change nothing outside of the scopes of this pattern, such as `stage[0]*`."
 )
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The .arch file.")
+@force_option
+@click.option("-o", "--output", type=Output(), required=True, help="The .arch file.")
 @json_option
 def open_command(
     net: str, choose: str, widths: str | None, where: str | None, output: Path, as_json: bool

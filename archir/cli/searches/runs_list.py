@@ -13,8 +13,8 @@ import click
 
 from archir.base.errors import fail
 from archir.base.files import write_atomic
-from archir.cli.kinds import Place
-from archir.cli.options import json_option
+from archir.cli.kinds import Output, Place
+from archir.cli.options import force_option, json_option
 from archir.cli.output import emit, say, table
 from archir.search.runs import Summary
 from archir.search.runs.listed.compared import compared, number, score
@@ -46,9 +46,8 @@ _NUMBERS = {"seed", "epoch", "score", "params", "MACs"}
 @click.option(
     "--compare", is_flag=True, help="Show the settings in which runs differ, and what they came to; of seeds, the mean."
 )
-@click.option(
-    "-o", "--output", type=Place(dir_okay=False, path_type=Path), help="With --compare: write a page of it, HTML."
-)
+@force_option
+@click.option("-o", "--output", type=Output(), help="With --compare: write a page of it, HTML.")
 @click.option("--serve", is_flag=True, help="Show them in a browser on this machine, as they go on, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="With --serve; 0: any.")
 @json_option

@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from archir import api
-from archir.cli.kinds import Place
-from archir.cli.options import file_argument, json_option, net_options
+from archir.cli.kinds import Output
+from archir.cli.options import file_argument, force_option, json_option, net_options
 from archir.cli.output import emit, say, table
 from archir.cli.subject import space_of
 from archir.language.elaboration.context import Limits
@@ -29,7 +29,8 @@ SOURCES = ("trials", "logits", "supernet", "cost", "proxy")
 @click.option("--cost", metavar="COST", help="Each alternative alone, by the opposite of a cost.")
 @click.option("--proxy", metavar="NAME", help="Each alternative alone, by a score of untrained networks: naswot, ...")
 @click.option("--score", help="With --trials and --supernet: the score that counts [accuracy].")
-@click.option("-o", "--output", type=Place(dir_okay=False, path_type=Path), required=True, help="The file to write.")
+@force_option
+@click.option("-o", "--output", type=Output(), required=True, help="The file to write.")
 @net_options
 @json_option
 def scores_command(

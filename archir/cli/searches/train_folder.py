@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archir.base.errors import fail
+from archir.base.errors import fail, listed
 from archir.base.files import read_bytes, write_atomic
 from archir.ir.graph import Graph
 from archir.ir.text.serial import from_json, to_json
@@ -16,7 +16,7 @@ from archir.search import plugins
 from archir.search.runs import Run, hashes, manifest
 
 NETWORK, ARCHITECTURE, WEIGHTS, TRAINING = "network.json", "architecture.json", "weights.safetensors", "training.json"
-BEST = "best.json"
+BEST, CHECKPOINT = "best.json", "checkpoint.json"
 _FILES = (NETWORK, ARCHITECTURE, WEIGHTS, TRAINING)
 
 
@@ -55,6 +55,9 @@ def begin(folder: Path, graph: Graph, architecture: str, resume: bool) -> None:
             hashes.require(folder, [NETWORK, ARCHITECTURE])
         if _text(path) != text:
             raise fail("A1204", f"{folder} holds another network: it cannot be resumed with this one")
+    elif taken := [name for name in (*_FILES, BEST, hashes.NAME, CHECKPOINT) if (folder / name).exists()]:
+        text = f"{folder} holds {listed(taken, 4)}, and no network that was trained here"
+        raise fail("A1204", text, None, "name another folder")
     if not known:
         write_atomic(path, text.encode())
         write_atomic(folder / ARCHITECTURE, architecture.encode())

@@ -22,6 +22,7 @@ from typing import Any
 
 import torch
 
+from archir.base import files
 from archir.base.errors import ArchError, fail
 
 SOURCE = Path(__file__).parent / "source"
@@ -49,7 +50,7 @@ def impossible() -> str:
 
 def folder() -> Path:
     """Where libraries are kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "archir" / "kernels"
+    return files.cache() / "kernels"
 
 
 @cache

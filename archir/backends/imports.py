@@ -9,12 +9,14 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from archir.backends.tensors import write_tensors
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.base.files import drafts, read_bytes, require_own, require_writable
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
-from archir.language.writing.imported import Array, Imported, Move, Source, brought_back
+from archir.language.writing.imported import Array, Imported, Move, Source, brought_back, digest, moved
 from archir.language.writing.write import Written, write
 from archir.passes.equivalence.canonical import canonical_hash
 
@@ -30,6 +32,8 @@ class Program:
     text: str
     weights: Mapping[str, Array]
     sources: Mapping[str, Source]
+    rest: Mapping[str, Array | None]
+    """Tensors of the source that the weights do not hold whole."""
 
     @property
     def lines(self) -> int:
@@ -49,8 +53,14 @@ def map_of(program: Path) -> Path:
     return program.with_suffix(".import.json")
 
 
+def rest_of(names: Path) -> Path:
+    """Where the tensors of the source are that the weights do not hold whole: `net.import.safetensors`."""
+    return names.with_suffix(".safetensors")
+
+
 def save(imported: Imported, program: Path, origin: str = "") -> Saved:
-    """Write an import: `net.arch`, and beside it `net.safetensors` and `net.import.json`; none of them, if one fails.
+    """Write an import: `net.arch`, and beside it `net.safetensors`, `net.import.json` and, if the weights do not hold
+    all tensors of the source whole, `net.import.safetensors`; none of them, if one fails.
 
     `origin` says what was imported. Raises ArchError (A0809), also where `require_replaceable` does, and what `write`
     raises.
@@ -58,19 +68,28 @@ def save(imported: Imported, program: Path, origin: str = "") -> Saved:
     require_replaceable(program)
     made = program_of(imported)
     files = program, program.with_suffix(".safetensors"), map_of(program)
-    known = {"version": VERSION, "origin": origin, "architecture": canonical_hash(imported.graph)}
-    record = known | {"weights": {name: asdict(source) for name, source in made.sources.items()}}
-    with drafts(program, derived=True) as draft:
+    rest = {name: array for name, array in made.rest.items() if array is not None}
+    record = {
+        "version": VERSION,
+        "origin": origin,
+        "architecture": canonical_hash(imported.graph),
+        "weights": {name: asdict(source) for name, source in made.sources.items()},
+        "rest": [*made.rest],
+    }
+    left = rest_of(files[2])
+    with drafts(program, (left,), derived=True) as draft:
         draft.write_text(made.text, "utf-8")
         write_tensors(draft.with_name(files[1].name), made.weights)
         draft.with_name(files[2].name).write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    return Saved(made.text, made.weights, made.sources, files)
+        if rest:
+            write_tensors(draft.with_name(left.name), rest)
+    return Saved(made.text, made.weights, made.sources, made.rest, (*files, left) if rest else files)
 
 
 def require_replaceable(program: Path) -> None:
     """Raise ArchError (A0809) if one of an import's files is there and archir did not write it: what somebody wrote
     stays."""
-    for file in (program, program.with_suffix(".safetensors"), map_of(program)):
+    for file in (program, program.with_suffix(".safetensors"), map_of(program), rest_of(map_of(program))):
         require_own(file)
     require_writable(program)
 
@@ -81,7 +100,7 @@ def program_of(imported: Imported) -> Program:
     names = _names(imported, written)
     weights = {name: imported.weights[old] for name, old in names.items()}
     sources = {name: imported.sources[old] for name, old in names.items()}
-    return Program(written.text, weights, sources)
+    return Program(written.text, weights, sources, imported.rest)
 
 
 def _names(imported: Imported, written: Written) -> dict[str, str]:
@@ -95,13 +114,17 @@ def _names(imported: Imported, written: Written) -> dict[str, str]:
     return found
 
 
-def read_map(path: Path) -> dict[str, Source]:
-    """The sources of weights by their names in a program. Raises ArchError (A3204) for what is no map."""
+def read_map(path: Path) -> tuple[dict[str, Source], list[str]]:
+    """The sources of weights by their names in a program, and the names of tensors that the weights do not hold whole.
+
+    Raises ArchError (A3204) for what is no map.
+    """
     try:
         record = json.loads(read_bytes(path, MOST_BYTES))
         if record["version"] != VERSION:
             raise fail("A3204", f"{path} is a map of version {record['version']}, not {VERSION}")
-        return {str(name): _source(one) for name, one in record["weights"].items()}
+        sources = {str(name): _source(one) for name, one in record["weights"].items()}
+        return sources, [str(name) for name in record["rest"]]
     except OSError as error:
         raise fail("A3204", f"cannot read the map of an import in {path}: {error}") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -112,18 +135,20 @@ def _source(written: Mapping[str, Any]) -> Source:
     shape = tuple(int(size) for size in written["shape"])
     moves = []
     for kind, numbers in written["moves"]:
-        if kind not in ("permute", "reshape", "slice"):
+        if kind not in ("permute", "reshape", "slice", "strided"):
             raise ValueError(f"`{kind}` is no move")
         moves.append(Move(kind, tuple(int(one) for one in numbers)))
     also = tuple(str(name) for name in written.get("also", ()))
-    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]), also)
+    return Source(str(written["name"]), shape, tuple(moves), str(written["computed"]), also, str(written["digest"]))
 
 
-def to_source(weights: Mapping[str, Array], sources: Mapping[str, Source]) -> dict[str, Array]:
-    """Weights by the names, and in the shapes, of the source they were imported from.
+def to_source(
+    weights: Mapping[str, Array], sources: Mapping[str, Source], rest: Mapping[str, Array | None]
+) -> dict[str, Array]:
+    """All tensors of the source that the weights were imported from, by its names and in its shapes; `rest` as it was.
 
-    Those that were computed at import are left out. Raises ArchError (A3204) with everything that does not fit: the
-    architecture must be the one that was imported.
+    Raises ArchError (A3204) with everything that does not fit or cannot go back: the architecture must be the one that
+    was imported, and weights that were computed at import the ones that were computed.
     """
     problems = []
     missing, more = sources.keys() - weights.keys(), weights.keys() - sources.keys()
@@ -142,7 +167,24 @@ def to_source(weights: Mapping[str, Array], sources: Mapping[str, Source]) -> di
             problems.append(Diagnostic("A3204", f"`{name}` has shape {shapes}: the architecture is another one"))
     if problems:
         raise ArchError(*problems)
-    return brought_back(weights, sources)
+    back = brought_back(weights, sources, rest)
+    why = "cannot go back: it shares memory with another tensor, or has a type that no file of tensors holds"
+    problems = [Diagnostic("A3204", f"`{name}` {why}") for name, array in rest.items() if array is None]
+    for name, source in sources.items():
+        if source.computed and digest(weights[name]) != source.digest:
+            text = f"`{name}` was changed, and no tensor of the source is like it: it was computed ({source.computed})"
+            problems.append(Diagnostic("A3204", text))
+        elif not source.computed and not _equal(moved(back[source.name], source.moves), weights[name]):
+            others = [one for one, other in sources.items() if other.name == source.name and one != name]
+            text = f"`{name}` was changed, and differs from what shares `{source.name}` with it in the source"
+            problems.append(Diagnostic("A3204", f"{text}: {listed(others, 4)}" if others else text))
+    if problems:
+        raise ArchError(*problems)
+    return back
+
+
+def _equal(a: Array, b: Array) -> bool:
+    return np.array_equal(a, b, equal_nan=np.issubdtype(a.dtype, np.inexact))
 
 
 def _shape(source: Source) -> tuple[int, ...]:
@@ -157,6 +199,13 @@ def _shape(source: Source) -> tuple[int, ...]:
             if prod(numbers) != prod(shape) or min(numbers, default=1) < 0:
                 raise ValueError(f"{[*shape]} does not reshape to {[*numbers]}")
             shape = numbers
+        elif kind == "strided":
+            rank = len(numbers) // 2
+            offset, sizes, strides = numbers[0], numbers[1 : 1 + rank], numbers[1 + rank :]
+            last = offset + sum((size - 1) * step for size, step in zip(sizes, strides, strict=True))
+            if min(numbers) < 0 or (0 not in sizes and last >= prod(shape)):
+                raise ValueError(f"{[*numbers]} reaches outside of {[*shape]}")
+            shape = sizes
         else:
             axis, start, stop = numbers
             if not (0 <= axis < len(shape) and 0 <= start <= stop <= shape[axis]):

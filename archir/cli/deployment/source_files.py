@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from archir import backends
-from archir.backends.imports import map_of, read_map, save, to_source
+from archir.backends.imports import map_of, read_map, rest_of, save, to_source
 from archir.backends.tensors import write_tensors
 from archir.cli.output import counted, emit, say
 from archir.cli.searches import train_folder
@@ -22,7 +22,10 @@ def export_weights(source: Path, names: Path | None, output: Path) -> int:
     if source.is_dir() and names is None:
         raise click.UsageError("--to source needs --map, the .import.json of the network")
     weights = backends.get("torch").read(source / train_folder.WEIGHTS if source.is_dir() else source)
-    back = to_source(weights, read_map(names or map_of(source)))
+    names = names or map_of(source)
+    sources, left = read_map(names)
+    kept = backends.get("torch").read(rest_of(names)) if rest_of(names).exists() else {}
+    back = to_source(weights, sources, {name: kept.get(name) for name in left})
     write_tensors(output, back)
     return len(back)
 

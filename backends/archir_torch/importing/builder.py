@@ -15,7 +15,7 @@ from archir.base.errors import RuleError
 from archir.ir.graph import Graph, Node, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.writing.imported import Array, Source
+from archir.language.writing.imported import Array, Source, digest
 from archir.ops.arithmetic import Concat
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.ops.shape import ChannelShuffle, Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
@@ -78,15 +78,15 @@ class Builder:
         return tuple((name, weight.key) for name, weight in sorted(weights.items())) in self._layers
 
     def _hold(self, name: str, weight: Constant) -> None:
-        self.weights[name] = weight.tensor.detach().numpy()
-        if weight.origin is not None and not weight.origin.kept:
-            shape = tuple(weight.tensor.shape)
-            self.sources[name] = Source("", shape, computed=f"{weight.origin.name}, which state dicts lack")
-        elif weight.origin is not None and not weight.computed:
-            self.sources[name] = Source(weight.origin.name, weight.origin.shape, weight.moves, "", weight.origin.also)
-        else:
-            shape = tuple(weight.tensor.shape)
-            self.sources[name] = Source("", shape, computed=weight.computed or "a constant")
+        self.weights[name] = array = weight.tensor.detach().numpy()
+        origin = weight.origin
+        if origin is not None and origin.kept and not weight.computed:
+            self.sources[name] = Source(origin.name, origin.shape, weight.moves, "", origin.also)
+            return
+        why = weight.computed or "a constant"
+        if origin is not None and not origin.kept:
+            why = f"{origin.name}, which state dicts lack"
+        self.sources[name] = Source("", array.shape, computed=why, digest=digest(array))
 
     def _owner(self, weights: Weights, op: Op) -> str:
         """The scope that weights have in the source: `layer1.0.conv1.weight` is of `layer1[0].conv1`."""

@@ -6,7 +6,7 @@ import inspect
 import logging
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +16,11 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from archir.backends.tensors import CODES
 from archir.base.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
-from archir.language.writing.imported import Imported
+from archir.language.writing.imported import Array, Imported, Source, held
 from archir.passes.prune import prune
 from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of
@@ -186,8 +187,52 @@ def _names(module: nn.Module) -> dict[str, list[str]]:
     """All names of the tensor that a name of a module's state dict has; of tensors with one name, nothing."""
     groups: dict[object, list[str]] = {}
     for name, tensor in module.state_dict().items():
+        if not isinstance(tensor, Tensor):  # an extra state
+            continue
         groups.setdefault((tensor.data_ptr() or id(tensor), tensor.shape, tensor.stride()), []).append(name)
     return {name: names for names in groups.values() if len(names) > 1 for name in names}
+
+
+def _rest(module: nn.Module, sources: Iterable[Source]) -> dict[str, Array | None]:
+    """What a module's state dict has besides the tensors that weights hold whole."""
+    state = module.state_dict()
+    overlapping = _overlapping(state)
+    left = {*state} - held(sources) | overlapping
+    return {name: None if name in overlapping else _array(tensor) for name, tensor in state.items() if name in left}
+
+
+def _array(tensor: Any) -> Array | None:
+    if not isinstance(tensor, Tensor) or tensor.is_quantized or tensor.layout is not torch.strided:
+        return None
+    tensor = tensor.detach().cpu()
+    tensor = tensor.float() if tensor.dtype is torch.bfloat16 else tensor
+    try:
+        array: Array = tensor.numpy()
+    except TypeError:  # of a type that numpy lacks
+        return None
+    return array if array.dtype.name in CODES else None
+
+
+def _overlapping(state: Mapping[str, Any]) -> set[str]:
+    """Names of tensors that lie in the memory of another one, in another layout: they cannot be told apart."""
+    spans = sorted(
+        ((start := tensor.data_ptr()), start + tensor.itemsize * _reach(tensor), (tensor.shape, tensor.stride()), name)
+        for name, tensor in state.items()
+        if isinstance(tensor, Tensor) and tensor.layout is torch.strided and tensor.numel()
+    )
+    found: set[str] = set()
+    for i, (start, end, layout, name) in enumerate(spans):
+        for other in spans[i + 1 :]:
+            if other[0] >= end:
+                break
+            if (other[0], other[2]) != (start, layout):
+                found |= {name, other[3]}
+    return found
+
+
+def _reach(tensor: Tensor) -> int:
+    """Elements of memory from a tensor's first to its last one."""
+    return 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def _arguments(captured: Captured) -> dict[str, str]:
@@ -252,7 +297,8 @@ class _Reader:
             raise ArchError(*problems)
         graph = largest(self.b.graph, self.b.types) if problems else prune(self.b.graph)
         self._only(graph)
-        return Imported(graph, self.classes, self.b.weights, self.b.sources, problems)
+        rest = _rest(self.module, self.b.sources.values())
+        return Imported(graph, self.classes, self.b.weights, self.b.sources, rest, problems)
 
     def _only(self, graph: Graph) -> None:
         """Forget the weights of nodes that are not needed."""
@@ -276,14 +322,15 @@ class _Reader:
                 self.env[node] = self._input(node)
                 continue
             target = str(spec.target)
-            held = self.program.state_dict if target in self.program.state_dict else self.program.constants
-            tensor = held[target].detach()
+            stored = self.program.state_dict if target in self.program.state_dict else self.program.constants
+            tensor = stored[target].detach()
+            place = (tensor.data_ptr(), *tensor.shape, *tensor.stride())
             if tensor.dtype in (torch.float16, torch.bfloat16, torch.float64):
                 tensor = tensor.float()
             trained = spec.kind.name == "PARAMETER"
             others = tuple(one for one in shared.get(target, ()) if one != target)
             origin = known.setdefault(
-                (tensor.data_ptr(), *tensor.shape, *tensor.stride()) if trained and tensor.numel() else id(node),
+                place if trained and tensor.numel() else id(node),
                 Named(target, tuple(tensor.shape), trained, others, target in state),
             )
             self.env[node] = Constant(tensor, origin, trained=trained)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archir.language.writing.imported import Move
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported
 
@@ -25,21 +26,23 @@ def folded(name: str, target: Callable[..., Any], args: Sequence[Any], kwargs: d
     given = [one for one in _leaves([args, kwargs]) if isinstance(one, Constant)]
     made = target(*_tensors(args), **_tensors(kwargs))
     first = args[0] if args else None
-    if isinstance(first, Constant) and isinstance(made, Tensor):
-        moved = _moved(name, first, args, kwargs, made)
+    if isinstance(first, Constant):
+        moved = _moved(name, first, args, made) if isinstance(made, Tensor) else None
         if moved is not None:
             return replace(moved, tensor=made)
+        if views := _views(target, first, args, kwargs):
+            parts = [
+                replace(first, tensor=tensor, moves=(*first.moves, move))
+                for tensor, move in zip([made] if isinstance(made, Tensor) else made, views, strict=True)
+            ]
+            return parts[0] if isinstance(made, Tensor) else parts
     names = sorted({one.origin.name if one.origin else one.computed for one in given} - {""})
     label = f"{name} of {', '.join(names)}" if names else name
     trained = any(one.trained for one in given)
-    if isinstance(first, Constant) and isinstance(made, Sequence) and name in ("unbind", "chunk", "split"):
-        parts = _parts(name, first, args, kwargs, made)
-        if parts is not None:
-            return parts
     return _constants(made, label, trained)
 
 
-def _moved(name: str, x: Constant, args: Sequence[Any], kwargs: dict[str, Any], made: Tensor) -> Constant | None:
+def _moved(name: str, x: Constant, args: Sequence[Any], made: Tensor) -> Constant | None:
     rank = x.tensor.dim()
     if name in SAME:
         return x if made.dtype == x.tensor.dtype else None
@@ -54,28 +57,20 @@ def _moved(name: str, x: Constant, args: Sequence[Any], kwargs: dict[str, Any], 
         one, other = (args[1] % rank, args[2] % rank) if name == "transpose" else (0, rank - 1)
         order[one], order[other] = order[other], order[one]
         return x.permuted(tuple(order))
-    if name == "select":
-        dim, index = args[1] % rank, args[2] % x.tensor.shape[args[1]]
-        return x.sliced(dim, index, index + 1).reshaped(tuple(made.shape))
-    if name == "slice" and len(args) < 5:
-        dim = (args[1] if len(args) > 1 else 0) % rank
-        given = [*args[2:], None, None][:2]
-        start, stop, _ = slice(*given).indices(x.tensor.shape[dim])
-        return x.sliced(dim, start, stop)
     return None
 
 
-def _parts(
-    name: str, x: Constant, args: Sequence[Any], kwargs: dict[str, Any], made: Sequence[Tensor]
-) -> list[Constant] | None:
-    dim = kwargs.get("dim", args[-1] if name == "unbind" and len(args) > 1 else args[2] if len(args) > 2 else 0)
-    dim %= x.tensor.dim()
-    found, start = [], 0
-    for one in made:
-        size = 1 if name == "unbind" else one.shape[dim]
-        part = x.sliced(dim, start, start + size)
-        found.append(part.reshaped(tuple(one.shape)))
-        start += size
+def _views(target: Callable[..., Any], x: Constant, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Move]:
+    """Where the results of an operator lie in `x`, if it gives views of it; each element of `x` lies in one at most."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or any(one.alias_info is None or one.alias_info.is_write for one in schema.returns):
+        return []
+    made = target(torch.empty(x.tensor.shape, device="meta"), *_tensors(args[1:]), **_tensors(kwargs))
+    found = []
+    for one in [made] if isinstance(made, Tensor) else made:
+        if any(step == 0 and size > 1 for size, step in zip(one.shape, one.stride(), strict=True)):
+            return []
+        found.append(Move("strided", (int(one.storage_offset()), *one.shape, *one.stride())))
     return found
 
 

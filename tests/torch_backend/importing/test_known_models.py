@@ -44,7 +44,7 @@ def test_imports_are_the_same_networks(name: str) -> None:
     assert canonical_hash(graph) == canonical_hash(imported.graph)
     assert backends.get("torch").compare(module, graph, program.weights, case.example, seed=1) <= 1e-5
     state = module.state_dict()
-    for source, array in to_source(program.weights, program.sources).items():
+    for source, array in to_source(program.weights, program.sources, program.rest).items():
         np.testing.assert_array_equal(array, state[source].numpy())
 
 
@@ -53,7 +53,7 @@ def test_tied_weights_come_back_by_all_their_names() -> None:
     case = known()["transformers GPT2LMHeadModel"]
     module = case.make().eval()
     program = program_of(archir.from_torch(module, case.example))
-    back = to_source(program.weights, program.sources)
+    back = to_source(program.weights, program.sources, program.rest)
     assert {"transformer.wte.weight", "lm_head.weight"} <= back.keys()
     assert back.keys() == module.state_dict().keys()
     case.make().load_state_dict({name: torch.from_numpy(array) for name, array in back.items()})

@@ -21,7 +21,7 @@ from archir.ir.graph import Graph
 from archir.ir.names import is_name
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.language.writing.imported import Imported
+from archir.language.writing.imported import Imported, Source, digest, held
 from archir.language.writing.spelling import RESERVED
 from archir_torch.importing import capture, proof
 from archir_torch.importing.calls.fusing import fused
@@ -128,15 +128,24 @@ def _imported(
         return [made[name] for name in outputs]
 
     _prove(found, names, given, seed)
-    sources = {
-        weight: replace(
-            source,
-            name=module.sources.get(source.name, source.name),
-            also=tuple(module.sources.get(name, name) for name in source.also),
-        )
-        for weight, source in found.sources.items()
-    }
-    return replace(found, classes=classes(found.graph), sources=sources)
+    sources = {weight: _stored(source, module, found.weights[weight]) for weight, source in found.sources.items()}
+    whole = held(sources.values())
+    rest = {name: array for name, array in calls.tensors.items() if name not in whole}
+    return replace(found, classes=classes(found.graph), sources=sources, rest=rest)
+
+
+def _stored(source: Source, module: Followed, weight: NDArray[Any]) -> Source:
+    """A source by the names of the file. What the file computes of its tensors has none, unless it only moves them."""
+    if source.computed:
+        return source
+    name, tensors = module.sources[source.name], module.calls.tensors
+    also = tuple(module.sources[other] for other in source.also)
+    if name in tensors or name in module.literal:
+        return replace(source, name=name, also=also)
+    if name in module.views:
+        root, move = module.views[name]
+        return Source(root, tensors[root].shape, (move, *source.moves))
+    return Source("", weight.shape, computed=f"what the file computes as {name}", digest=digest(weight))
 
 
 def _label(name: str) -> str:

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from archir.backends.calls import Call, Calls
 from archir.base.errors import ArchError, Diagnostic, RuleError, listed
 from archir.ir.types import TensorType
+from archir.language.writing.imported import Move
 from archir_torch.importing.calls.operators import OPERATORS, takes_tensors
 from archir_torch.importing.calls.static import FUNCTIONS, known
 from archir_torch.importing.capture import quiet
@@ -80,6 +81,8 @@ class Followed(nn.Module):
         self.held: dict[str, str] = {}
         """Where stored tensors are, by their names."""
         self.sources: dict[str, str] = {}
+        self.views: dict[str, tuple[str, Move]] = {}
+        """Constants that are views of stored tensors, by name: the stored tensor, and where they lie in it."""
         self._steps: dict[int, str] = {}
         self.unknown: dict[str, Diagnostic] = {}
         """What is said of operators that nobody follows; their calls, and what needs them, are left out."""
@@ -103,6 +106,7 @@ class Followed(nn.Module):
                     raise ArchError(Diagnostic("A0916", f"{call.named}: {_misfit(call, operands)}")) from None
                 if made is not None:
                     arrays[call.writes[0]] = made
+                    self._view(call, made)
                     if all(not name or name in self.literal for name in call.reads):
                         self.literal.add(call.writes[0])
                     continue
@@ -115,6 +119,16 @@ class Followed(nn.Module):
                     self._hold(call, index, position, name, arrays[name])
         self.unknown = {name: self.calls.refused.get(name) or _lacking(some) for name, some in problems.items()}
         self.constants = {name: array for name, array in arrays.items() if name not in self.held}
+
+    def _view(self, call: Call, made: Array) -> None:
+        """Note of which stored tensor a constant is a view, if it is."""
+        name = call.reads[0] if call.reads else ""
+        root = self.views[name][0] if name in self.views else name
+        whole = self.calls.tensors.get(root)
+        if whole is not None and whole.flags.c_contiguous and made.size and np.may_share_memory(made, whole):
+            start = made.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+            steps = (step // made.itemsize for step in made.strides)
+            self.views[call.writes[0]] = root, Move("strided", (start // made.itemsize, *made.shape, *steps))
 
     def _placed(self, call: Call) -> str:
         place = _free(self, call.place)

@@ -262,8 +262,13 @@ def test_cse_merges_equal_weights_only() -> None:
 
 def test_cse_keeps_random_numbers_apart() -> None:
     text = X + "%1 = dropout(%0){}\n%2 = dropout(%0){}\n%3 = add(%1, %2)\noutput y = %3"
-    for scopes in (("", ""), (" @ a", " @ b")):
+    for scopes in (("", ""), (" @ a", " @ b"), (" @ a", " @ a")):
         assert after("cse", text.format(*scopes)) == text.format(*scopes)
+
+
+def test_cse_keeps_calls_that_update_statistics() -> None:
+    text = X + "%1 = batch_norm(%0) @ n\n%2 = batch_norm(%0) @ n\n%3 = add(%1, %2)\noutput y = %3"
+    assert after("cse", text) == text
 
 
 def test_cse_merges_what_could_have_weights_and_has_none() -> None:

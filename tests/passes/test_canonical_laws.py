@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice, permutations, product
 from zlib import crc32
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from archir.base.errors import RuleError
-from archir.ir.graph import Graph, Node
+import archir
+from archir.base.errors import ArchError, RuleError
+from archir.ir.graph import Graph, Node, state_name
 from archir.ir.op import Op
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
+from archir.ir.typing import infer
 from archir.ops import activation, arithmetic, norm, pool, shape
 from archir.ops import random as randoms
 from archir.passes.equivalence.canonical import canonical_hash
-from archir_torch.lowering.module import lower
+from archir_torch.lowering.module import Layer, lower
 from tests.passes.test_canonical import MAP, X
 
 TOKENS = '%0 = input "x" f32[6, 4]\n'
@@ -128,6 +133,16 @@ LAWS: dict[str, tuple[str, list[str], list[str]]] = {
         ["conv(%0, channels=4, bias=true) @ a", "batch_norm(%1) @ n"],
         ["conv(%0, channels=4) @ a", "batch_norm(%1) @ n"],
     ),
+    "a bias of a convolution that is called elsewhere": (
+        MAP,
+        ["conv(%0, channels=4, bias=true) @ a", "conv(%1, channels=4, bias=true) @ a", "batch_norm(%2) @ n"],
+        [
+            "conv(%0, channels=4, bias=true) @ a",
+            "conv(%1, channels=4, bias=true) @ a",
+            "shift(%2, amount=1.0)",
+            "batch_norm(%3) @ n",
+        ],
+    ),
     "a shift before a batch norm": (MAP, ["shift(%0, amount=3.0)", "batch_norm(%1) @ n"], ["batch_norm(%0) @ n"]),
 }
 
@@ -208,6 +223,31 @@ APART: dict[str, tuple[str, list[str], list[str]]] = {
         ["conv(%0, channels=4) @ a", "relu(%1)", "batch_norm(%2) @ n"],
     ),
     "a scale before a batch norm": (MAP, ["scale(%0, factor=-1.0)", "batch_norm(%1) @ n"], ["batch_norm(%0) @ n"]),
+    "a shift before a norm that is called elsewhere": (
+        MAP,
+        ["relu(%0)", "batch_norm(%1) @ n", "shift(%0, amount=3.0)", "batch_norm(%3) @ n", "mul(%2, %4)"],
+        ["relu(%0)", "batch_norm(%1) @ n", "batch_norm(%0) @ n", "mul(%2, %3)"],
+    ),
+    "a bias before a norm that is called elsewhere": (
+        MAP,
+        ["batch_norm(%0) @ n", "conv(%0, channels=4, bias=true) @ a", "batch_norm(%2) @ n", "add(%1, %3)"],
+        ["batch_norm(%0) @ n", "conv(%0, channels=4) @ a", "batch_norm(%2) @ n", "add(%1, %3)"],
+    ),
+    "a call of a shared norm whose result is multiplied by zero": (
+        MAP,
+        ["relu(%0)", "batch_norm(%1) @ n", "zero(%2)", "batch_norm(%0) @ n", "add(%3, %4)"],
+        ["batch_norm(%0) @ n"],
+    ),
+    "how often a shared norm is called": (
+        MAP,
+        ["relu(%0)", "batch_norm(%1) @ n", "batch_norm(%0) @ n", "batch_norm(%0) @ n", "add(%3, %4)", "mul(%2, %5)"],
+        ["relu(%0)", "batch_norm(%1) @ n", "batch_norm(%0) @ n", "add(%3, %3)", "mul(%2, %4)"],
+    ),
+    "two calls of one dropout": (
+        X,
+        ["dropout(%0) @ d", "dropout(%0) @ d", "add(%1, %2)"],
+        ["dropout(%0) @ d", "add(%1, %1)"],
+    ),
     "small rates": (X, ["dropout(%0, rate=0.1) @ d"], ["identity(%0)"]),
     "zero as keys of axial attention": (
         MAP,
@@ -320,3 +360,188 @@ def test_networks_that_differ_in_numbers_never_share_a_hash() -> None:
 @pytest.mark.parametrize("size", range(3, 14))
 def test_many_networks_that_differ_in_numbers_never_share_a_hash(size: int) -> None:
     merged(range(size * 10**6, size * 10**6 + 10_000), size)
+
+
+# random programs with shared weights
+
+
+class Sharer:
+    """Programs over maps of one shape, whose calls of norms, convolutions, linear maps and blocks share weights, and
+    in which most alternatives of a choice compute the same, or would if a norm had statistics of its own."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.blocks: list[str] = []
+        self.choices = 0
+
+    def program(self) -> str:
+        items = []
+        for kind in self.rng.choices(["block", "cell"], k=self.rng.choice([0, 1, 1, 2])):
+            items.append(f"{kind} b{len(items)}(x) {{\n    return {self.tensor(2)}\n}}")
+            self.blocks.append(f"b{len(items) - 1}")
+        lines = [f"x = x |> {self.target()} |> {self.chosen()} |> {self.target()}"]
+        lines += [self.statement() for _ in range(self.rng.randint(0, 2))]
+        body = "".join(f"    {line}\n" for line in ["input x: f32[4, 3, 3]", *lines, f"output y = {self.tensor(2)}"])
+        return "\n".join([*items, f"net n {{\n{body}}}"])
+
+    def statement(self) -> str:
+        value = self.tensor(2)
+        return (
+            f"repeat {self.rng.choice(['2', self.choice('a: 2, b: 3')])} {{ x = {value} }}"
+            if self.rng.random() < 0.3
+            else f"x = {value}"
+        )
+
+    def choice(self, labels: str) -> str:
+        self.choices += 1
+        return f"choose c{self.choices} {{ {labels} }}"
+
+    def shared(self, kind: str) -> str:
+        """An argument that shares weights with other calls of a kind, or none."""
+        return self.rng.choice(["", "", f', weights="{kind}"', f', weights="{kind}2"'])
+
+    def tensor(self, depth: int) -> str:
+        if depth == 0:
+            return "x"
+        one = self.tensor(depth - 1)
+        match self.rng.randrange(5):
+            case 0:
+                return f"({one} |> {self.target()})"
+            case 1:
+                return f"({one} |> {self.chosen()} |> {self.target()})"
+            case 2:
+                return f"({one} |> {self.chosen()})"
+            case 3:
+                return f"({one} {self.rng.choice('+-*')} {self.tensor(self.rng.randrange(depth))})"
+            case _:
+                return f"concat({one}[0:2], {self.tensor(self.rng.randrange(depth))}[2:4])"
+
+    def chosen(self) -> str:
+        """A choice of alternatives that are equal before a norm, or in a sum, or everywhere; or of any."""
+        if self.choices > 3:
+            return self.target()
+        one, other = self.rng.choice([("identity", "shift(3)"), ("relu", "relu |> relu"), ("identity", ""), ("", "")])
+        one, other = one or self.target(), other or self.target()
+        return self.choice(f"a: {one}, b: {other}")
+
+    def target(self) -> str:
+        affine = self.rng.choice(["true", "false"])
+        forms = [
+            self.rng.choice(["relu", "identity", "zero", "shift(3)", "scale(2.0)"]),
+            f"batch_norm(affine={affine}{self.shared(affine)})",
+            'batch_norm(weights="n")',
+            f'{self.conv()} |> batch_norm(weights="n")',
+            f"{self.conv()} |> batch_norm",
+            f"to_tokens |> linear(4{self.shared('l')}) |> to_map(3)",
+        ]
+        forms += [f"{name}({self.shared('s')[2:]})" for name in self.blocks]
+        return self.rng.choice(forms)
+
+    def conv(self) -> str:
+        bias = self.rng.choice(['true, weights="c"', "true", "false"])
+        return f"conv(4, kernel=1, bias={bias})"
+
+
+MOST_ARCHITECTURES = 16
+MOST_PAIRS = 3
+MOST_PAIRINGS = 300
+
+
+def learned(graph: Graph, names: Mapping[str, str]) -> list[Tensor]:
+    """Outputs in training, and then in evaluation with the means of the statistics of all calls; in double precision,
+    with weights that follow from the names of their scopes, or those that these are mapped to."""
+    module = lower(graph).double()
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if isinstance(tensor, nn.Parameter):
+            scope, _, part = name.rpartition(".")
+            numbers = torch.Generator().manual_seed(crc32(f"{names.get(scope, scope)}.{part}".encode()))
+            tensor.data.copy_(torch.randn(tensor.shape, generator=numbers, dtype=torch.double))
+    calls: Counter[nn.Module] = Counter()
+
+    def count(layer: Layer, _: object) -> None:
+        calls[layer] += 1
+        layer.attributes["momentum"] = 1 / calls[layer]
+
+    for layer in module.modules():
+        if isinstance(layer, Layer) and "running_mean" in layer.names:
+            layer.register_forward_pre_hook(count)
+    found: list[Tensor] = []
+    for seed, training in enumerate((True, True, False)):
+        (x,) = [graph[number].op.infer().shape for number in graph.inputs.values()]
+        batch = torch.randn(5, *x, generator=torch.Generator().manual_seed(seed), dtype=torch.double)
+        made = module.train(training)(batch)
+        found += [*made.values()] if isinstance(made, dict) else [made]
+    return [tensor.detach() for tensor in found]
+
+
+def scopes_by_shape(graph: Graph) -> dict[tuple[int, ...], list[str]]:
+    """The scopes that have weights, by the shape of these, in the order of calls."""
+    types = infer(graph)
+    found: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    for number in graph:
+        weights = graph[number].op.weights(*[types[operand] for operand in graph.operands(number)])
+        if "weight" in weights:
+            found[weights["weight"].shape].append(state_name(graph[number].scope, "weight").removesuffix(".weight"))
+    return {dims: [*dict.fromkeys(scopes)] for dims, scopes in found.items()}
+
+
+def pairings(one: Graph, other: Graph) -> Iterator[dict[str, str]]:
+    """Scopes of another network by those of one whose weights have the same shapes: those of the same name, those of
+    the same name and others in all orders, and then all in all orders."""
+    mine, theirs = scopes_by_shape(one), scopes_by_shape(other)
+    for same in (True, False):
+        free: list[list[str]] = []
+        orders: list[Iterator[tuple[str, ...]]] = []
+        for dims, scopes in mine.items():
+            others = theirs.get(dims, [])
+            kept = [scope for scope in scopes if same and scope in others]
+            free.append([scope for scope in scopes if scope not in kept])
+            left = [scope for scope in others if scope not in kept]
+            orders.append(permutations([*left, *(f"unused {scope}" for scope in free[-1])], len(free[-1])))
+        for found in product(*orders):
+            yield {a: b for scopes, names in zip(free, found, strict=True) for a, b in zip(scopes, names, strict=True)}
+
+
+def compute_alike(wanted: list[Tensor], other: Graph, graph: Graph) -> bool:
+    """Whether a network computes what another one does, for some pairing of their weights."""
+    return any(
+        all(torch.allclose(a, b, rtol=1e-6, atol=1e-6) for a, b in zip(learned(graph, names), wanted, strict=True))
+        for names in islice(pairings(graph, other), MOST_PAIRINGS)
+    )
+
+
+def agree(seeds: range) -> int:
+    """How many networks share a hash with another architecture of their space; all that do compute the same."""
+    found = 0
+    for seed in seeds:
+        text = Sharer(random.Random(seed)).program()
+        try:
+            space = archir.loads(text)
+        except ArchError:
+            continue
+        first: dict[str, tuple[Graph, list[Tensor]]] = {}
+        pairs = 0
+        for graph in map(space.specialize, islice(space.enumerate(), MOST_ARCHITECTURES)):
+            name = canonical_hash(graph)
+            if name not in first:
+                first[name] = graph, []
+                continue
+            other, wanted = first[name]
+            if pairs == MOST_PAIRS or print_graph(other) == print_graph(graph):
+                continue
+            wanted += [] if wanted else learned(other, {})
+            assert compute_alike(wanted, other, graph), f"{seed}\n{text}\n{print_graph(other)}\n{print_graph(graph)}"
+            pairs += 1
+        found += pairs
+    return found
+
+
+def test_networks_with_shared_weights_that_share_a_hash_compute_the_same() -> None:
+    assert agree(range(40)) > 60
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(36_000)
+@pytest.mark.parametrize("portion", range(10))
+def test_many_networks_with_shared_weights_that_share_a_hash_compute_the_same(portion: int) -> None:
+    agree(range(40 + 2_000 * portion, 40 + 2_000 * (portion + 1)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -14,7 +14,7 @@ from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op, attribute_types
 from archir.ir.types import TensorType, broadcast
 from archir.ops import activation
-from archir.ops.activation import Cumsum, Scale, Shift, Softmax, Zero
+from archir.ops.activation import Cumsum, Identity, Scale, Shift, Softmax, Zero
 from archir.ops.arithmetic import Add, Concat, Matmul, Mul, Sub
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
 from archir.ops.conv import Biased, Convolution, ConvTranspose
@@ -82,9 +82,11 @@ class Facts:
 class Terms:
     """Terms under construction; like a graph to whoever adds nodes, but equal nodes get one number."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, shared_norms: Collection[str] = ()) -> None:
         self.vertices: list[Vertex] = []
         self.types: dict[NodeId, TensorType] = {}
+        self.shared_norms = shared_norms
+        """Scopes of batch norms that are called several times: the statistics depend on the operands of all calls."""
         self._facts = facts
         self._scopes: dict[NodeId, str] = {}  # of the terms that have weights
         self._nodes: list[Node] = []
@@ -137,8 +139,8 @@ class Terms:
         place: object = None
         if fact.weighs:
             place = node.scope
-        elif op.random:
-            place = node.scope or next(self._places)
+        elif op.random:  # each call draws its own numbers, also where calls of a block share their scopes
+            place = next(self._places)
         return self._term(node, Vertex(fact.label, operands), fact.type, place, fact.weighs)
 
     def _term(
@@ -253,6 +255,12 @@ class Terms:
     def _stretched(self, counts: Counts) -> TensorType:
         return reduce(broadcast, {self.types[one] for one in counts})
 
+    def calls(self, norms: Mapping[NodeId, int]) -> NodeId:
+        """A term that reads calls of norms with shared statistics, and how often each is made."""
+        self.vertices.append(Vertex(b"calls", (), tuple(sorted(norms.items()))))
+        self._nodes.append(_CALLS)
+        return len(self.vertices) - 1
+
     def weighing(
         self, roots: Iterable[NodeId], also: tuple[type[Op], ...]
     ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
@@ -287,7 +295,7 @@ class Terms:
         return moved
 
 
-_ADD, _MUL, _ZERO, _ONE = Node(Add()), Node(Mul()), Node(Zero()), Node(Shift(1.0))
+_ADD, _MUL, _ZERO, _ONE, _CALLS = Node(Add()), Node(Mul()), Node(Zero()), Node(Shift(1.0)), Node(Identity())
 
 
 def _exact(number: float) -> Times:

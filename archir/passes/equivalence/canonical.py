@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 
@@ -10,6 +11,7 @@ from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
+from archir.ops.norm import BatchNorm
 from archir.passes.equivalence.algebra import Facts, Terms
 from archir.passes.spaces.specialize import reached
 
@@ -22,8 +24,10 @@ def canonical_hash(graph: Graph) -> str:
 
     Equal for networks that differ in numbering, names of scopes, dead code, operations that do nothing, order and
     brackets of sums and products, factors and constants, expressions computed twice, terms that are zero, or where data
-    is moved. Sharing of weights is kept apart: one convolution used twice is not two. Networks with one hash compute
-    the same; some with two do, too. Raises ArchError (A0708) if choices are left.
+    is moved. Sharing of weights is kept apart: one convolution used twice is not two; nor are calls of a batch norm
+    with shared statistics added, dropped or shifted. Networks with one hash compute the same; some with two do, too.
+
+    Raises ArchError (A0708) if choices are left.
     """
     if not isinstance(graph, Graph):
         raise TypeError(f"expected a graph, such as `space.specialize(architecture)`, and got {type(graph).__name__}")
@@ -42,6 +46,7 @@ class Canonical:
         self._facts = Facts()
         self._nodes = {number: graph[number] for number in graph}
         self._varied = {number for number in graph if graph[number].op.varied}
+        self._norms = {number: graph[number].scope for number in graph if isinstance(graph[number].op, BatchNorm)}
 
     def hash(self, outcomes: Mapping[str, int]) -> str:
         """The hash of the architecture of these outcomes, by path."""
@@ -61,10 +66,13 @@ class Canonical:
         return terms.weighing(roots.values(), also)
 
     def _written(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
-        graph, terms = self._graph, Terms(self._facts)
+        graph = self._graph
         standing = reached(graph, outcomes)
+        numbers = sorted({*standing.values(), *graph.inputs.values()})
+        times = Counter(self._norms[number] for number in numbers if number in self._norms)
+        terms = Terms(self._facts, {scope for scope, count in times.items() if count > 1})
         moved: dict[NodeId, NodeId] = {}
-        for number in sorted({*standing.values(), *graph.inputs.values()}):
+        for number in numbers:
             node = self._nodes[number]
             if number in self._varied:
                 node = Node(node.op.at(outcomes), node.span, node.scope)
@@ -72,4 +80,7 @@ class Canonical:
             moved[number] = terms.put(node, *operands)
         roots = {f"output {name}": moved[standing[number]] for name, number in graph.outputs.items()}
         roots |= {f"input {name}": moved[number] for name, number in graph.inputs.items()}
+        calls = [moved[number] for number in numbers if self._norms.get(number) in terms.shared_norms]
+        if calls:
+            roots["statistics"] = terms.calls(Counter(calls))
         return terms, roots

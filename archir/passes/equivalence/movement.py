@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol
 
@@ -33,6 +33,7 @@ class Written(Protocol):
     """Terms, as laws see them."""
 
     types: dict[NodeId, TensorType]
+    shared_norms: Collection[str]
 
     def __getitem__(self, number: NodeId) -> Node: ...
 
@@ -63,7 +64,8 @@ def lawful(terms: Written, node: Node, operands: tuple[NodeId, ...], type_: Tens
     if isinstance(op, ChannelShuffle) and op.groups in (1, type_.channels):
         return operands[0]
     if isinstance(op, BatchNorm):
-        return _unbiased(terms, node, operands[0])
+        # other calls of a shared norm are normalised by the same mean, and would see what this one absorbs
+        return None if node.scope in terms.shared_norms else _unbiased(terms, node, operands[0])
     if isinstance(op, Concat):
         return _side_by_side(terms, node, operands, op.axis if op.axis is not None else type_.channel_axis)
     if isinstance(op, _MOVING):

@@ -162,17 +162,12 @@ def test_modules_do_not_import_each_other_in_rings() -> None:
     assert not rings
 
 
-WRITTEN = ROOT / "archir" / "search" / "spaces" / "likeness" / "steps.py"
-"""Where functions are written that have numbers in them alone, which tests/search/test_values.py holds it to."""
-
-
 @pytest.mark.parametrize("folder", ["archir", "backends", "grammar", "examples", "benchmarks"])
 def test_nothing_is_unpickled_or_evaluated(folder: str) -> None:
     for path in modules(ROOT / folder):
         assert not {name.split(".")[0] for name in imported(path)} & FORBIDDEN, path
         calls = [node.func for node in ast.walk(parsed(path)) if isinstance(node, ast.Call)]
-        named = [call.id for call in calls if isinstance(call, ast.Name) and call.id in ("eval", "exec")]
-        assert named == (["exec"] if path == WRITTEN else []), path
+        assert not [call.id for call in calls if isinstance(call, ast.Name) and call.id in ("eval", "exec")], path
 
 
 SLOW_TO_IMPORT = {"networkx", "pydantic"}

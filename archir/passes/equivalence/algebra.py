@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
@@ -260,19 +260,6 @@ class Terms:
         self.vertices.append(Vertex(b"calls", (), tuple(sorted(norms.items()))))
         self._nodes.append(_CALLS)
         return len(self.vertices) - 1
-
-    def weighing(
-        self, roots: Iterable[NodeId], also: tuple[type[Op], ...]
-    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
-        """The operations with weights that the roots need, and those of some kinds besides: with the types of what they
-        read, and how many with weights are behind each other before them, at most."""
-        ranks: dict[NodeId, int] = {}
-        for number in reachable(self.vertices, roots):
-            vertex = self.vertices[number]
-            before = max([ranks[one] for one in (*vertex.ordered, *(part for part, _ in vertex.counted))], default=0)
-            ranks[number] = before + (number in self._scopes)
-            if number in self._scopes or isinstance(self._nodes[number].op, also):
-                yield self._nodes[number].op, tuple([self.types[one] for one in self.operands(number)]), before
 
     def text(self, roots: Mapping[str, NodeId]) -> str:
         """The canonical text of what the roots need."""

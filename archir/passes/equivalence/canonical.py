@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 
 from archir.base.errors import fail
+from archir.ir.choices.cases import support
 from archir.ir.graph import Graph, Node, NodeId
-from archir.ir.op import Op
 from archir.ir.structure import Select
-from archir.ir.types import TensorType
 from archir.ops.norm import BatchNorm
 from archir.passes.equivalence.algebra import Facts, Terms
 from archir.passes.spaces.specialize import reached
@@ -45,25 +44,32 @@ class Canonical:
         self._graph = graph
         self._facts = Facts()
         self._nodes = {number: graph[number] for number in graph}
-        self._varied = {number for number in graph if graph[number].op.varied}
+        varied = {number: graph[number].op.varied for number in graph}
+        self._varied = {
+            number: {choice.path for choice in support(*values.values())} for number, values in varied.items() if values
+        }
+        """By node, the paths of the choices that its attributes depend on."""
         self._norms = {number: graph[number].scope for number in graph if isinstance(graph[number].op, BatchNorm)}
 
     def hash(self, outcomes: Mapping[str, int]) -> str:
         """The hash of the architecture of these outcomes, by path."""
         return sha256(self.text(outcomes).encode()).hexdigest()[:DIGITS]
 
+    def live(self, outcomes: Mapping[str, int]) -> set[str]:
+        """The paths of the choices that the network of these outcomes depends on: other outcomes of the remaining
+        choices give the same network."""
+        graph, found = self._graph, set[str]()
+        for number in (*reached(graph, outcomes), *graph.inputs.values()):
+            while isinstance(op := graph[number].op, Select):
+                found.add(op.choice)
+                number = graph.operands(number)[op.cases[outcomes.get(op.choice, 0)]]
+            found |= self._varied.get(number, set())
+        return found
+
     def text(self, outcomes: Mapping[str, int]) -> str:
         """The text of the architecture of these outcomes: equal for equal networks, and for no others."""
         terms, roots = self._written(outcomes)
         return terms.text(roots)
-
-    def weighing(
-        self, outcomes: Mapping[str, int], also: tuple[type[Op], ...] = ()
-    ) -> Iterator[tuple[Op, tuple[TensorType, ...], int]]:
-        """The operations with weights that are left of it, and those of some kinds besides: with the types of what they
-        read, and how many with weights are behind each other before them, at most."""
-        terms, roots = self._written(outcomes)
-        return terms.weighing(roots.values(), also)
 
     def _written(self, outcomes: Mapping[str, int]) -> tuple[Terms, dict[str, NodeId]]:
         graph = self._graph

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.likeness.likeness import Likeness, Mark
 from archir.search.spaces.space import Space
 
 
@@ -16,22 +13,6 @@ class Apart(Space):
     def canonical(self, architecture: Architecture) -> str:
         """What was chosen."""
         return " ".join(map(str, architecture.codes))
-
-    @cached_property
-    def likeness(self) -> Likeness:
-        """Each architecture is like itself alone."""
-        return _Chosen(self)
-
-
-class _Chosen(Likeness):
-    """Marks are codes, which no other architecture has: nothing else is ever asked for."""
-
-    def __init__(self, space: Space) -> None:
-        self._hashed = space.canonical
-
-    def mark(self, architecture: Architecture) -> Mark:
-        """What was chosen."""
-        return architecture.codes
 
 
 def apart(space: Space) -> Space:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 
 from archir.search.multi.candidate import Candidate
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.likeness.forms import Form
-from archir.search.spaces.likeness.likeness import Mark
-from archir.search.spaces.space import MOST_LISTED, Space
+from archir.search.spaces.space import Space
 
 BATCH, MOST_DRAWN = 64, 1024
 """Architectures that are drawn at a time: at first, and at most."""
 REPEATS = 1_000
 """Draws in a row of which none is new, before what is left is listed instead."""
+MOST_LEFT = 20_000
+"""Architectures of a space that is listed then: each needs a hash, which takes milliseconds. In larger spaces, nothing
+more is proposed."""
 
 
 class Proposals:
-    """Makes candidates of architectures of a space. The canonical hash, which takes milliseconds, is worked out of
-    those alone that were not met before, and whose mark was."""
+    """Makes candidates of architectures of a space; of those with equal canonical hashes, one."""
 
     def __init__(self, space: Space, seed: int) -> None:
         self.space = space
@@ -31,8 +31,8 @@ class Proposals:
         self._drawn: deque[tuple[int, ...]] = deque()
         self._met: dict[tuple[int, ...], Candidate] = {}
         """By codes, the candidate that computes the same."""
-        self._marked: dict[Mark, Candidate | _Alike] = {}
-        """By mark, the only candidate that has it, or all of them."""
+        self._hashed: dict[str, Candidate] = {}
+        """Candidates by canonical hash."""
         self._batch = BATCH
         self._left: Iterator[Architecture] | None = None
         self._count = 0
@@ -43,16 +43,9 @@ class Proposals:
 
     def _told_apart(self, architecture: Architecture, budget: float) -> Candidate | None:
         """The same, of one that was not met before."""
-        mark = self.space.likeness.mark(architecture)
-        alike = self._marked.get(mark)
-        if alike is None:
-            found, same = self._numbered(architecture, budget), False
-            self._marked[mark] = found
-        else:
-            if isinstance(alike, Candidate):
-                alike = self._marked[mark] = _Alike(self.space, alike)
-            found, same = alike.told_apart(architecture, lambda: self._numbered(architecture, budget))
-        self._met[architecture.codes] = found
+        name = self.space.canonical(architecture)
+        same = self._hashed.get(name)
+        found = self._hashed[name] = self._met[architecture.codes] = same or self._numbered(architecture, budget)
         return None if same else found
 
     def earlier(self, architecture: Architecture) -> Candidate | None:
@@ -142,50 +135,7 @@ class Proposals:
 
     def _rest(self) -> Iterator[Architecture]:
         """What draws no longer find, in a space that can be listed."""
-        rest: Iterable[Architecture] = self.space.enumerate() if self.space.satisfying <= MOST_LISTED else ()
+        rest: Iterable[Architecture] = self.space.enumerate() if self.space.satisfying <= MOST_LEFT else ()
         left = [architecture for architecture in rest if architecture.codes not in self._met]
         self.rng.shuffle(left)
         return iter(left)
-
-
-class _Alike:
-    """Candidates that have a mark in common, none of which computes the same as another."""
-
-    def __init__(self, space: Space, first: Candidate) -> None:
-        self._space, self._likeness = space, space.likeness
-        self._valued: dict[int | str, list[Candidate]] = {}
-        self._settled: dict[tuple[int, ...], Candidate] = {}
-        self._formed: dict[Form | str, Candidate] = {}
-        self._first: Candidate | None = first
-        self._settled[self._likeness.settled(first.architecture)] = first
-
-    def told_apart(self, architecture: Architecture, number: Callable[[], Candidate]) -> tuple[Candidate, bool]:
-        """The one that computes the same as an architecture, or its own, which gets its number then; whether there was
-        one."""
-        settled = self._likeness.settled(architecture)
-        found = self._settled.get(settled)
-        if found is not None:
-            return found, True
-        if self._first is not None:  # of which no value was needed until now
-            self._valued[self._likeness.value(self._first.architecture)] = [self._first]
-            self._first = None
-        valued = self._valued.setdefault(self._likeness.value(architecture), [])
-        found = self._compared(architecture, valued) if valued else None
-        same = found is not None
-        if found is None:
-            found = number()
-            valued.append(found)
-        self._settled[settled] = found
-        return found, same
-
-    def _compared(self, architecture: Architecture, valued: Sequence[Candidate]) -> Candidate | None:
-        form = self._likeness.form(architecture)
-        if form not in self._formed:
-            self._formed.update({self._likeness.form(one.architecture): one for one in valued})
-        if form not in self._formed:
-            name = self._space.canonical(architecture)
-            same = next((one for one in valued if self._space.canonical(one.architecture) == name), None)
-            if same is None:
-                return None
-            self._formed[form] = same
-        return self._formed[form]

@@ -14,8 +14,7 @@ from math import log1p
 from operator import getitem
 
 from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.nearest import drawing
-from archir.search.spaces.space import Space
+from archir.search.spaces.space import Space, drawing
 
 Codes = tuple[int, ...]
 """Of an architecture."""

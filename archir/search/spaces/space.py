@@ -24,8 +24,6 @@ from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.architecture import Architecture, encoded
 from archir.search.spaces.bounds import Bounds, account_of
 from archir.search.spaces.counting import Program, compile_program, concerned, drawing_order, many, quickly
-from archir.search.spaces.likeness.likeness import Likeness
-from archir.search.spaces.nearest import Nearest, drawing, nearest
 from archir.search.spaces.rows import MOST_AT_ONCE, Codes, Policy, Rows, kept
 
 FEW_STEPS = 200
@@ -36,10 +34,10 @@ MOST_COUNTED = 50_000
 """Architectures that are listed to be counted, where bounds are not plain."""
 MOST_HASHES = 100_000
 """Canonical hashes that are remembered."""
-_FUNCTIONS = ("likeness", "nearest")
-"""What is made of functions, and made again in other processes."""
 MOST_LISTED = 1_000_000
 """Architectures of a space that is listed without being asked how many are wanted."""
+Otherwise = Callable[[int, Sequence[int]], int]
+"""Of the position of a choice and its possible outcomes, the one to take."""
 
 
 class Space:
@@ -55,9 +53,6 @@ class Space:
         self.choices = [decision.choice for decision in self.order]
         self._rows = Rows(self.order)
         self._bounds = [c for c in graph.constraints if c.cost is not None]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in _FUNCTIONS}
 
     def __repr__(self) -> str:
         size = many(quickly(lambda: self.size), "architecture")
@@ -159,10 +154,17 @@ class Space:
         is not, or the wish is -1, each possible outcome is as likely. It may break bounds on costs."""
         return self._decoded(self.nearest(wishes, drawing(rng)))
 
-    @cached_property
-    def nearest(self) -> Nearest:
-        """The codes of `near`."""
-        return nearest(self.order, self._program.distributions)
+    def nearest(self, wishes: Sequence[int], otherwise: Otherwise) -> tuple[int, ...]:
+        """The codes of `near`, where `otherwise` decides the choices that cannot take their wish."""
+        codes = [-1] * len(self.order)
+        outcomes: dict[str, int] = {}
+        for position, (path, active, distribution) in enumerate(self._steps):
+            if active is True or at(active, outcomes) is True:
+                found = at(distribution, outcomes) if type(distribution) is Case else distribution
+                wish = wishes[position]
+                code = wish if wish in found.possible else otherwise(position, found.possible)
+                codes[position] = outcomes[path] = code
+        return (*codes,)
 
     def neighbors(self, architecture: Architecture) -> Iterator[Architecture]:
         """All architectures that differ in one choice; choices that this turns on take their first outcome."""
@@ -296,18 +298,20 @@ class Space:
     # which are the same
 
     def canonical(self, architecture: Architecture) -> str:
-        """A hash that is equal for architectures that compute the same (see `archir.passes.equivalence.canonical`)."""
-        found = self._hashes.get(architecture.codes)
+        """A hash that is equal for architectures that compute the same (see `archir.passes.equivalence.canonical`).
+
+        Hashes are cached by the choices that the network depends on: architectures that differ in others share one.
+        """
+        live = self._canonical.live(architecture.outcomes)
+        key = tuple(
+            [code if choice.path in live else -1 for choice, code in zip(self.choices, architecture.codes, strict=True)]
+        )
+        found = self._hashes.get(key)
         if found is None:
             if len(self._hashes) >= MOST_HASHES:
                 self._hashes.clear()
-            found = self._hashes[architecture.codes] = self._canonical.hash(architecture.outcomes)
+            found = self._hashes[key] = self._canonical.hash(architecture.outcomes)
         return found
-
-    @cached_property
-    def likeness(self) -> Likeness:
-        """What tells whether architectures compute the same, mostly without a hash."""
-        return Likeness(self.graph, self.order, self._canonical, self.canonical)
 
     @cached_property
     def _hashes(self) -> dict[tuple[int, ...], str]:
@@ -474,6 +478,15 @@ class Space:
                 raise TypeError(f"`specialize` takes {wanted}, and got {architecture!r}")
             architecture = self.architecture(architecture)
         return specialize(self.graph, architecture.outcomes)
+
+
+def drawing(rng: random.Random) -> Otherwise:
+    """Draws an outcome, each possible one with the same probability."""
+
+    def drawn(place: int, possible: Sequence[int]) -> int:
+        return possible[int(rng.random() * len(possible))] if possible else 0  # the caller checks the constraints
+
+    return drawn
 
 
 def _draw(distribution: Distribution, rng: random.Random | None, policy: Policy) -> int:

@@ -1,6 +1,7 @@
 """Opens networks of timm and torchvision as spaces, and says what of them holds.
 
     python benchmarks/opening.py [NAME ...] [--settled] [--rows rows.jsonl] [-o FILE]
+    python benchmarks/opening.py --random 60 [--seed 41] [--rows rows.jsonl] [-o FILE]
 
 A row is a network with random weights, imported: its parameters, the seconds that opening takes, the choices and
 architectures of the space; whether its largest architecture has the import's canonical hash; how many of the
@@ -10,6 +11,19 @@ the largest output and of how much outputs differ between samples, and in float6
 far outputs in float32 are from those in float64 as the network is: what float32 is good for. With --rows, rows are kept
 in a file as they come, and those that are there already are not made again. With --settled, norms have the statistics
 of the 64 random images of benchmarks/imports.py, not of the two samples that are compared.
+
+With --random, models are drawn from timm, torchvision and transformers, as many of each, and three things are checked:
+
+- shapes: the largest weights of the space have the names and shapes of the network's;
+- load: a supernet loads the network's weights strictly, and its largest architecture computes what the network does;
+- subnets: an architecture that is drawn computes, with its part of the weights, what the largest network computes in
+  which all other weights are zero (in float64; variances of norms are one).
+
+The last is defined only where a channel that is left out adds nothing to the others. So a drawn architecture keeps the
+network's value of each choice that one of these sizes depends on: channels of layer norms, of each group of a group
+norm, of each head of an attention that scales by them; axes along which a softmax, a mean, a sum or a matrix product
+is taken; positions that a convolution or a pooling reads. Blocks that are left out are left out of both networks, since
+no weights stand for a block that does nothing. Models that are not imported or not opened are rows, with the reason.
 """
 
 from __future__ import annotations
@@ -17,12 +31,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -33,13 +48,28 @@ sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
 from archir.backends.ranges import ranged_inputs  # noqa: E402
+from archir.ir.choices.cases import Value, support  # noqa: E402
+from archir.ir.choices.lifting import lift  # noqa: E402
 from archir.ir.graph import Graph  # noqa: E402
+from archir.ir.op import View  # noqa: E402
+from archir.ir.structure import Select  # noqa: E402
+from archir.ir.typing import infer  # noqa: E402
+from archir.language.opening.scopes import label_of  # noqa: E402
+from archir.ops.activation import Cumsum, Softmax, _Activation  # noqa: E402
+from archir.ops.arithmetic import Concat, Matmul, Where, _Elementwise  # noqa: E402
+from archir.ops.attention import Attention, Rotary  # noqa: E402
+from archir.ops.conv import Linear  # noqa: E402
+from archir.ops.norm import GroupNorm, LayerNorm, Normalize  # noqa: E402
+from archir.ops.pool import MaxOver, MeanOver, SumOver  # noqa: E402
+from archir.ops.tokens.routing import TopK  # noqa: E402
 from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.lowering.module import lower  # noqa: E402
 from archir_torch.search.ordering.measures import Trained  # noqa: E402
 from archir_torch.search.ordering.order import ordered  # noqa: E402
+from archir_torch.supernet import SuperNetwork, extract  # noqa: E402
 from archir_torch.training.recalibration import recalibrate  # noqa: E402
-from benchmarks.imports import Case, cases, random_images  # noqa: E402
+from benchmarks.drawn_imports import FAMILIES  # noqa: E402
+from benchmarks.imports import TIMM, Case, cases, importable, random_images  # noqa: E402
 
 NAMES = (
     "timm resnet18", "timm resnext50_32x4d", "timm seresnet50", "timm regnety_002", "timm mobilenetv1_100",
@@ -53,6 +83,12 @@ NAMES = (
 DRAWN = 20
 MOST = 1e-5
 """What ordering may change, in parts of the largest output."""
+MOST_DOUBLE = 1e-9
+"""By how much outputs in float64 may differ, in parts of the largest, where they are equal."""
+SECONDS = 90
+"""Of processor time, for a model that is drawn."""
+BY_POSITION = (_Activation, _Elementwise, Concat, LayerNorm, Linear, Matmul, View, Where)
+"""Operations each position of whose result reads that position alone, or has a size of its own above."""
 PASSES = 30
 """Of samples, by which norms get their statistics."""
 
@@ -175,6 +211,210 @@ def differences(network: Graph, seed: int, settled: bool) -> tuple[float, float,
     return *found[0], found[1][1], own, moved(weights, after)
 
 
+@dataclass(frozen=True)
+class Subnets:
+    """What came of a network that was drawn; `why` says why nothing did."""
+
+    name: str
+    params: int = 0
+    seconds: float = 0.0
+    choices: int = 0
+    size: str = "0"
+    shapes: bool = False
+    loads: bool = False
+    equal: int = 0
+    drawn: int = 0
+    compared: int = 0
+    """Choices that some architecture had another value of than the network when it was compared."""
+    worst: float = 0.0
+    """The largest difference of an architecture, in parts of the largest output."""
+    why: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether everything does."""
+        return self.shapes and self.loads and self.equal == self.drawn
+
+
+def drawn_models(count: int, seed: int) -> Iterator[tuple[str, Callable[[], Case]]]:
+    """As many families of each library, in the order in which they are drawn."""
+    known = {case.name.split()[1]: case for case in cases()}
+    importable()
+    from timm.models import _registry
+
+    files = {_registry._model_to_module[name]: known[name] for name in TIMM}
+    made = {library: families() for library, families in FAMILIES.items()}
+    rng = random.Random(seed)
+    columns = [
+        [(library, name) for name in rng.sample(sorted(made[library]), -(-count // len(made)))] for library in made
+    ]
+    for library, name in [one for row in zip(*columns, strict=True) for one in row][:count]:
+        case = known.get(name) or files.get(name)
+        make = made[library][name] or (lambda case=case: case)
+        yield f"{library} {name}", make
+
+
+def subnets(name: str, make: Callable[[], Case], drawn: int = 3, seed: int = 0) -> Subnets:
+    """Import a model and open it; what came of it, also of one that is refused or takes too long."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not finished within {SECONDS} s of processor time")
+
+    before = signal.signal(signal.SIGPROF, late)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        torch.manual_seed(seed)
+        case = make()
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "net.arch"
+            archir.save_import(archir.from_torch(case.make().eval(), case.example), path)
+            begun = time.process_time()
+            found = archir.open_network(path)
+            seconds = time.process_time() - begun
+            return compare(name, archir.load(path).graph, found, drawn, seed, seconds)
+    except Exception as error:  # of any library
+        code = f"{error.diagnostics[0].code} " if isinstance(error, archir.ArchError) else f"{type(error).__name__}: "
+        message = error.diagnostics[0].message if isinstance(error, archir.ArchError) else str(error)
+        return Subnets(name, why=code + " ".join(message.split())[:150])
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def compare(name: str, network: Graph, found: archir.Opened, drawn: int, seed: int, seconds: float = 0.0) -> Subnets:
+    """Check what the head of this file says of a network's space."""
+    space = found.space
+    module, model = lower(network).eval(), SuperNetwork(space.graph, torch.Generator().manual_seed(0)).eval()
+    randomise(module, seed)
+    weights = {key: tensor.clone() for key, tensor in module.state_dict().items()}
+    shapes = {key: tensor.shape for key, tensor in weights.items()}
+    row = Subnets(
+        name, archir.cost(network).params, seconds, len(space.choices), str(space.size),
+        {key: tensor.shape for key, tensor in model.state_dict().items()} == shapes, drawn=drawn,
+    )  # fmt: skip
+    if not row.shapes:
+        return row
+    model.load_state_dict(weights)
+    inputs = _inputs(network, seed)
+    whole = _outputs(module, inputs)
+    row = replace(row, loads=difference(_outputs(extract(model, found.full), inputs), whole) < MOST_DOUBLE)
+    kept = {choice.path for choice in support(*sizes(space.graph))}
+    removed = {one.label for one in found.opened if one.kind == "depths"}
+    full = {choice.path: choice.outcomes - 1 for choice in space.choices}
+    rng, others = random.Random(seed), set()
+    for _ in range(drawn):
+        chosen = space.sample(rng).outcomes
+        outcomes = {path: code if path in kept else chosen.get(path, code) for path, code in full.items()}
+        wide = {path: code if label_of(path) in removed else full[path] for path, code in outcomes.items()}
+        others |= {path for path in outcomes if outcomes[path] != full[path]}
+        part, most = (space.decode([one[choice.path] for choice in space.choices]) for one in (outcomes, wide))
+        own = _outputs(extract(model, part), inputs)
+        model.load_state_dict(zeroed(weights, model.used(part)))
+        change = difference(own, _outputs(extract(model, most), inputs))
+        model.load_state_dict(weights)
+        row = replace(row, equal=row.equal + (change < MOST_DOUBLE), worst=max(row.worst, change))
+    return replace(row, compared=len(others))
+
+
+def randomise(module: nn.Module, seed: int) -> None:
+    """Weights of about the size that they have in training, no two alike; variances and scales from 0.5 to 1.5."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, tensor in module.state_dict().items():
+        if tensor.is_floating_point():
+            fan_in = tensor[0].numel() if tensor.dim() > 1 else 4
+            noise = torch.randn(tensor.shape, generator=generator) / max(1, fan_in) ** 0.5
+            scales = _is_variance(name) or (tensor.dim() == 1 and name.endswith("weight"))
+            tensor.copy_(0.5 + torch.rand(tensor.shape, generator=generator) if scales else noise)
+
+
+def zeroed(weights: Mapping[str, Tensor], used: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights, where an architecture uses them; zero elsewhere, variances one."""
+    found = {}
+    for name, tensor in weights.items():
+        rest = torch.full_like(tensor, 1 if _is_variance(name) else 0)
+        found[name] = torch.where(used[name], tensor, rest) if name in used else rest
+    return found
+
+
+def _is_variance(name: str) -> bool:
+    return name.endswith("running_var")
+
+
+def difference(ones: Sequence[Tensor], others: Sequence[Tensor]) -> float:
+    """The largest, in parts of the largest number; infinite where shapes differ."""
+    if [one.shape for one in ones] != [other.shape for other in others]:
+        return float("inf")
+    return max(
+        float((one - other).abs().max() / other.abs().max().clamp(min=1e-30))
+        for one, other in zip(ones, others, strict=True)
+    )
+
+
+def _outputs(module: nn.Module, inputs: Sequence[Tensor]) -> list[Tensor]:
+    with torch.no_grad():
+        made = module.double()(*inputs)
+    return [one.double() for one in (made.values() if isinstance(made, dict) else [made])]
+
+
+def _inputs(graph: Graph, seed: int) -> list[Tensor]:
+    """Two random samples of each input."""
+    generator = torch.Generator().manual_seed(seed)
+    return [
+        torch.randn(2, *x.shape, generator=generator).double()
+        if x.numeric
+        else torch.randint(0, x.below or 2, (2, *x.shape), generator=generator)
+        for x in ranged_inputs(graph).values()
+    ]
+
+
+def sizes(graph: Graph) -> Iterator[Value]:
+    """Those that the results of kept channels depend on (see the head of this file)."""
+    types = infer(graph)
+    for number in types:
+        op, operands = graph[number].op, [types[operand] for operand in graph.operands(number)]
+        if isinstance(op, Select):
+            continue
+        for x in operands:
+            channels = x.dims[x.channel_axis] if x.rank else 1
+            match op:
+                case GroupNorm(groups=groups):
+                    yield lift(_share, channels, groups)
+                case LayerNorm() | Normalize() | TopK():
+                    yield channels
+                case Attention(heads=heads, scale=None) | Rotary(heads=heads):
+                    yield lift(_share, channels, heads)
+                case Softmax() | Cumsum() | MeanOver() | SumOver() | MaxOver() if x.rank:
+                    yield x.dims[op.axis % x.rank]
+                case Matmul():
+                    yield from x.dims
+            if not isinstance(op, BY_POSITION):
+                yield from (size for axis, size in enumerate(x.dims) if axis != x.channel_axis)
+
+
+def _share(channels: int, parts: int) -> int:
+    return channels // parts if channels % parts == 0 else -channels
+
+
+def subnets_table(rows: Sequence[Subnets], seed: int) -> str:
+    """Rows as text."""
+    made = [one for one in rows if not one.why]
+    held = [one for one in made if one.holds]
+    lines = [
+        f"Models drawn from timm, torchvision and transformers with seed {seed}, imported and opened by `archir open`;",
+        f"python benchmarks/opening.py --random {len(rows)} --seed {seed} made this; its head says what is checked.",
+        f"{len(made)} of {len(rows)} were opened; everything holds of {len(held)} of these.",
+        f"{'network':44} {'params':>11} {'s':>5} {'choices':>7} {'size':>8} {'shapes':>7} {'loads':>6} "
+        f"{'subnets':>7} {'varied':>6} {'worst':>7}",
+    ]
+    for one in made:
+        flags = f"{'equal' if one.shapes else 'DIFFER':>7} {'yes' if one.loads else 'NO':>6}"
+        lines.append(
+            f"{one.name:44} {one.params:>11,} {one.seconds:>5.1f} {one.choices:>7} {float(one.size):>8.1e} {flags} "
+            f"{f'{one.equal}/{one.drawn}':>7} {one.compared:>6} {one.worst:>7.0e}"
+        )
+    return "\n".join([*lines, *(f"{one.name:44} {one.why}" for one in rows if one.why)]) + "\n"
+
+
 def _said(rows: list[Row]) -> Iterator[str]:
     """What the rows come to."""
     still = [one.name for one in rows if not one.moved]
@@ -220,10 +460,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--settled", action="store_true")
+    parser.add_argument("--random", type=int, metavar="COUNT", help="models that are drawn")
+    parser.add_argument("--seed", type=int, default=41, help="of the draw [%(default)s]")
     parser.add_argument("--rows", type=Path)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.random:
+        _finish(_drawn(options.random, options.seed, options.rows), options.output)
+        return
     wanted = options.names or NAMES
     kept: dict[str, Row] = {}
     if options.rows is not None and options.rows.exists():
@@ -239,10 +484,29 @@ def main() -> None:
             if options.rows is not None:
                 with options.rows.open("a") as stream:
                     stream.write(json.dumps(asdict(kept[case.name])) + "\n")
-    text = table([kept[name] for name in wanted if name in kept], options.settled)
-    if options.output is not None:
-        options.output.write_text(text, "utf-8")
+    _finish(table([kept[name] for name in wanted if name in kept], options.settled), options.output)
+
+
+def _finish(text: str, output: Path | None) -> None:
+    if output is not None:
+        output.write_text(text, "utf-8")
     print(text)
+
+
+def _drawn(count: int, seed: int, path: Path | None) -> str:
+    """The table of models that are drawn, whose rows are kept in a file if there is one."""
+    lines = path.read_text("utf-8").splitlines() if path is not None and path.exists() else []
+    kept = {found["name"]: Subnets(**found) for found in map(json.loads, lines)}
+    names = []
+    for name, make in drawn_models(count, seed):
+        names.append(name)
+        if name not in kept:
+            kept[name] = subnets(name, make)
+            print(kept[name], flush=True)
+            if path is not None:
+                with path.open("a") as stream:
+                    stream.write(json.dumps(asdict(kept[name])) + "\n")
+    return subnets_table([kept[name] for name in names], seed)
 
 
 if __name__ == "__main__":

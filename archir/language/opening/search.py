@@ -7,21 +7,27 @@ chosen is taken away. So the rules of all operations count, and what is left is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
 
-from archir.base.errors import ArchError, Diagnostic, Span, fail
-from archir.ir.choices.cases import Value, at, support
+from archir.base.errors import ArchError, Diagnostic, RuleError, Span, fail
+from archir.ir.choices.cases import Choice, Value, at, support
+from archir.ir.choices.lifting import CaseError
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
 from archir.ir.op import Op
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.ir.typing import infer
+from archir.ir.typing import infer, lifted
 from archir.language.opening.edit import Edited, Group, edit
 from archir.language.opening.flow import Flow
 from archir.language.opening.ladders import KINDS, Asked, Kind
 from archir.language.opening.scopes import checked, label_of, within
 from archir.language.opening.sites import Site, inner_width
+
+if TYPE_CHECKING:
+    from archir.passes.spaces.sharing import Sharing
 
 MOST_ROUNDS = 200
 """Times that a text is edited and looked at."""
@@ -97,6 +103,7 @@ class Search:
             edited = edit(self.text, self.open, self.wanted)
             try:
                 graph = self.made(edited.text)
+                self._compare(graph)
             except ArchError as error:
                 self._learn(error, edited)
                 continue
@@ -145,6 +152,31 @@ class Search:
                         found.append((group, f"`{node.scope}` is not in {where}"))
         return found
 
+    def _compare(self, graph: Graph) -> None:
+        """Raise ArchError (A3214) for each operation some architecture of which has a larger weight than the network,
+        with the smallest combination of choices that makes it so."""
+        types, found = infer(graph), []
+        for number, condition in needs(graph).items():
+            node = graph[number]
+            held = self._trained.get(node.scope)
+            if held is None or type(node.op).weights is Op.weights:
+                continue
+            operands = [types[operand] for operand in graph.operands(number)]
+            try:
+                lifted(partial(_compared, held), node.op, operands, condition, graph.given)
+            except RuleError as error:
+                notes = (error.note(),) if isinstance(error, CaseError) else ()
+                found.append(Diagnostic("A3214", f"`{node.scope}`: {error.message}", node.span, None, notes))
+        if found:
+            raise ArchError(*found)
+
+    @cached_property
+    def _trained(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """By scope, the shapes of the network's weights."""
+        from archir.passes.spaces.sharing import Sharing
+
+        return Sharing(self.network).shapes
+
     def _untrained(self, graph: Graph, edited: Edited) -> bool:
         """Whether an architecture needs weights that the network does not; what makes it so is tied or left."""
         full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
@@ -167,10 +199,9 @@ class Search:
         with a width stay as many as they were, each of them narrower, and all begins anew; widths are tied or left."""
         from archir.passes.spaces.sharing import Sharing
 
-        if all(getattr(self.network[number].op, "groups", 1) == 1 for number in self.network):
-            return False
-        for values in Sharing(graph).parted:
-            groups = _of(values, edited)
+        sharing = Sharing(graph)
+        causes = [support(*values) for values in sharing.parted]
+        for groups in (_chosen(choices, edited) for choices in [*causes, *self._enlarged(sharing)]):
             sites = {site for group in groups for site in group.sites if site.groups and site.kind is None}
             if sites:
                 self._sites = [site for site in self._sites if site not in sites]
@@ -185,6 +216,15 @@ class Search:
                 self.close(max(groups, key=lambda one: _rank(one.kind)), reason, None)
                 return True
         return False
+
+    def _enlarged(self, sharing: Sharing) -> Iterator[list[Choice]]:
+        """For each operation whose weight the space holds larger than the network, the choices that its place depends
+        on."""
+        shapes = sharing.shapes
+        larger = {scope for scope, held in self._trained.items() if shapes.get(scope, held) != held}
+        for number in sharing.types if larger else ():
+            if sharing.graph[number].scope in larger:
+                yield sharing.depends_on(number)
 
     # what the checker says
 
@@ -260,6 +300,15 @@ class Search:
                 self.close(group, self._said(error.diagnostics[0]), error.diagnostics[0].span)
 
 
+def _compared(held: Mapping[str, tuple[int, ...]], op: Op, *operands: TensorType) -> bool:
+    """Raise RuleError if a weight of an operation is larger than the one that is held."""
+    for name, weight in op.weights(*operands).items():
+        if name not in held or any(size > most for size, most in zip(weight.shape, held[name], strict=True)):
+            shape = [*held[name]] if name in held else "none"
+            raise RuleError(f"the {name} {[*weight.shape]} is larger than the network's, {shape}")
+    return True
+
+
 def _fits(follower: Group, group: Group) -> bool:
     """Whether what follows may go with a width: it is a multiple or a part of it."""
     scale = follower.base / group.base
@@ -276,7 +325,11 @@ def _group(path: str, edited: Edited) -> Group | None:
 
 
 def _of(values: Iterable[Value], edited: Edited) -> list[Group]:
-    groups = (_group(choice.path, edited) for choice in support(*values))
+    return _chosen(support(*values), edited)
+
+
+def _chosen(choices: Iterable[Choice], edited: Edited) -> list[Group]:
+    groups = (_group(choice.path, edited) for choice in choices)
     return list(dict.fromkeys(group for group in groups if group is not None))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import networkx as nx
 
 from archir.base.errors import RuleError
-from archir.ir.choices.cases import Value, same
+from archir.ir.choices.cases import Value, same, varies
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
@@ -178,6 +178,8 @@ class Joins:
             split = heads(self.streams[joins[0].result])
             if split == 1:
                 continue
+            if varies(split):  # groups of several parts: what comes of them has the first ones
+                self.parted += [(split, *self._about(join)) for join in joins]
             shares = None if place[0] or joins[0].kind not in ("beside", "dealt") else self._shares(joins, split)
             if shares is None:
                 self.parted += [(split, *self._about(join)) for join in joins]
@@ -203,6 +205,10 @@ class Joins:
         except RuleError:
             return None
         return found
+
+    def moved(self) -> list[Join]:
+        """The joins that put channels into another order, or several into one."""
+        return [join for joins in self.of.values() for join in joins if join.kind in ("gathered", "dealt")]
 
     def joined(self, number: NodeId) -> list[Join]:
         """Where the channels of a node come from; nothing if they are no others'."""

@@ -11,12 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from archir.base.errors import RuleError
-from archir.ir.choices.cases import Choice, Value, at, leaves, same, support
+from archir.ir.choices.cases import Choice, Value, at, leaves, same, support, varies
 from archir.ir.choices.conditions import if_else
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, NodeId
@@ -25,10 +27,13 @@ from archir.ir.op import Beside, Dealt, Gathered, Op, Piece, Role, Spread, Tie, 
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
 from archir.ir.typing import infer, lifted
+from archir.ops.shape import Slice
 from archir.passes.spaces.joins import Join, Joins
 from archir.passes.spaces.places import Outcomes, Places, Plain
 from archir.passes.spaces.positions import Along, Levels, Listed, Part, Positions, along, centred, merged
 
+MAX_ARCHITECTURES = 512
+"""Of those that places of channels depend on, that are tried one by one."""
 _Known = tuple[tuple[str, Weight, tuple[Role, ...]], ...]
 """The weights of one node, plain: name, weight, what its axes are."""
 
@@ -76,6 +81,8 @@ class Sharing:
         self._nodes: dict[NodeId, _Weighed] = {}
         self._unlike: list[NodeId] = []
         """Operations that tie nothing, since what they tie differs between architectures."""
+        self._slices: list[tuple[NodeId, Value]] = []
+        """Slices of channels that are not equal pieces, and where they begin."""
         for number in self.types:
             self._tie(number)
             self._weigh(number)
@@ -89,9 +96,7 @@ class Sharing:
             lambda number, *demand: demands[self._streams[number]].append(demand),
         )
         self._heads = {self._streams[number]: _folded(demands[self._streams[number]]) for number in self.types}
-        self.parted = self._parted(demands)
-        """What each depends on of the places where channels lie otherwise than in the widest network: numbers of heads
-        and groups, and of channels that are split into them."""
+        self._clashes = self._clashing(demands)
         self._widths = self._measured()
         self._places = Places(self._joins, Plain(self._end, self._plain, self._about))
         self.largest: dict[str, dict[str, Weight]] = {}
@@ -112,8 +117,17 @@ class Sharing:
             return
         found = lifted(_ties, op, self._operands(number), self._needed[number], self._given)
         forms = {tuple(_form(tie) for tie in leaf) for leaf in leaves(found)}
+        if isinstance(op, Slice) and (len(forms) > 1 or () in forms):
+            start = lifted(_start, op, self._operands(number), self._needed[number], self._given)
+            self._slices.append((number, start))
+            return
         if len(forms) > 1:
-            self._unlike.append(number)
+            if forms <= _GROUPED and "groups" in op.attributes():
+                heads = {**op.attributes(), **op.varied}["groups"]
+                self._demands[operands[0]].append((self._needed[number], heads))
+                self._demands[number].append((self._needed[number], heads))
+            else:
+                self._unlike.append(number)
             return
         for position, tie in enumerate(next(iter(forms))):
             match tie:
@@ -183,8 +197,15 @@ class Sharing:
             found[self._streams[number]] += items
         return found
 
-    def _parted(self, demands: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
-        """Heads that a join, or others who split the same channels, know otherwise."""
+    @cached_property
+    def parted(self) -> list[tuple[Value, ...]]:
+        """What each depends on of the places where channels lie otherwise than in the widest network: numbers of heads
+        and groups, of channels that are split into them or moved, and where slices begin."""
+        scattered = (self._scattered(join) for join in self._joins.moved())
+        return [*self._clashes, *self._resized(), *filter(None, scattered)]
+
+    def _clashing(self, demands: Mapping[NodeId, list[tuple[Value, Value]]]) -> list[tuple[Value, ...]]:
+        """Heads that a join, or others who split the same channels, know otherwise; slices of other channels."""
         found = list(self._joins.parted)
         for stream, asked in demands.items():
             heads = [wanted for _, wanted in asked]
@@ -195,7 +216,40 @@ class Sharing:
             if any(self._joins.joined(one) or demands[self._streams[one]] for one in members):
                 widths = [_channels(self.types[one]) for one in members]
                 found.append((*self.graph[number].op.varied.values(), *widths))
+        for number, start in self._slices:
+            whole = self.graph.operands(number)[0]
+            if varies(start):
+                found.append((start,))
+            elif self._joins.joined(whole) or demands[self._streams[whole]]:
+                found.append((_channels(self.types[whole]),))
+        for whole, (count, _) in self._pieces.items():
+            if any(not same(heads, count) for _, heads in demands[whole]):
+                found.append((_channels(self.types[whole]),))
+        loose = [whole for whole, _, _ in self._cuts if self._streams[whole] not in self._pieces]
+        return [*found, *((_channels(self.types[whole]),) for whole in loose)]
+
+    def _resized(self) -> list[tuple[Value, ...]]:
+        """Streams whose heads are fewer and narrower at once: a head would begin inside of another one."""
+        found = []
+        for number, type_ in self.types.items():
+            widths = self._widths.get(self._streams[number], {})
+            if len({width for heads, width in widths.items() if heads > 1}) > 1:
+                found.append((self._heads[self._streams[number]], _channels(type_)))
         return found
+
+    def _scattered(self, join: Join) -> tuple[Value, ...]:
+        """The channels of operands of a join that moves them, if the result's have no places in some architecture."""
+        choices = sorted(self._places.about(join.result), key=lambda choice: choice.order)
+        cases = product(*(range(choice.outcomes) for choice in choices))
+        few = prod(choice.outcomes for choice in choices) <= MAX_ARCHITECTURES
+        paths = [choice.path for choice in choices]
+        if few and all(self._has_places(join.result, dict(zip(paths, case, strict=True))) for case in cases):
+            return ()
+        return tuple(_channels(self.types[operand]) for operand in join.operands)
+
+    def _has_places(self, number: NodeId, outcomes: Outcomes) -> bool:
+        needed = at(self._needed[number], outcomes)
+        return not needed or self._places.places(number, outcomes) is not None
 
     # how wide it is
 
@@ -356,6 +410,11 @@ class Sharing:
             )
         return found
 
+    @property
+    def shapes(self) -> dict[str, dict[str, tuple[int, ...]]]:
+        """By scope and name, the shapes of the largest weights."""
+        return {scope: {name: one.shape for name, one in held.items()} for scope, held in self.largest.items()}
+
     @cached_property
     def elements(self) -> int:
         """Numbers of all weights, buffers left out."""
@@ -370,6 +429,15 @@ def _weights(op: Op, *operands: Any) -> _Known:
     weights = op.weights(*operands)
     axes = op.roles(*operands) if weights else {}
     return tuple((name, weight, axes[name]) for name, weight in weights.items())
+
+
+def _start(op: Slice, x: TensorType) -> int:
+    axis, start, _ = op.bounds(x)
+    return start if axis == x.channel_axis else 0
+
+
+_GROUPED = {(), (Tied((0, None)),), (Tied((0,)), Tied((None,)))}
+"""What convolutions of one group, of as many as channels, and of others tie."""
 
 
 def _form(tie: Tie) -> Tie:

@@ -80,7 +80,7 @@ def diff(one: Space | Architecture | Written, other: Space | Architecture | Writ
 
     if isinstance(one, Space) and isinstance(other, Space):
         return diff_spaces(one, other)
-    for value in (one, other):
-        if isinstance(value, Space) or not isinstance(value, (Architecture, Written)):
-            raise TypeError(f"expected two spaces or two architectures, and got {type(value).__name__} of one of them")
-    return diff_architectures(one, other)
+    if isinstance(one, (Architecture, Written)) and isinstance(other, (Architecture, Written)):
+        return diff_architectures(one, other)
+    kinds = f"{type(one).__name__} and {type(other).__name__}"
+    raise TypeError(f"expected two spaces or two architectures, got {kinds}")

@@ -68,7 +68,7 @@ class _Search:
         self, network: Network, rooms: Sequence[int], best: int, late: Callable[[], bool], enough: int | None
     ) -> None:
         self.network, self.rooms, self.best = network, rooms, best
-        self.late = lambda: late() or current().left <= 0
+        self.late: Callable[[], bool] = lambda: late() or current().left <= 0
         self.constant = network.constant[0]
         self.end = network.ends[0][1] - self.constant
         self.enough = None if enough is None else enough - self.constant

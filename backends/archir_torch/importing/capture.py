@@ -85,6 +85,8 @@ def capture(module: nn.Module, example: Inputs) -> Captured:
                 if _writes_into_views(program.graph):
                     program = program.run_decompositions({})
                 return Captured(program, tuple(kwargs))
+            except ArchError:  # of an ONNX file's node, which it names
+                raise
             except Exception as error:  # what users' modules raise, and what torch refuses
                 said = said or " ".join(str(error).split())[:400]
     if "Long, Int" in said:

@@ -89,7 +89,10 @@ def largest_part(calls: Calls, fixed: bool, problems: dict[str, Diagnostic]) -> 
                     break
             else:
                 best = largest(found.graph, infer(found.graph)) if left_out else found.graph
-                return between(part, best.inputs, best.outputs, _label), left_out
+                cut = between(part, best.inputs, best.outputs, _label)
+                if not cut.inputs:
+                    break
+                return cut, left_out
         left_out |= more
     none = Diagnostic("A3202", f"{calls.name} has no part that can be imported")
     raise ArchError(none, *calls.lost, *_distinct(left_out))

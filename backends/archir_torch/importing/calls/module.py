@@ -225,8 +225,6 @@ class Followed(nn.Module):
                 raise RuleError("archir has no such operation")
             return self.get_submodule(self._steps[index])(self._given(call, operands), batch)
         except MISFITS:
-            if torch.compiler.is_exporting():
-                raise
             raise RuleError(_misfit(call, operands, batch)) from None
 
     def _given(self, call: Call, operands: list[Any]) -> list[Any]:

@@ -1,0 +1,67 @@
+"""Mutants that no test can notice, and why: file, function and change, as `mutants.py` prints them."""
+
+from __future__ import annotations
+
+CACHE = "a cache: the same is computed again"
+SPEED = "only how long it takes, or how much memory"
+WIDER = "keeps more than is needed; totals are compared with the bounds afterwards"
+
+_REASONS: dict[str, dict[str, dict[str, str]]] = {
+    "archir/costs/account.py": {
+        "Account._contributed": {"if rule.tokens not in self._lengths: -> if True:": CACHE},
+    },
+    "archir/costs/counting/distribution.py": {"Distribution._fitting": {"2 -> 3": WIDER}},
+    "archir/costs/counting/merged_steps.py": {
+        "Strides.__init__": {"0 -> 1": SPEED, "STATE * len(states) -> STATE // len(states)": SPEED},
+    },
+    "archir/costs/counting/plain.py": {
+        "Spread.quantiles": {"len(self.keys) - 1 -> len(self.keys)": "no fraction is above 1"},
+    },
+    "archir/costs/counting/slack.py": {
+        "Lattice.small": {"prod(self.sizes) <= MOST_CELLS -> prod(self.sizes) < MOST_CELLS": SPEED},
+    },
+    "archir/costs/counting/totals.py": {
+        "merged": {"64 * rows -> 64": SPEED, "64 * rows -> 64 // rows": SPEED, "64 -> 63": SPEED},
+    },
+    "archir/costs/extremes/forward.py": {
+        "_work": {
+            "rows * (1 + choices / 16) -> rows // (1 + choices / 16)": SPEED,
+            "1 + choices / 16 -> 1 - choices / 16": SPEED,
+            "16 -> 17": SPEED,
+        },
+    },
+    "archir/costs/latencies/models/counts.py": {
+        "of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}
+    },
+    "archir/ir/typing.py": {
+        "lifted": {
+            "if not attributes and (not varied): -> if False:": SPEED,
+            "MOST_LISTED if most is None else most -> MOST_LISTED": SPEED,
+        },
+        "lifted.<locals>.concretely": {"1 + len(types) -> 1": "how much work is counted"},
+        "hand_on": {"if graph in _proved and _proved[graph].told == len(graph): -> if False:": CACHE},
+        "inferred": {"if question not in known: -> if True:": CACHE},
+    },
+    "archir/passes/cse.py": {
+        "_own": {"True -> False": "after `prune` only inputs are not needed, which have no weights"}
+    },
+    "archir/passes/equivalence/isomorphism.py": {
+        "_Labelling._part": {"0 -> -1": "one step more before the labelling gives up"},
+        "_Labelling._refined": {"reversed(part) -> part": SPEED},
+    },
+    "archir/passes/expand.py": {
+        "expand": {"if not any((isinstance(graph[number].op, Composite) for number in graph)): -> if False:": SPEED},
+    },
+    "archir/passes/fold.py": {
+        "Site._transposed": {
+            "if source == self.operands[0]: -> if False:": "the same transposition, with its axes written out"
+        },
+    },
+    "archir/passes/spaces/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
+}
+EQUIVALENT = {
+    (file, function, change): reason
+    for file, functions in _REASONS.items()
+    for function, changes in functions.items()
+    for change, reason in changes.items()
+}

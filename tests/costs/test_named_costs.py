@@ -11,6 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import archir
 from archir.base.errors import ArchError
+from archir.costs.named.rules import rule_of
 from archir.ir.graph import Graph
 from archir.ir.verify import typed
 from archir.language.elaboration.elaborate import elaborate
@@ -138,6 +139,12 @@ CONV = """net tiny {
     }
     output y = x |> global_avg_pool |> linear(10)
 }"""
+
+
+@pytest.mark.parametrize("name", ["peak_bytes", "nonsense", 'latency("table.json")', "1 + 1"])
+def test_costs_without_a_rule_are_refused(name: str) -> None:
+    with pytest.raises(ArchError, match="A1604"):
+        rule_of(space_of(CONV).graph, name)
 
 
 def test_flops_are_those_of_torchs_counter() -> None:

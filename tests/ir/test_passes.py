@@ -15,7 +15,7 @@ from reference import assignments, meaning
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.base.errors import ArchError
 from archir.ir.graph import Graph, Node
-from archir.ir.op import Op
+from archir.ir.op import Composite, Op
 from archir.ir.structure import Input
 from archir.ir.text.printer import print_graph
 from archir.ir.text.reader import parse_graph
@@ -276,6 +276,13 @@ def test_cse_merges_what_could_have_weights_and_has_none() -> None:
     text += "%3 = add(%1, %2)\noutput y = %3"
     merged = X + "%1 = layer_norm(%0, affine=false) @ a\n%2 = add(%1, %1)\noutput y = %2"
     assert after("cse", text) == merged
+
+
+def test_expand_leaves_no_composite_and_nothing_unread() -> None:
+    graph = parse_graph(f"net n {{ {MAP} %1 = as_gate(%0)\n%2 = relu(%0)\n%3 = calibrate(%0, %2, %1)\noutput y = %3 }}")
+    result = run(graph, ["expand"], verify=True)
+    assert not any(isinstance(result[number].op, Composite) for number in result)
+    assert len(run(result, ["prune"])) == len(result)
 
 
 def test_infer_refuses_with_a_place() -> None:

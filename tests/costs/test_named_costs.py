@@ -141,7 +141,7 @@ CONV = """net tiny {
 }"""
 
 
-@pytest.mark.parametrize("name", ["peak_bytes", "nonsense", 'latency("table.json")', "1 + 1"])
+@pytest.mark.parametrize("name", ["peak_bytes", "sram_bytes", "nonsense", 'latency("table.json")', "1 + 1"])
 def test_costs_without_a_rule_are_refused(name: str) -> None:
     with pytest.raises(ArchError, match="A1604"):
         rule_of(space_of(CONV).graph, name)

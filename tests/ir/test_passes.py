@@ -279,7 +279,9 @@ def test_cse_merges_what_could_have_weights_and_has_none() -> None:
 
 
 def test_expand_leaves_no_composite_and_nothing_unread() -> None:
-    graph = parse_graph(f"net n {{ {MAP} %1 = as_gate(%0)\n%2 = relu(%0)\n%3 = calibrate(%0, %2, %1)\noutput y = %3 }}")
+    graph = parse_graph(
+        f"net n {{ {MAP} %1 = as_gate(%0)\n%2 = relu(%0)\n%3 = tanh(%0)\n%4 = calibrate(%3, %2, %1)\noutput y = %4 }}"
+    )
     result = run(graph, ["expand"], verify=True)
     assert not any(isinstance(result[number].op, Composite) for number in result)
     assert len(run(result, ["prune"])) == len(result)

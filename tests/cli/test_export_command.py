@@ -125,7 +125,7 @@ def test_what_cannot_be_leaves_what_was_there(options: list[str], text: str, tra
     path.write_bytes(b"a model")
     path.with_name("net.onnx.json").write_text("its certificate")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    assert re.search(text, run("export", str(trained), "-o", str(path), *options, code=1).stderr)
+    assert re.search(text, run("export", str(trained), "-o", str(path), "--force", *options, code=1).stderr)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 

@@ -30,10 +30,9 @@ WITHOUT = (
     "scores space.arch --cost macs -o made/new.json", "quantize net.onnx -o made/new.onnx --mode dynamic",
     "export run -o made/new.arch", "export run -o made/new.onnx", "export run -o made/new.py",
     "export run -o made/new.pt2", "bench net.arch --seconds 0.01 --on torch --picture made/new.svg",
-    "bench space.arch --table made/new.json --threads 1", "bench space.arch --fit made/new.json -n 4 --threads 1",
 )  # fmt: skip
 SLOW = ("quantize", "export", "bench", "compile net.arch -o made/new.onnx", "import")
-ELSEWHERE = {"runs": "pages of two runs", "compare": "trials of a study"}
+ELSEWHERE = {"runs": "pages of two runs", "compare": "trials of a study", "bench": "tables and models of many networks"}
 """Commands whose outputs need more than a network to be made."""
 
 

@@ -41,7 +41,7 @@ def extremes(space: Space, as_json: bool) -> None:
         return
     rows = [(name, _told(least, "at least"), _told(greatest, "at most")) for name, (least, greatest) in found.items()]
     least, most = (satisfying, satisfying) if not space.bounded else kept or (None, None)
-    many = "some" if least is None else big(least) if least == most else f"{big(least)} to {big(most)}"
+    many = "some" if least is None or most is None else big(least) if least == most else f"{big(least)} to {big(most)}"
     among = "" if size is None or size == least else f" of {big(size)}"
     counted = f"{many}{among} architecture{'' if size == 1 else 's'}"
     table(f"{space.name}: {counted}", ["cost", "least", "greatest"], rows, right=(1, 2))

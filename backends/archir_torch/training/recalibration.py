@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +17,8 @@ from archir_torch.training import distributed
 
 @torch.no_grad()
 def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> None:
-    """Set running statistics to their means over batches of inputs; the network is in evaluation mode afterwards.
+    """Set running statistics to their means over all calls in batches of inputs; the network is in evaluation mode
+    afterwards.
 
     Dropout is off meanwhile (Yu and Huang 2019, universally slimmable networks, calibrate so). Processes agree on the
     mean of what each has seen. Without batches, or without batch norms, nothing changes.
@@ -25,14 +28,25 @@ def recalibrate(network: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...
     network.eval()
     if not norms:
         return
-    before = [layer.attributes["momentum"] for layer in norms]
     for layer in norms:
         layer.train()
-    for number, inputs in enumerate(batches, 1):
+        _average_calls(layer)
+    try:
+        for inputs in batches:
+            network(*inputs) if isinstance(inputs, tuple) else network(inputs)
+    finally:
         for layer in norms:
-            layer.attributes["momentum"] = 1 / number
-        network(*inputs) if isinstance(inputs, tuple) else network(inputs)
-    for layer, momentum in zip(norms, before, strict=True):
-        layer.attributes["momentum"] = momentum
+            del layer.__dict__["lent"]
     distributed.average(getattr(layer, name) for layer in norms for name in ("running_mean", "running_var"))
     network.eval()
+
+
+def _average_calls(layer: Layer) -> None:
+    """Weigh all calls of a norm alike in its statistics, those of layers that share it too."""
+    calls = count(1)
+
+    def lent(function: Callable[..., Tensor], attributes: Mapping[str, Any], *operands: Tensor, **run: Any) -> Tensor:
+        attributes = {**attributes, "momentum": 1 / next(calls)}
+        return Layer.lent(layer, function, attributes, *operands, **run)
+
+    layer.__dict__["lent"] = lent

@@ -204,6 +204,19 @@ def test_recalibration_measures_the_means_of_batches() -> None:
     assert layer.attributes["momentum"] == 0.1  # type: ignore[index]
 
 
+def test_recalibration_weighs_calls_of_shared_norms_alike() -> None:
+    text = """net shared {
+        input x: f32[2, 2, 2]
+        a = x |> batch_norm(weights="n", affine=false)
+        output y = a + (x |> shift(4) |> batch_norm(weights="n", affine=false))
+    }"""
+    network = lower(archir.loads(text).graph)
+    batches = [torch.randn(64, 2, 2, 2, generator=torch.Generator().manual_seed(seed)) for seed in range(3)]
+    recalibrate(network, batches)
+    mean = torch.stack([batch.mean((0, 2, 3)) for batch in batches]).mean(0) + 2
+    torch.testing.assert_close(network.state_dict()["n.running_mean"], mean)
+
+
 def test_a_found_architecture_keeps_its_weights() -> None:
     """`inherit` trains nothing: weights are the supernet's, statistics those of the training images."""
     search = trained("sandwich", {"drawn": 1}, epochs=2)

@@ -7,6 +7,7 @@ chosen is taken away. So the rules of all operations count, and what is left is 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -108,7 +109,7 @@ class Search:
                 self._learn(error, edited)
                 continue
             unfit = [*self._loose(), *self._outside(graph, edited, where)]
-            if not unfit and (self._untrained(graph, edited) or self._parted(graph, edited)):
+            if not unfit and any(test(graph, edited) for test in (self._changed, self._untrained, self._parted)):
                 continue
             if not unfit and self.open:
                 return edited, graph
@@ -202,10 +203,7 @@ class Search:
         sharing = Sharing(graph)
         causes = [support(*values) for values in sharing.parted]
         for groups in (_chosen(choices, edited) for choices in [*causes, *self._enlarged(sharing)]):
-            sites = {site for group in groups for site in group.sites if site.groups and site.kind is None}
-            if sites:
-                self._sites = [site for site in self._sites if site not in sites]
-                self._begin()
+            if self._without_counts(groups):
                 return True
             reason = "what reads its channels was trained on others"
             for kind in ("ratios", "widths"):
@@ -216,6 +214,34 @@ class Search:
                 self.close(max(groups, key=lambda one: _rank(one.kind)), reason, None)
                 return True
         return False
+
+    def _changed(self, graph: Graph, edited: Edited) -> bool:
+        """Whether an operation of the largest architecture is not the network's, as where calls of a block have one
+        number of groups and unlike widths; what sets it is left."""
+        full = {path: decision.choice.outcomes - 1 for path, decision in graph.decisions.items()}
+        trained: dict[str, list[Op]] = defaultdict(list)
+        for number in self.network:
+            trained[self.network[number].scope].append(self.network[number].op)
+        for number in infer(graph):
+            node = graph[number]
+            if node.scope in trained and node.op.at(full) not in trained[node.scope]:
+                count = getattr(trained[node.scope][0], "groups", None)
+                groups = [g for g in self.open if any(site.groups and site.trained == count for site in g.sites)]
+                groups += _of(node.op.varied.values(), edited)
+                if self._without_counts(groups):
+                    return True
+                if groups:
+                    self.close(max(groups, key=lambda one: _rank(one.kind)), f"`{node.scope}` would change", node.span)
+                    return True
+        return False
+
+    def _without_counts(self, groups: Iterable[Group]) -> bool:
+        """Leave the numbers of groups that go with these as they are, and begin anew; whether there are any."""
+        sites = {site for group in groups for site in group.sites if site.groups and site.kind is None}
+        if sites:
+            self._sites = [site for site in self._sites if site not in sites]
+            self._begin()
+        return bool(sites)
 
     def _enlarged(self, sharing: Sharing) -> Iterator[list[Choice]]:
         """For each operation whose weight the space holds larger than the network, the choices that its place depends

@@ -7,9 +7,10 @@ from importlib.util import find_spec
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from benchmarks.imports import Case, cases
-from benchmarks.opening import MOST, NAMES, moved, row
+from benchmarks.opening import MOST, NAMES, moved, row, subnets
 
 
 class Unit(nn.Module):
@@ -34,6 +35,56 @@ def encoder() -> nn.Module:
     return nn.Sequential(nn.Linear(8, 16), *layers, nn.Linear(16, 4))
 
 
+class Conformer(nn.Module):
+    """The gated convolution of a conformer, behind attention."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.up, self.down = nn.Conv1d(width, 2 * width, 1), nn.Conv1d(width, width, 1)
+        self.middle, self.norm = nn.Conv1d(width, width, 5, padding=2, groups=width), nn.BatchNorm1d(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.first(x)
+        x = x + self.attention(y, y, y, need_weights=False)[0]
+        y = F.glu(self.up(self.second(x).transpose(1, 2)), dim=1)
+        return x + self.down(F.silu(self.norm(self.middle(y)))).transpose(1, 2)
+
+
+def conformer() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 16), Conformer(16), nn.Linear(16, 4))
+
+
+class Timed(nn.Module):
+    """A block of a diffusion U-Net, whose channels are scaled and shifted by the time."""
+
+    def __init__(self, before: int, width: int) -> None:
+        super().__init__()
+        self.conv, self.time = nn.Conv2d(before, width, 3, padding=1), nn.Linear(32, 2 * width)
+        self.norm, self.last = nn.GroupNorm(4, width), nn.Conv2d(width, width, 3, padding=1)
+        self.shortcut = nn.Conv2d(before, width, 1)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        scale, shift = self.time(F.silu(time))[:, :, None, None].chunk(2, dim=1)
+        return self.shortcut(x) + self.last(F.silu(self.norm(self.conv(x)) * (1 + scale) + shift))
+
+
+class Diffusion(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Sequential(nn.Linear(8, 32), nn.SiLU(), nn.Linear(32, 32))
+        self.down = nn.ModuleList([nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(16, 16, 3, 2, 1)])
+        self.blocks = nn.ModuleList([Timed(16, 16), Timed(16, 32), Timed(48, 16)])
+        self.last = nn.Conv2d(16, 3, 3, padding=1)
+
+    def forward(self, image: Tensor, time: Tensor) -> Tensor:
+        time = self.time(time)
+        first = self.blocks[0](self.down[0](image), time)
+        low = F.interpolate(self.blocks[1](self.down[1](first), time), scale_factor=2.0)
+        return self.last(self.blocks[2](torch.cat([low, first], 1), time))
+
+
 TINY = [
     Case("residual", residual, torch.zeros(1, 3, 16, 16)),
     Case("encoder", encoder, torch.zeros(1, 5, 8)),
@@ -49,6 +100,19 @@ def test_what_was_imported_is_opened(case: Case) -> None:
     assert found.moved
     assert found.largest < 1e-5
     assert found.double < 1e-9
+
+
+PARTS = [
+    Case("conformer", conformer, torch.zeros(1, 6, 8)),
+    Case("diffusion", Diffusion, (torch.zeros(1, 3, 8, 8), torch.zeros(1, 8))),
+]
+
+
+@pytest.mark.parametrize("case", [*TINY, *PARTS], ids=[case.name for case in [*TINY, *PARTS]])
+def test_a_supernet_of_an_imported_network_holds_its_weights(case: Case) -> None:
+    found = subnets(case.name, lambda: case, drawn=2)
+    assert found.holds, found
+    assert found.compared >= 1
 
 
 def test_what_is_computed_with_is_not_moved() -> None:

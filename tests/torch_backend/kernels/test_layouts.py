@@ -98,7 +98,10 @@ def drawn(seed: int, pieces: Sequence[str]) -> list[list[Tensor]]:
     def made() -> Network:
         own = torch.Generator().manual_seed(seed)
         network = lower_mixed(relax(graph), generator=own) if mixed else lower(graph, generator=own)
-        return network.double().train()
+        with torch.no_grad():  # biases of zero bring means of norms to the corner of a relu
+            for one in network.double().parameters():
+                one += 0.1 * torch.randn(one.shape, generator=own, dtype=torch.double)
+        return network.train()
 
     def random_like(shape: Sequence[int]) -> Tensor:
         return torch.randn(tuple(shape), generator=generator, dtype=torch.double)

@@ -57,7 +57,11 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
             "if source == self.operands[0]: -> if False:": "the same transposition, with its axes written out"
         },
     },
+    "archir/passes/prune.py": {
+        "prune": {"needs(graph).keys() if needed is None else needed -> needs(graph).keys()": SPEED},
+    },
     "archir/passes/spaces/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
+    "backends/archir_onnx/verification/verify.py": {"verify": {"False -> True": SPEED}},
 }
 EQUIVALENT = {
     (file, function, change): reason

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from archir.base.errors import ArchError, Diagnostic, RuleError, Span, fail
-from archir.ir.choices.cases import Choice, Value, at, support
+from archir.ir.choices.cases import Choice, EntangledError, Value, at, support
 from archir.ir.choices.lifting import CaseError
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
@@ -200,7 +200,11 @@ class Search:
         with a width stay as many as they were, each of them narrower, and all begins anew; widths are tied or left."""
         from archir.passes.spaces.sharing import Sharing
 
-        sharing = Sharing(graph)
+        try:
+            sharing = Sharing(graph)
+        except EntangledError as error:
+            self._retreat(error)
+            return True
         causes = [support(*values) for values in sharing.parted]
         for groups in (_chosen(choices, edited) for choices in [*causes, *self._enlarged(sharing)]):
             if self._without_counts(groups):

@@ -41,6 +41,11 @@ CASES = {
         "x = image |> conv(12)\nx = concat(image |> conv(4), concat(x[:6], x[6:] |> conv(6)) |> channel_shuffle(4))\n"
         "x = x |> reshape([x.channels / 2, 16, 8])",
     ),
+    "joined from many widths": (
+        "block inception(x) {\n return concat(x |> conv(16, kernel=1), x |> conv(8, kernel=1) |> conv(24), "
+        "x |> conv(12, kernel=1) |> conv(12))\n}\n",
+        "x = image |> conv(52)\nrepeat 7 {\nx = x |> inception\n}",
+    ),
 }
 FEW = (0, 2, 5)
 

@@ -83,4 +83,4 @@ def diff(one: Space | Architecture | Written, other: Space | Architecture | Writ
     if isinstance(one, (Architecture, Written)) and isinstance(other, (Architecture, Written)):
         return diff_architectures(one, other)
     kinds = f"{type(one).__name__} and {type(other).__name__}"
-    raise TypeError(f"expected two spaces or two architectures, got {kinds}")
+    raise TypeError(f"{kinds} cannot be compared: expected two spaces or two architectures")

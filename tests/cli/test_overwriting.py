@@ -26,7 +26,7 @@ WITHOUT = (
     "show net.arch -o made/new.html", "compile net.arch -o made/new.py", "compile net.arch -o made/new.json",
     "compile net.arch --weights net.safetensors -o made/new.py", "compile net.arch -o made/new.onnx",
     "grammar -o made/new.ebnf", "sample space.arch -o made/new.json", "man made",
-    "optimize space.arch --minimize macs -o made/new.json --certificate made/new.proof.json",
+    "optimize space.arch --minimize macs -o made/new.json",
     "scores space.arch --cost macs -o made/new.json", "quantize net.onnx -o made/new.onnx --mode dynamic",
     "export run -o made/new.arch", "export run -o made/new.onnx", "export run -o made/new.py",
     "export run -o made/new.pt2", "bench net.arch --seconds 0.01 --on torch --picture made/new.svg",

@@ -116,7 +116,7 @@ def is_listed(seed: int) -> None:
     assert low <= peaks.min() <= peaks.max() <= high
 
 
-@pytest.mark.parametrize("seed", portion(range(200), range(4)))
+@pytest.mark.parametrize("seed", portion(range(200), range(1, 5)))
 def test_what_is_said_of_a_bounded_space_is_what_its_architectures_say(seed: int) -> None:
     is_listed(seed)
 

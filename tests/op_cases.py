@@ -218,7 +218,7 @@ CASES: list[Case] = [
     (ToTokens(), (MAP,)),
     (ToMap(3), (TOKENS,)),
     (ToMap(), ((9, 8),)),
-    *((Flatten(), (dims,)) for dims in (MAP, VECTOR)),
+    *((Flatten(), (dims,)) for dims in (MAP, VECTOR, ())),
     (ChannelShuffle(4), (MAP,)),
     *((Upsample(factor), (MAP,)) for factor in (1, 3)),
     *((OneHot(5), (dims,)) for dims in ((), (7,))),

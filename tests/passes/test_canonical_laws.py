@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import islice, permutations, product
+from itertools import chain, combinations, islice, permutations, product
 from zlib import crc32
 
 import pytest
@@ -486,15 +486,18 @@ def scopes_by_shape(graph: Graph) -> dict[tuple[int, ...], list[str]]:
 
 
 def pairings(one: Graph, other: Graph) -> Iterator[dict[str, str]]:
-    """Scopes of another network by those of one whose weights have the same shapes: those of the same name, those of
-    the same name and others in all orders, and then all in all orders."""
+    """Scopes of another network by those of one whose weights have the same shapes.
+
+    Scopes of one name are paired: all of them, then all but one, all but two, and none; others in all orders.
+    """
     mine, theirs = scopes_by_shape(one), scopes_by_shape(other)
-    for same in (True, False):
+    common = [scope for dims, scopes in mine.items() for scope in scopes if scope in theirs.get(dims, [])]
+    for apart in chain(*(combinations(common, count) for count in range(3)), [common]):
         free: list[list[str]] = []
         orders: list[Iterator[tuple[str, ...]]] = []
         for dims, scopes in mine.items():
             others = theirs.get(dims, [])
-            kept = [scope for scope in scopes if same and scope in others]
+            kept = [scope for scope in scopes if scope in others and scope not in apart]
             free.append([scope for scope in scopes if scope not in kept])
             left = [scope for scope in others if scope not in kept]
             orders.append(permutations([*left, *(f"unused {scope}" for scope in free[-1])], len(free[-1])))

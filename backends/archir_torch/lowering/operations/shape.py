@@ -53,7 +53,7 @@ def to_map(x: Tensor, *, height: int | None) -> Tensor:
 
 @lowers(ops.Flatten)
 def flatten(x: Tensor) -> Tensor:
-    return x.flatten(1)
+    return x.flatten(1) if x.dim() > 1 else x[:, None]
 
 
 @lowers(ops.ChannelShuffle)

@@ -87,6 +87,9 @@ def named(text: str) -> str:
 
 
 def _version(model: onnx.ModelProto, path: Path) -> int:
+    """The opset of a model. Raises ArchError: A0916 (no version of the format), A3202 (an opset that is not read)."""
+    if not 0 < model.ir_version < 2**31:
+        raise fail("A0916", f"{path}: there is no version {model.ir_version} of the ONNX format")
     versions = [one.version for one in model.opset_import if one.domain in DOMAINS]
     if len(versions) != 1 or versions[0] not in OPSETS:
         found = ", ".join(map(str, versions)) or "none"
@@ -118,7 +121,7 @@ def _require_schemas(model: onnx.ModelProto, version: int, path: Path) -> None:
         node.name = _named(node, index)
     try:
         shape_inference.infer_shapes(bare, check_type=True)
-    except shape_inference.InferenceError as error:
+    except (shape_inference.InferenceError, ValueError) as error:
         raise fail("A0916", f"{path}: {error}") from None
 
 

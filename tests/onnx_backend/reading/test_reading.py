@@ -229,6 +229,11 @@ MISFITS: dict[str, tuple[list[Any], str]] = {
         [node("Add", "w v", "c"), node("Mul", "x c", "y")], r"Add `c`: .* `w` \[1.0, 2.0, 3.0\], `v` \[7.0, 9.0\]"
     ),
     "attributes": ([node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[0, 1])], r"MaxPool `y`: .*strides=\[0, 1"),
+    "axes in a table": ([node("Unsqueeze", "w table", "c"), node("Mul", "x c", "y")], r"`c`: .* `table` \[\["),
+    "a shape in a table": ([node("ConstantOfShape", "table", "c"), node("Mul", "x c", "y")], r"`c`: .* `table` \[\["),
+    "one axis for all": ([node("Unsqueeze", "w one", "c"), node("Mul", "x c", "y")], r"Unsqueeze `c`: .* `one` 1"),
+    "a value of the input": ([node("ReduceMax", "x", "m"), node("Pad", "x pads m", "y")], "depends on numbers of the"),
+    "operands of a newer version": ([node("Gelu", "x x", "y")], r"Gelu `y`: .* do not fit: `x` \[N, 4, 8, 8\]"),
 }  # fmt: skip
 
 
@@ -237,9 +242,29 @@ def test_what_cannot_be_computed_is_said_with_operands(what: str, tmp_path: Path
     """In ONNX's names, and without what torch says and logs."""
     nodes, text = MISFITS[what]
     weights = {"w": np.array([1, 2, 3], np.float32), "at": np.array([7, 9]), "v": np.array([7, 9], np.float32)}
+    weights |= {"table": np.array([[0], [1]]), "one": np.array(1), "pads": np.zeros(8, np.int64)}
     with pytest.raises(ArchError, match=text):
         archir.from_onnx(file(tmp_path / "m.onnx", nodes, weights))
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "damage", [{"ir_version": 2**40}, {"ir_version": -1}, {"data_type": 0}, {"data_type": -5}], ids=str
+)
+def test_numbers_that_no_format_has_are_refused(damage: dict[str, int], tmp_path: Path) -> None:
+    path = file(tmp_path / "m.onnx", [node("Add", "x w", "y")], {"w": numbers(4, 8, 8)})
+    model = onnx.load(path)
+    for name, value in damage.items():
+        setattr(model if hasattr(model, name) else model.graph.initializer[0], name, value)
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(ArchError, match=r"A0916|A3202"):
+        archir.from_onnx(path)
+
+
+def test_outputs_that_are_infinite_are_compared(tmp_path: Path) -> None:
+    nodes = [node("Mul", "x huge", "a"), node("Exp", "a", "y")]
+    path = file(tmp_path / "m.onnx", nodes, {"huge": np.full(1, 1e30, np.float32)})
+    assert operations(archir.from_onnx(path))[-1] == "exp"
 
 
 def test_constants_are_operands_as_tensors_are(tmp_path: Path) -> None:

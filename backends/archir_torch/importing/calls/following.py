@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archir.backends.calls import Calls
+from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
 from archir.base.errors import ArchError, Diagnostic, fail
 from archir.ir.graph import Graph
@@ -175,10 +177,7 @@ def _prove(
         worst = max(_difference(one, other) for one, other in zip(made, wanted, strict=True))
         if worst <= TOLERANCE:
             return
-        apart = max(
-            float(np.abs(a.reshape(-1) - c.reshape(-1)).max(initial=0)) if a.size == c.size else 1.0
-            for a, c in zip(made, wanted, strict=True)
-        )
+        apart = max(_absolute(one, other) for one, other in zip(made, wanted, strict=True))
         if apart <= SMALLEST:
             continue
         with torch.no_grad():
@@ -209,11 +208,15 @@ def _outputs(network: Network, given: Arrays) -> list[NDArray[Any]]:
     return [one.numpy() for one in (made.values() if isinstance(made, dict) else [made])]
 
 
+def _absolute(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """The largest difference; infinite for other sizes, and where one alone is not finite or nothing is."""
+    found = Difference.of(one.reshape(-1), other.reshape(-1)).absolute
+    return float("inf") if isnan(found) else found
+
+
 def _difference(one: NDArray[Any], other: NDArray[Any]) -> float:
-    if one.size != other.size:
-        return float("inf")
-    largest = float(np.abs(other).max(initial=0)) or 1.0
-    return float(np.abs(one.reshape(-1) - other.reshape(-1)).max(initial=0)) / largest
+    """The largest difference, relative to the largest finite number."""
+    return _absolute(one, other) / (float(np.abs(other[np.isfinite(other)]).max(initial=0)) or 1.0)
 
 
 def classes(graph: Graph) -> dict[str, str]:

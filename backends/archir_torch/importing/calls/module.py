@@ -44,8 +44,8 @@ NUMBERS = ("Add", "Sub", "Mul", "Div", "Equal", "Greater", "Less", "GreaterOrEqu
 ATTRIBUTES = ("axes", "starts", "ends", "shape", "split", "pads")
 """Attributes that later versions made inputs: functions take them under a name of their own."""
 
-MISFITS = (RuntimeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
-"""What torch and numpy raise for sizes and numbers that an operator cannot compute with."""
+MISFITS = (RuntimeError, ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError)
+"""What torch and numpy raise for operands and attributes that an operator cannot compute with."""
 SHOWN = 8
 """Numbers of a constant that messages show."""
 

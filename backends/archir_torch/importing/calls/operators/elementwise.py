@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.errors import RuleError
-from archir_torch.importing.calls.operators.registry import OPERATORS, Operator, operator
+from archir_torch.importing.calls.operators.registry import OPERATORS, Operator, number, operator
 
 
 def _simple(name: str, function: Operator) -> None:
@@ -68,7 +66,7 @@ def prelu(x: Tensor, slope: Tensor, **_: Any) -> Tensor:
 @operator("Clip")
 def clip(x: Tensor, low: Any = None, high: Any = None, **given: Any) -> Tensor:
     """Between two numbers."""
-    bounds = [given.get(name) if one is None else float(np.asarray(one)) for name, one in (("min", low), ("max", high))]
+    bounds = [given.get(name) if one is None else number(one) for name, one in (("min", low), ("max", high))]
     if bounds == [0.0, 6.0]:
         return F.relu6(x)
     return torch.clamp(x, *bounds)
@@ -113,10 +111,8 @@ for _name, _both_of in dict[str, Operator]({
 @operator("Pow")
 def power(x: Tensor, exponent: Any, **_: Any) -> Tensor:
     """To a number that is known."""
-    if isinstance(exponent, Tensor):
-        raise RuleError("a power that is computed")
-    number = float(np.asarray(exponent).reshape(-1)[0])
-    return torch.square(x) if number == 2 else torch.pow(x, number)
+    power = number(exponent)
+    return torch.square(x) if power == 2 else torch.pow(x, power)
 
 
 @operator("Sum")

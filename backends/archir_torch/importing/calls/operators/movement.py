@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archir.base.errors import RuleError
-from archir_torch.importing.calls.operators.registry import ints, operator
+from archir_torch.importing.calls.operators.registry import ints, number, operator
 from archir_torch.importing.calls.operators.windows import padded
 
 
@@ -138,14 +138,14 @@ def pad(
 ) -> Tensor:
     """Numbers around."""
     amounts = ints(given.get("given_pads") if pads is None else pads)
-    number = float(given.get("value", 0.0) if value is None else np.asarray(value).reshape(-1)[0])
+    outside = number(given.get("value", 0.0) if value is None else value)
     dims = ints(axes) if axes is not None else list(range(x.dim()))
     before, after = [0] * x.dim(), [0] * x.dim()
     for i, dim in enumerate(dims):
         before[dim], after[dim] = amounts[i], amounts[i + len(dims)]
     if mode != "constant":
         return _repeated(x, before, after, mode)
-    return padded(x, before[1:], after[1:], number) if not before[0] and not after[0] else F.pad(x, amounts)
+    return padded(x, before[1:], after[1:], outside) if not before[0] and not after[0] else F.pad(x, amounts)
 
 
 def _repeated(x: Tensor, before: list[int], after: list[int], mode: str) -> Tensor:

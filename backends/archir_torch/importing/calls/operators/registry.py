@@ -37,6 +37,13 @@ def ints(value: Any) -> list[int]:
     return [int(one) for one in np.asarray(value).reshape(-1)]
 
 
+def number(value: Any) -> float:
+    """One number that is known while a network is read."""
+    if isinstance(value, Tensor):
+        raise RuleError("a number that depends on numbers of the input")
+    return float(np.asarray(value).reshape(-1)[0])
+
+
 def takes_tensors(name: str, count: int) -> list[bool]:
     """Which of `count` operands an operator's function takes as tensors."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)

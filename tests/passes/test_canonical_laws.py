@@ -510,7 +510,10 @@ def pairings(one: Graph, other: Graph) -> Iterator[dict[str, str]]:
 def compute_alike(wanted: list[Tensor], other: Graph, graph: Graph) -> bool:
     """Whether a network computes what another one does, for some pairing of their weights."""
     return any(
-        all(torch.allclose(a, b, rtol=1e-6, atol=1e-6) for a, b in zip(learned(graph, names), wanted, strict=True))
+        all(
+            torch.allclose(a, b, rtol=1e-6, atol=1e-6, equal_nan=True)
+            for a, b in zip(learned(graph, names), wanted, strict=True)
+        )
         for names in islice(pairings(graph, other), MOST_PAIRINGS)
     )
 

@@ -261,6 +261,12 @@ def test_numbers_that_no_format_has_are_refused(damage: dict[str, int], tmp_path
         archir.from_onnx(path)
 
 
+def test_integers_divided_by_zero_are_refused_without_a_warning(tmp_path: Path) -> None:
+    nodes = [node("Mod", "a b", "c"), node("Cast", "c", "d", to=1), node("Add", "x d", "y")]
+    with pytest.raises(ArchError, match="modulo by zero"):
+        archir.from_onnx(file(tmp_path / "m.onnx", nodes, {"a": np.array([7]), "b": np.array([0])}))
+
+
 def test_outputs_that_are_infinite_are_compared(tmp_path: Path) -> None:
     nodes = [node("Mul", "x huge", "a"), node("Exp", "a", "y")]
     path = file(tmp_path / "m.onnx", nodes, {"huge": np.full(1, 1e30, np.float32)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,3 +111,20 @@ def test_elementwise(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rows", [ROWS, NOT_FINITE], ids=["finite", "not finite"])
 def test_reductions(rows: Tensor, tmp_path: Path) -> None:
     assert differences(made(REDUCTIONS, rows, tmp_path)) == {}
+
+
+class TwiceGelu(nn.Module):
+    """A gelu without its half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.linear(x)
+        return y * (1 + torch.erf(y / math.sqrt(2)))
+
+
+def test_a_gelu_without_its_half_is_no_gelu() -> None:
+    with pytest.raises(archir.ArchError, match="erf"):
+        archir.from_torch(TwiceGelu(), torch.zeros(1, 4))

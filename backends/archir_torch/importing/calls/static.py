@@ -154,7 +154,8 @@ def known(operator: str, arrays: list[Array | None], attributes: Attributes) -> 
             a, b, by = (float(one) for one in arrays if one is not None)
             if by == 0 or (b - a) / by > MOST:
                 raise TooLargeError("more constants than shapes have")
-    made = np.asarray(function(*arrays, **attributes))
+    with np.errstate(all="ignore"):  # a division by zero is what it is in ONNX: undefined, and no warning
+        made = np.asarray(function(*arrays, **attributes))
     if made.size > LARGEST:
         raise TooLargeError(f"a constant of {made.size} numbers")
     return made

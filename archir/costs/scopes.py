@@ -45,7 +45,7 @@ def by_scope(account: Account, depth: int) -> dict[str, dict[str, Range]]:
 
 def whole(account: Account) -> dict[str, Range]:
     """The costs that add up, of whole architectures."""
-    return {name: ranges(account.chain(name))[0] for name in account.summed}
+    return {name: found for name in account.summed for found in ranges(account.chain(name))}
 
 
 def ranges(chain: Chain) -> list[Range]:

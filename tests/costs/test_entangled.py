@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from archir.base.errors import ArchError
+from archir.base.work import WorkError, bounded
 from archir.cli import main
 from archir.costs.extremes import forward
 from archir.costs.extremes.elimination import least
@@ -47,20 +49,35 @@ def made(numbers: list[int], choices: list[Choice]) -> Value:
 @st.composite
 def terms(draw: st.DrawFn) -> Value:
     chosen = sorted(draw(st.sets(st.sampled_from(CHOICES), min_size=1, max_size=3)), key=lambda c: c.order)
-    numbers = draw(st.lists(st.integers(0, 9), min_size=3 ** len(chosen), max_size=3 ** len(chosen)))
+    numbers = draw(st.lists(st.integers(-9, 9), min_size=3 ** len(chosen), max_size=3 ** len(chosen)))
     return made(numbers, chosen)
 
 
-@given(st.lists(terms(), min_size=1, max_size=5), st.lists(terms(), max_size=2), st.sampled_from([0, 2, 4_000]))
+@given(
+    st.lists(terms(), min_size=1, max_size=5), st.lists(terms(), max_size=2), st.sampled_from([0, 2, 4_000]),
+    st.sampled_from([inf, 100, 400]),
+)  # fmt: skip
 @settings(deadline=None)
-def test_eliminated_sums_are_least_or_bounds(values: list[Value], wanted: list[Value], most: int) -> None:
-    conditions = [lift(lambda leaf: leaf > 1, value) for value in wanted]
+def test_eliminated_sums_are_least_or_bounds(
+    values: list[Value], wanted: list[Value], most: int, work: float
+) -> None:  # fmt: skip
+    conditions = [lift(lambda leaf: leaf > -4, value) for value in wanted]
     totals = []
     for number in range(3 ** len(CHOICES)):
         outcomes = {choice.path: number // 3**i % 3 for i, choice in enumerate(CHOICES)}
         if all(at(condition, outcomes) for condition in conditions):
             totals.append(sum(at(value, outcomes) for value in values))
-    for found in (least(values, conditions, DECISIONS, most), forward.least(values, conditions, DECISIONS)):
+    searches = (
+        lambda: least(values, conditions, DECISIONS, most),
+        lambda: forward.least(values, conditions, DECISIONS),
+    )
+    for search in searches:
+        try:
+            with bounded(work):
+                found = search()
+        except WorkError:
+            assert work < inf
+            continue
         if found is None:
             assert not totals
         elif totals:
@@ -70,7 +87,7 @@ def test_eliminated_sums_are_least_or_bounds(values: list[Value], wanted: list[V
                 assert found.outcomes is not None
                 assert sum(at(value, found.outcomes) for value in values) == min(totals)
                 assert all(at(condition, found.outcomes) for condition in conditions)
-        assert most < 4_000 or found is None or found.exact
+        assert min(most, work) < 4_000 or found is None or found.exact
 
 
 def test_states_are_told_apart_by_more_outcomes_than_a_number_holds() -> None:

@@ -10,7 +10,9 @@ import archir
 from archir.base.errors import ArchError
 from archir.base.work import WorkError, anew, bounded, current, portion, spend
 from archir.cli.main import main
+from archir.costs.rows import Sums
 from archir.costs.symbolic import Symbolic
+from archir.passes.cost import SUMMED
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.language.reference.grow import program
@@ -34,14 +36,29 @@ def test_no_architecture_is_beyond_rough_bounds() -> None:
     found = spaces(range(100))
     assert len(found) > 20
     for space in found:
-        costs = space.cost([*space.enumerate()])
+        codes = np.array([one.codes for one in space.enumerate()], np.int16)
+        costs = space.cost(codes)
         rough = Space(space.graph).account
-        rough.__dict__["_symbolic"] = Symbolic(space.graph, roughly=True)
+        symbolic = Symbolic(space.graph, roughly=True)
+        rough.__dict__["_symbolic"] = symbolic
+        index = {decision.choice.path: i for i, decision in enumerate(space.order)}
+        most, sure = (Sums(symbolic.summed(sure), index).at(codes) for sure in (False, True))
+        every = np.stack([costs[name] for name in SUMMED], axis=1)
+        assert (sure <= every).all(), space.name
+        assert (every <= most).all(), space.name
+        needed = set(symbolic.needed) - symbolic.loose
+        owns = symbolic.owns()
+        for column, name in enumerate(SUMMED):
+            assert name == "params" or sure[0, column] == sum(
+                sum(Sums({name: owns[name][number]}, index).at(codes[:1])[0]) for number in needed & set(owns[name])
+            )
         for name in rough.summed:
             least, greatest = rough.extremes(name)
             assert least.bound <= min(costs[name]), (space.name, name)
             assert max(costs[name]) <= greatest.bound, (space.name, name)
             assert {least.value, greatest.value} <= set(costs[name].tolist())
+            for end in (least, greatest):
+                assert end.codes is None or end.value in costs[name][(codes == end.codes).all(axis=1)], space.name
 
 
 @pytest.mark.soak

@@ -39,10 +39,8 @@ class Lattice:
 
     def numbers(self, rooms: Sequence[Numbers]) -> tuple[Numbers, Numbers]:
         """Which of these rooms allow anything, and their numbers."""
-        alive = np.ones(len(rooms[0]), bool)
-        for room, least in zip(rooms, self.least, strict=True):
-            alive &= room >= least
-        (some,) = np.nonzero(alive)
+        alive = [room >= least for room, least in zip(rooms, self.least, strict=True)]
+        (some,) = np.nonzero(np.logical_and.reduce(alive))
         found = np.zeros(len(some), np.int64)
         for i, size in enumerate(self.sizes):
             room = np.minimum(rooms[i][some], self.greatest[i]) - self.least[i]

@@ -34,7 +34,7 @@ def extreme(chain: Chain, cost: int, sign: int) -> Extreme | None:
     waiting: list[list[_Table]] = [[] for _ in chain.order]
     for table in [*_costs(chain, cost, sign), *_conditions(chain, place)]:
         waiting[place[table.choices[-1]]].append(table)
-    nothing = _Table((), np.array(0, np.int64), np.array(True))
+    nothing = _Table((), np.zeros((), np.int64), np.array(True))
     settled: list[_Table] = []
     for tables in reversed(waiting):
         settled.append(reduce(lambda one, other: _sum(one, other, place), tables, nothing))

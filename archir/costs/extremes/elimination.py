@@ -108,7 +108,7 @@ class _Elimination:
 
     def _sum(self, one: Value, other: Value) -> Value | None:
         """The sum of two values; None if it is too large."""
-        memo: dict[tuple[int, int, float], Value] = {}
+        memo: dict[tuple[Case, Value], Value] = {}
         if self.work > MOST_WORK or current().left < self.until:
             return None
 
@@ -121,7 +121,7 @@ class _Elimination:
                 return one
             if type(one) is not Case:
                 one, other = other, one
-            name = (id(one), id(other), 0) if type(other) is Case else (id(one), 0, other)
+            name = one, other
             if name not in memo:
                 if len(memo) > self.most or current().left < self.until:
                     raise EntangledError

@@ -113,13 +113,14 @@ def _work(rows: int, choices: int) -> float:
 
 def _joined(conditions: Iterable[Value]) -> list[Value]:
     """Conditions in as few as can be told."""
-    joined: list[Value] = []
+    joined: Value = True
+    apart: list[Value] = []
     for condition in conditions:
         try:
-            joined[:1] = [both(joined[0], condition) if joined else condition]
+            joined = both(joined, condition)
         except EntangledError:
-            joined.append(condition)
-    return joined
+            apart.append(condition)
+    return [joined, *apart]
 
 
 def _names(columns: Sequence[Numbers | NDArray[np.int16]], count: int) -> Numbers:

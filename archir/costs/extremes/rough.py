@@ -120,11 +120,9 @@ class Ends:
     def _settled(self, rows: Codes) -> Codes:
         """The rows that are architectures, with -1 for the choices that are not there."""
         rows = rows.copy()
-        for position, (decision, active) in enumerate(zip(self.order, self._actives, strict=True)):
+        for position, active in enumerate(self._actives):
             if active is not None:
                 rows[active.at(rows) == 0, position] = -1
-            elif decision.active is False:
-                rows[:, position] = -1
         fine = np.ones(len(rows), bool)
         for condition in self._followed:
             fine &= condition.at(rows) == 1
@@ -132,7 +130,7 @@ class Ends:
 
     @cached_property
     def _actives(self) -> list[Followed | None]:
-        return [Followed(d.active, self._index) if varies(d.active) else None for d in self.order]
+        return [None if d.active is True else Followed(d.active, self._index) for d in self.order]
 
     @cached_property
     def _followed(self) -> list[Followed]:

@@ -6,7 +6,7 @@ is to be least; each further one is bounded from above.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -101,16 +101,14 @@ class Network:
 
 def network(chain: Chain) -> Network | None:
     """The network of a chain; None if no architecture satisfies its conditions. Raises ArchError (A1601, A1602)."""
-    levels = list(_alive(chain.levels))
-    if not levels and chain.levels:
+    levels = _alive(chain.levels)
+    if levels and not levels[0]:
         return None
     layers = []
-    numbers: dict[State, int] = {(): 0}
     for level in levels:
-        after = {state: i for i, state in enumerate(dict.fromkeys(s.after for steps in level.values() for s in steps))}
-        ordered = sorted(level, key=numbers.__getitem__)
-        steps = [step for state in ordered for step in level[state]]
-        counts = np.array([len(level[state]) for state in ordered], np.int64)
+        steps = [step for found in level.values() for step in found]
+        after = {state: i for i, state in enumerate(dict.fromkeys(step.after for step in steps))}
+        counts = np.array([len(found) for found in level.values()], np.int64)
         layers.append(
             Layer(
                 np.cumsum(counts) - counts,
@@ -120,25 +118,19 @@ def network(chain: Chain) -> Network | None:
                 np.array([step.outcome for step in steps], np.int16),
             )
         )
-        numbers = after
     found = Network(tuple(layers), chain.constant)
     if max(found.magnitudes, default=0) >= MOST_SUM:
         raise fail("A1601", "a cost of this space does not fit into 64 bits")
     return found
 
 
-def _alive(levels: Sequence[dict[State, list[Step]]]) -> Iterator[dict[State, list[Step]]]:
-    """The levels without what leads nowhere, or cannot be reached; none if nothing is left."""
+def _alive(levels: Sequence[dict[State, list[Step]]]) -> list[dict[State, list[Step]]]:
+    """The levels without states and steps that lead nowhere. A chain has only states that its steps lead to, in the
+    order in which they do; so has what is left."""
     ends: set[State] = {()}
     kept: list[dict[State, list[Step]]] = []
     for level in reversed(levels):
         left = {state: [step for step in steps if step.after in ends] for state, steps in level.items()}
         kept.append({state: steps for state, steps in left.items() if steps})
         ends = set(kept[-1])
-        if not ends:
-            return
-    reached: set[State] = {()}
-    for level in reversed(kept):
-        found = {state: steps for state, steps in level.items() if state in reached}
-        reached = {step.after for steps in found.values() for step in steps}
-        yield found
+    return kept[::-1]

@@ -105,7 +105,7 @@ class _Follow:
         totals = np.zeros((1, self.network.columns), np.int64)
         rows = [_Row(nothing, totals, np.full(1, self.slack), nothing, nothing)]
         if self.slack < 0:
-            return Paths(np.empty((0, len(self.layers)), np.int16), totals[:0])
+            return Paths(np.empty((0, len(self.layers)), np.int16), np.empty((0, self.network.columns), np.int64))
         for number, layer in enumerate(self.layers):
             rows.append(self._next(number, layer, rows[-1]))
         order = np.argsort(rows[-1].totals[:, 0], kind="stable")
@@ -150,7 +150,7 @@ class _Follow:
         totals = row.totals[part][before] + layer.costs[steps]
         after = layer.after[steps]
         fine = np.flatnonzero((totals + self.alone[number + 1][after] <= self.rooms).all(axis=1))
-        return _Row(after[fine], totals[fine], slack[fine], before[fine] + (part.start or 0), steps[fine])
+        return _Row(after[fine], totals[fine], slack[fine], before[fine] + part.start, steps[fine])
 
     def _apart(self, row: _Row) -> _Row:
         """Of beginnings that differ in the objective alone, the best ones."""

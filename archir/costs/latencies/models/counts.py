@@ -47,9 +47,8 @@ def _costs(one: Workload) -> tuple[int, int, int]:
 def of_codes(account: Account, codes: Codes) -> Counts:
     """Of architectures of a space as rows of outcomes. Raises ArchError (A1602) for choices that are too entangled."""
     known: dict[str, tuple[int, Workload]] = {}
-    lists: list[tuple[int, ...]] = []
-    numbers: dict[tuple[int, ...], int] = {(): 0}
-    lists.append(())
+    lists: list[tuple[int, ...]] = [()]  # the first one is that of nodes that do not run
+    numbers: dict[tuple[int, ...], int] = {}
 
     def of(op: Op, *types: TensorType) -> int:
         """The number of a list of operations."""

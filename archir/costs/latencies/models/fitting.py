@@ -33,7 +33,7 @@ class _Block:
 
 
 def fit(
-    counts: Counts, measured: NDArray[np.float64], *, usual: Counts | None = None, table: LatencyTable | None = None,
+    counts: Counts, measured: NDArray[np.float64], *, usual: Counts, table: LatencyTable | None = None,
     device: str = "", seed: int = 0,
 ) -> LatencyModel:  # fmt: skip
     """A model of networks that took `measured` nanoseconds [n]. Other networks of the space, `usual`, with the same
@@ -44,7 +44,7 @@ def fit(
     The best by leaving one out is fitted. Raises ArchError: A1510 for too few networks or times that are none, A1502.
     """
     _check(measured)
-    between = np.concatenate([counts.times, usual.times]) if usual is not None else counts.times
+    between = np.concatenate([counts.times, usual.times])
     costs, own = (_Block(values, counts.times, between) for values in (counts.costs, np.eye(len(counts.workloads))))
     models: dict[Kind, list[_Block]] = {"costs": [costs], "operations": [costs, own]}
     if table is not None:

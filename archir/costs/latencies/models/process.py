@@ -65,7 +65,7 @@ def fitted(blocks: Sequence[Matrix], measured: Matrix, rng: np.random.Generator)
 def _drawn(blocks: int, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
     """Sets of shares [DRAWS, blocks], which sum to 1, and of noise [DRAWS], from hardly any to as much as all else."""
     shares = np.exp(rng.normal(0, 1.5, (DRAWS, blocks))) * (rng.random((DRAWS, blocks)) < 0.8)
-    shares[shares.sum(1) == 0] = 1
+    shares[shares.sum(1) == 0] = 1.0
     return shares / shares.sum(1, keepdims=True), 10 ** rng.uniform(-4, 0, DRAWS)
 
 

@@ -1,0 +1,152 @@
+"""Random chains of choices: extremes, marginals, means, counts and optima against a list of all architectures."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import comb
+
+import numpy as np
+import pytest
+
+from archir.base.errors import ArchError
+from archir.costs.counting.joint import Limit, Rooms
+from archir.costs.counting.merged_steps import Strides
+from archir.costs.dynamic import Chain
+from archir.costs.extremes import arrays, witnesses
+from archir.costs.means import averages
+from archir.costs.optimal.network import network
+from archir.costs.optimal.optimum import optimum
+from archir.ir.choices.cases import Choice, Value, at, case, support, varies, when
+from archir.ir.graph import Decision
+from tests.portions import portion
+
+CONSTANT = (5, -2)
+ENTRIES = 10**6
+Listed = dict[tuple[int, ...], tuple[int, ...]]
+
+
+def condition(rng: np.random.Generator, choices: list[Choice]) -> Value:
+    """A random condition on one choice or two."""
+    first, *others = sorted(rng.choice(len(choices), min(len(choices), int(rng.integers(1, 3))), replace=False))
+    below: list[Value] = [bool(holds) for holds in rng.random(choices[first].outcomes) < 0.7]
+    for other in others:
+        held = [when(choices[other], np.flatnonzero(rng.random(choices[other].outcomes) < 0.7).tolist()) for _ in below]
+        below = [holds or one for holds, one in zip(below, held, strict=True)]
+    return case(choices[first], below)
+
+
+def settled(order: list[Decision], outcomes: dict[str, int]) -> dict[str, int]:
+    """Outcomes with the first one for each inactive choice."""
+    found = dict(outcomes)
+    for decision in order:
+        if decision.choice.path in found and at(decision.active, found) is not True:
+            found[decision.choice.path] = 0
+    return found
+
+
+def table(rng: np.random.Generator, order: list[Decision]) -> tuple[tuple[Choice, ...], np.ndarray]:
+    """A random table of two costs, in which the outcomes of inactive choices do not matter."""
+    about = {order[i].choice for i in rng.integers(0, len(order), 2)}
+    for decision in reversed(order):
+        about |= set(support(decision.active)) if decision.choice in about else set()
+    choices = tuple(decision.choice for decision in order if decision.choice in about)
+    numbers = rng.integers(-4, 9, (*(choice.outcomes for choice in choices), 2)).astype(np.int64)
+    for cell in np.ndindex(numbers.shape[:-1]):
+        numbers[cell] = numbers[tuple(settled(order, {c.path: i for c, i in zip(choices, cell, strict=True)}).values())]
+    return choices, numbers
+
+
+def drawn(seed: int) -> tuple[Chain, Listed]:
+    """A chain of two costs, and those of all its architectures."""
+    rng = np.random.default_rng(seed)
+    choices = [Choice(f"c{i}", tuple(range(rng.integers(2, 4))), i) for i in range(rng.integers(2, 6))]
+    order = [
+        Decision(choice, condition(rng, choices[:i]) if i and rng.random() < 0.4 else True)
+        for i, choice in enumerate(choices)
+    ]
+    conditions = [one for _ in range(rng.integers(0, 6)) if varies(one := condition(rng, choices))]
+    groups = dict(table(rng, order) for _ in range(rng.integers(1, 5)))
+    listed: Listed = {}
+    for row in product(*(range(choice.outcomes) for choice in choices)):
+        outcomes = {choice.path: outcome for choice, outcome in zip(choices, row, strict=True)}
+        if outcomes == settled(order, outcomes) and all(at(one, outcomes) is True for one in conditions):
+            cells = [numbers[tuple(outcomes[choice.path] for choice in about)] for about, numbers in groups.items()]
+            there = [at(decision.active, outcomes) is True for decision in order]
+            codes = tuple(outcome if active else -1 for outcome, active in zip(row, there, strict=True))
+            listed[codes] = tuple((sum(cells) + np.array(CONSTANT)).tolist())
+    return Chain(order, conditions, groups, CONSTANT), listed
+
+
+@pytest.mark.parametrize("seed", portion(range(600), range(40)))
+def test_all_that_is_said_of_a_chain_is_what_its_architectures_say(seed: int) -> None:
+    chain, listed = drawn(seed)
+    if not listed:
+        assert network(chain) is None
+        assert witnesses.extreme(chain, 0, 1) is arrays.extreme(chain, 0, -1) is None
+        with pytest.raises(ArchError, match="A0510"):
+            averages(chain)
+        return
+    rows, costs = np.array([*listed]), np.array([*listed.values()])
+    assert averages(chain) == [Fraction(int(total), len(costs)) for total in costs.sum(axis=0)]
+    for cost in (0, 1):
+        for sign, best in ((1, costs[:, cost].min()), (-1, costs[:, cost].max())):
+            found = witnesses.extreme(chain, cost, sign)
+            assert found == arrays.extreme(chain, cost, sign)
+            assert found is not None
+            assert (found.value, listed[found.codes or ()][cost]) == (best, best)
+        for column, level in zip(rows.T, witnesses.marginals(chain, cost), strict=True):
+            each = {outcome: costs[column == outcome, cost] for outcome in set(column.tolist())}
+            assert level == {outcome: (own.min(), own.max()) for outcome, own in each.items()}
+    least, most = costs.min(axis=0).tolist(), costs.max(axis=0).tolist()
+    middle = np.sort(costs, axis=0)[len(costs) // 2].tolist()
+    limits = [Limit(0, 1, middle[0]), Limit(1, -1, -middle[1])]
+    within = (costs[:, 0] <= middle[0]) & (costs[:, 1] >= middle[1])
+    rooms = Rooms(Strides(chain), limits, ENTRIES, up=True)
+    assert rooms.count == within.sum()
+    if within.any():
+        assert {*map(tuple, rooms.sample(5, np.random.default_rng(seed)).tolist())} <= {*map(tuple, rows[within])}
+    wide = Rooms(Strides(chain), [Limit(0, 1, most[0]), Limit(1, -1, -least[1])], ENTRIES, up=True)
+    assert all(len(place.numbers) == 1 for places in wide.places for place in places.values()), "all allow every way"
+    steps = network(chain)
+    assert steps is not None
+    assert steps.ends == list(zip(least, most, strict=True))
+    for limit in (middle[1], least[1] - 1):
+        kept = np.sort(costs[costs[:, 1] <= limit, 0]).tolist()
+        answer = optimum(steps, [limit], 3)
+        assert answer.settled
+        assert answer.totals[:, 0].tolist() == kept[:3]
+        assert [listed[tuple(codes)] for codes in answer.codes.tolist()] == [*map(tuple, answer.totals.tolist())]
+        assert answer.bound == (kept[0] if kept else most[0] + 1)
+
+
+def free(count: int, outcomes: int = 2, active: Value = True, start: int = 0) -> list[Decision]:
+    """Choices that nothing but `active` ties."""
+    return [Decision(Choice(f"c{i}", tuple(range(outcomes)), i), active) for i in range(start, start + count)]
+
+
+def test_a_chain_is_followed_up_to_a_number_of_steps() -> None:
+    order = free(4, 3)
+    groups = {(order[0].choice, order[3].choice): np.arange(9).reshape(3, 3, 1)}
+    steps = 3 + 3 * 3 * 3
+    Chain(order, [], groups, (0,)).followed(steps)
+    with pytest.raises(ArchError, match=rf"A1602.* {steps - 1} steps"):
+        Chain(order, [], groups, (0,)).followed(steps - 1)
+
+
+def test_counts_beyond_64_bits_of_one_state_stand_beside_small_ones() -> None:
+    """The first choice decides whether there are 70 others."""
+    first = Decision(Choice("c0", (0, 1), 0))
+    order = [first, *free(70, active=when(first.choice, [1]), start=1)]
+    groups = {(one.choice,): np.array([[0], [1]]) for one in order[1:]}
+    found = Rooms(Strides(Chain(order, [], groups, (0,))), [Limit(0, 1, 60)], ENTRIES, up=True).count
+    assert found == 1 + sum(comb(70, ones) for ones in range(61))
+
+
+def test_a_choice_of_thousands_of_outcomes_is_a_stride() -> None:
+    (wide,), (narrow,) = free(1, 2_500), free(1, 2, start=1)
+    groups = {(wide.choice,): np.array([[i, 2_500 - i] for i in range(2_500)]), (narrow.choice,): np.eye(2, dtype=int)}
+    chain = Chain([wide, narrow], [], groups, (0, 0))
+    found = Rooms(Strides(chain), [Limit(0, 1, 2_000), Limit(1, 1, 1_000)], ENTRIES, up=True).count
+    sums = [(i + one, 2_500 - i + other) for i in range(2_500) for one, other in ((1, 0), (0, 1))]
+    assert found == sum(one <= 2_000 and other <= 1_000 for one, other in sums)

@@ -138,9 +138,10 @@ class Symbolic:
                 own = cost_of(op, operands, result)
                 return tuple([getattr(own, name) for name in SUMMED])
 
-            together = lifted(summed, op, (*operands, self.types[number]), needed, self.graph.given, told, 0)
-            kinds = {_NOTHING: 0}
-            kind = if_else(needed, lift(lambda leaf: kinds.setdefault(leaf, len(kinds)), together), 0)
+            types = (*operands, self.types[number])
+            together = if_else(needed, lifted(summed, op, types, needed, self.graph.given, told, 0), _NOTHING)
+            kinds: dict[Value, int] = {}
+            kind = lift(lambda leaf: kinds.setdefault(leaf, len(kinds)), together)
             every = list(kinds)
             self._known[question] = tuple(
                 expanded(lift(lambda kind, i=i: every[kind][i], kind)) for i in range(len(SUMMED))

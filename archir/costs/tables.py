@@ -48,7 +48,7 @@ class Factor:
         index = columns[first]
         for position, size in zip(others, self.table.shape[1:-1], strict=True):
             index = index * np.int32(size) + columns[position]
-        found: Numbers = self.table.reshape(-1, self.table.shape[-1])[index]
+        found: Numbers = self.table.reshape(prod(self.table.shape[:-1]), self.table.shape[-1])[index]
         return found
 
 

@@ -19,7 +19,11 @@ from archir.cli.main import main
 from archir.costs import account
 from archir.costs.counting import distribution
 from archir.costs.counting.joint import Limit, Rooms
+from archir.costs.symbolic import Symbolic
+from archir.ir.graph import Node
+from archir.ir.structure import Select
 from archir.ir.text.serial import from_json, to_json
+from archir.ops.activation import Sigmoid
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
@@ -397,3 +401,20 @@ def test_a_named_argument_called_like_a_cost_is_no_cost() -> None:
     text = "net n { input x: f32[4]\n w = choose w(1, 2)\n require max(macs=3, w) > 1\n output y = x |> linear(w) }"
     with pytest.raises(ArchError, match=r"A0203.*`max` takes no named arguments"):
         archir.loads(text)
+
+
+def test_sums_of_what_is_alive_hold_no_nothing() -> None:
+    """So that sums of consecutive nodes are the same, and one table is made of them."""
+    for name in CUT:
+        for terms in Symbolic(cut(name).graph).alive():
+            assert 0 not in terms
+            assert min(terms.values()) > 0
+
+
+def test_operands_that_no_outcome_reads_take_up_nothing() -> None:
+    graph = archir.loads("net n {\n input x: f32[4]\n output y = x |> choose op { a: relu, b: tanh }\n}").graph
+    (select,) = graph.outputs.values()
+    alike = graph.operands(select)[0]
+    nobody = graph.add(Node(Sigmoid()), *graph.inputs.values())
+    graph.outputs["y"] = graph.add(Node(Select("op", (0, 0))), alike, nobody)
+    assert [sum(terms.elements()) for terms in Symbolic(graph).alive()] == [16, 32]

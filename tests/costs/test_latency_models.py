@@ -20,10 +20,13 @@ from archir.base.errors import ArchError
 from archir.cli import main
 from archir.costs.latencies import files
 from archir.costs.latencies.models import process
-from archir.costs.latencies.models.counts import of_codes, of_graphs
-from archir.costs.latencies.models.fitting import nonnegative
+from archir.costs.latencies.models.counts import Counts, of_codes, of_graphs
+from archir.costs.latencies.models.fitting import fit, nonnegative
 from archir.costs.latencies.models.model import LatencyModel
-from archir.costs.latencies.workloads import steps, workloads
+from archir.costs.latencies.workloads import Workload, steps, workloads
+from archir.ir.types import TensorType
+from archir.ops.activation import Relu
+from archir.ops.conv import Conv, Linear
 from archir.search.spaces.space import Space
 from tests.conftest import ROOT
 from tests.latencies import SMALL, FakeBench, filled, table_of
@@ -124,6 +127,27 @@ def test_intervals_hold_as_often_as_they_say() -> None:
             predicted = model.offset + counts.times @ [model.entries[one.key] for one in counts.workloads]
             within += (np.abs(predicted - times[others]) <= model.margin(0.95)).tolist()
         assert 0.92 <= np.mean(within) <= 0.99
+
+
+def test_sets_of_shares_add_up_to_one_and_leave_blocks_out() -> None:
+    shares, noise = process._drawn(5, np.random.default_rng(0))
+    assert shares.sum(axis=1) == pytest.approx(1)
+    assert 0.1 < (shares == 0).mean() < 0.3
+    assert 1e-4 <= noise.min() < noise.max() <= 1
+
+
+def test_errors_have_what_rounding_entries_adds() -> None:
+    """Up to half a nanosecond for each run, and a third of its square on average."""
+    runs = 1e6 + 1e3 * np.arange(8)[:, None]
+    counts = Counts((Workload(Relu(), (TensorType((8,)),)),), runs)
+    assert fit(counts, 10 * runs[:, 0], usual=counts).error == pytest.approx((runs**2 / 12).mean() ** 0.5, rel=0.01)
+
+
+def test_operations_move_operands_results_and_weights() -> None:
+    image, words = TensorType((4, 6, 6)), TensorType((5,))
+    counts = Counts((Workload(Conv(8), (image,)), Workload(Linear(3), (words,))), np.zeros((0, 2)))
+    moved = [4 * 36 + 8 * 36 + 8 * 4 * 9, 5 + 3 + 3 * 5 + 3]
+    assert counts.costs.tolist() == [[8 * 36 * 4 * 9, 4 * moved[0], 1], [15, 4 * moved[1], 1]]
 
 
 def test_what_is_said_of_one_network_left_out_is_what_the_others_say() -> None:

@@ -72,7 +72,12 @@ def test_keys_hold_what_matters_and_nothing_else() -> None:
 def test_composite_operations_are_what_they_are_written_out_as() -> None:
     x, gate = TensorType((4, 6, 6)), TensorType((4, 1, 1), kind="gate")
     kernel = TensorType((4, 3, 3), kind="kernel")
-    names = [one.op.name for one in parts(Calibrate(), [x, gate, kernel])]
+    found = parts(Calibrate(), [x, gate, kernel])
+    for one in found:
+        graph = one.graph()
+        types = infer(graph)
+        assert tuple(types[operand] for operand in graph.operands(graph.outputs["result"])) == one.types
+    names = [one.op.name for one in found]
     assert names == ["mul", "add", "dynamic_conv", "add"]
     assert parts(Calibrate(), [x]) == []
 

@@ -145,3 +145,9 @@ def test_elastic_language_models(layers: int) -> None:
         if layers == 1:
             drawn = few.sample_codes(20, np.random.default_rng(0))
             assert few.cost(drawn)["params"].max() <= params(100, 100, layers)
+
+
+def test_products_of_few_combinations_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "MOST_LISTED", 4_096)
+    terms = Symbolic(space_of([]).graph).summed()
+    assert all(type(term) is not sums.Product for own in terms.values() for term in own)

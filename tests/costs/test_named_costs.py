@@ -11,11 +11,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import archir
 from archir.base.errors import ArchError
+from archir.costs.named.lengths import Resized
 from archir.costs.named.rules import rule_of
-from archir.ir.graph import Graph
+from archir.costs.symbolic import Symbolic
+from archir.ir.graph import Graph, Node
 from archir.ir.verify import typed
 from archir.language.elaboration.elaborate import elaborate
+from archir.ops.activation import Relu
 from archir.ops.attention import Attention
+from archir.ops.conv import Linear
 from archir.ops.tokens.lookup import Embedding
 from archir.passes.cost import alive
 from archir.passes.resize import resize
@@ -245,3 +249,37 @@ def test_peaks_are_no_sums_and_element_types_are_texts() -> None:
         space.where("weight_bytes(int8) < 1000")
     assert refusal.value.diagnostics[0].hint == 'element types are texts: write `"int8"`'
     assert space.where('weight_bytes("int8") < 200').satisfying
+
+
+TEXTS = """net n {
+    input tokens: i64[8]
+    x = tokens |> embedding(10, 4)
+    BODY
+}"""
+
+
+def test_a_table_of_words_has_one_scale() -> None:
+    space = archir.loads(TEXTS.replace("BODY", "output y = x |> linear(3)"))
+    assert space.cost([space.sample(0)], ["flash_bytes"])["flash_bytes"] == [10 * 4 + 4 + 4 * 3 + 4 * 3 + 4 * 3]
+
+
+def test_weights_that_depend_on_the_number_of_tokens_are_refused() -> None:
+    space = archir.loads(TEXTS.replace("BODY", "output y = x |> flatten |> linear(choose w(2, 3))"))
+    assert space.cost([space.architecture({"w": 3})], ["prefill_macs(context=8)"])["prefill_macs(context=8)"] == [96]
+    with pytest.raises(ArchError, match=r"A3320.*9 tokens: `linear` would have other weights"):
+        space.cost([space.sample(0)], ["prefill_macs(context=9)"])
+
+
+def test_nodes_that_nobody_needs_are_of_any_length() -> None:
+    graph = archir.loads(TEXTS.replace("BODY", "output y = x |> linear(3)")).graph
+    graph.add(Node(Relu()), graph.add(Node(Linear(5)), graph.outputs["y"]))
+    assert Resized(Symbolic(graph), 9).symbolic.types[graph.outputs["y"]].shape == (9, 3)
+
+
+def test_only_attentions_have_caches() -> None:
+    """What reads the same three values before them has none."""
+    values = "q = x |> linear(4)\nk = x |> linear(4)\nv = x |> linear(4)\n"
+    read = "\ny = attention(q, k, v, heads=2, causal=true)\noutput z = "
+    for before, after in (("", "y"), ("r = concat(q, k, v)", "concat(y, r)")):
+        space = archir.loads(TEXTS.replace("BODY", values + before + read + after))
+        assert space.cost([space.sample(0)], ["kv_bytes"])["kv_bytes"] == [8 * (4 + 4) * 2]

@@ -16,6 +16,7 @@ from archir.base.names import arrays
 from archir.costs.account import Account
 from archir.costs.counting.plain import PlainAccount
 from archir.costs.means import means
+from archir.ir.choices.cases import when
 from archir.search.spaces.space import Space
 from tests.conftest import EXAMPLES
 
@@ -135,3 +136,15 @@ def test_too_many_totals_are_said_to_be() -> None:
     space = archir.load(EXAMPLES / "trionet" / "trionet.arch")
     with pytest.raises(ArchError, match=r"A1602.*50,000 different"):
         plain(space).totals(("params", "macs"))
+
+
+def test_of_an_inactive_choice_the_first_outcome_counts() -> None:
+    space = SPACES["conditional"]()
+    kernel = next(decision for decision in space.order if decision.active is not True)
+    position = space.order.index(kernel)
+    few = PlainAccount(space.graph, space.order, [*space.account.conditions, when(kernel.choice, [0])])
+    kept = [one for one in space.enumerate() if one.codes[position] <= 0]
+    assert -1 in {one.codes[position] for one in kept}
+    assert few.totals(("params",)).ways == Counter(
+        (total,) for total in space.cost(kept, ["params"])["params"].tolist()
+    )

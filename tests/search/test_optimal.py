@@ -19,6 +19,7 @@ import archir
 from archir.base.errors import ArchError
 from archir.cli.main import main
 from archir.costs.optimal import grid, labels
+from archir.costs.optimal import paths as listing
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
 from archir.search.scores.table import Scores, Term
@@ -399,3 +400,20 @@ def test_the_command_says_what_is_proved(tmp_path: Path) -> None:
     assert front.exit_code == 0
     assert "1 point;" in front.output
     assert run(main, ["optimize", str(file)]).exit_code == 2
+
+
+def test_beginnings_that_used_as_much_of_every_room_are_compared() -> None:
+    """2**24 paths, but few ways to use the room; the best two of each go on."""
+    network = instance(np.random.default_rng(0), 24, 2, 1, 2)
+    found = listing.paths(network, [12], [1, 0], 24, best=2, most=2_000)
+    assert found.followed < 2_000
+    assert found.totals[:, 0].tolist()[0] == optimum(network, [12]).value
+
+
+def test_no_path_is_below_the_least() -> None:
+    network = instance(np.random.default_rng(0), 4, 3, 1)
+    low = network.ends[0][0]
+    for cutoff in (low - 2, low - 1):
+        found = listing.paths(network, [400], [1, 0], cutoff)
+        assert (found.codes.shape, found.totals.shape) == ((0, 4), (0, 2))
+    assert listing.paths(network, [400], [1, 0], low).totals[:, 0].tolist() == [low]

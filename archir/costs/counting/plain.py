@@ -140,7 +140,6 @@ class PlainAccount(Account):
 
     def _spread(self, name: str) -> Spread:
         if name not in self._spreads:
-            self.known(name, summed=True)
             joint = next((names for names in self._joint if name in names), (name,))
             place, ways = joint.index(name), dict[int, int]()
             for total, many in self.totals(joint).ways.items():

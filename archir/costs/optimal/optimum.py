@@ -71,6 +71,8 @@ class _Search:
         self.late: Callable[[], bool] = lambda: late() or current().left <= 0
         self.constant = network.constant[0]
         self.end = network.ends[0][1] - self.constant
+        self.beyond = self.end + 1
+        """The bound where nothing is within the rooms."""
         self.enough = None if enough is None else enough - self.constant
         self.proof = multipliers(network, rooms)
         self.known = Paths(np.empty((0, len(network.layers)), np.int16), np.empty((0, network.columns), np.int64))
@@ -78,7 +80,7 @@ class _Search:
     def result(self) -> Optimum:
         low = first = self.proof.least
         if low > self.end or any(low > room for low, room in zip(self._lows(), self.rooms, strict=True)):
-            return self._optimum(self.end + 1, True)
+            return self._optimum(self.beyond, True)
         cutoff, doubted = low + max((self.end - low) // PARTS, 0), False
         while True:
             try:
@@ -87,7 +89,7 @@ class _Search:
                 if not doubted and not self.late():
                     doubted = True
                     if self._impossible():
-                        return self._optimum(self.end + 1, True)
+                        return self._optimum(self.beyond, True)
                 if cutoff == low or self.late():
                     self._look()
                     return self._optimum(low, False)
@@ -95,9 +97,10 @@ class _Search:
                 continue
             self.known = found
             if len(found.codes) >= self.best or cutoff >= self.end or self._enough():
-                bound = int(found.totals[0, 0]) if len(found.codes) else self.end + 1
+                bound = int(found.totals[0, 0]) if len(found.codes) else self.beyond
                 return self._optimum(bound, True)
-            low, cutoff = cutoff + 1, first + _farther(cutoff + 1 - first, found.followed)
+            low = cutoff + 1
+            cutoff = first + _farther(low - first, found.followed)
 
     def _look(self) -> None:
         """What is found among few."""

@@ -104,8 +104,6 @@ class _Follow:
         nothing = np.zeros(1, np.int64)
         totals = np.zeros((1, self.network.columns), np.int64)
         rows = [_Row(nothing, totals, np.full(1, self.slack), nothing, nothing)]
-        if self.slack < 0:
-            return Paths(np.empty((0, len(self.layers)), np.int16), np.empty((0, self.network.columns), np.int64))
         for number, layer in enumerate(self.layers):
             rows.append(self._next(number, layer, rows[-1]))
         order = np.argsort(rows[-1].totals[:, 0], kind="stable")

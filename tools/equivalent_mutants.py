@@ -33,6 +33,31 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/costs/latencies/models/counts.py": {
         "of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}
     },
+    "archir/costs/latencies/models/fitting.py": {"_Block.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
+    "archir/costs/optimal/multipliers.py": {
+        "multipliers": {
+            "found.bound * best.weights[0] > best.bound * found.weights[0] -> "
+            "found.bound * best.weights[0] >= best.bound * found.weights[0]": "of two proofs of one bound, the other",
+            "best.least > infeasible -> best.least >= infeasible": SPEED,
+        },
+    },
+    "archir/costs/optimal/optimum.py": {
+        "_Search.result": {"1 -> 0": "a search that is not finished has a bound that is less by one"}
+    },
+    "archir/costs/optimal/paths.py": {
+        "_Follow._next": {
+            "len(apart.states) < ALIKE * len(found.states) -> len(apart.states) <= ALIKE * len(found.states)": SPEED
+        },
+        "_Follow._part": {"0 -> -1": WIDER},
+    },
+    "archir/costs/symbolic.py": {"Symbolic._costs": {"0 -> -1": "the outcomes of no choice are one combination"}},
+    "archir/costs/tables.py": {
+        "_factors": {
+            "len(union) == len(known) or prod((choice.outcomes for choice in union)) <= "
+            "(MOST_CELLS if shared else MOST_CELLS // 16) -> len(union) == len(known) and prod((choice.outcomes "
+            "for choice in union)) <= (MOST_CELLS if shared else MOST_CELLS // 16)": SPEED
+        },
+    },
     "archir/ir/typing.py": {
         "lifted": {
             "if not attributes and (not varied): -> if False:": SPEED,

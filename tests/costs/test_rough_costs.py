@@ -10,6 +10,7 @@ import archir
 from archir.base.errors import ArchError
 from archir.base.work import WorkError, anew, bounded, current, portion, spend
 from archir.cli.main import main
+from archir.costs.extremes.rough import Ends
 from archir.costs.rows import Sums
 from archir.costs.symbolic import Symbolic
 from archir.passes.cost import SUMMED
@@ -58,7 +59,27 @@ def test_no_architecture_is_beyond_rough_bounds() -> None:
             assert max(costs[name]) <= greatest.bound, (space.name, name)
             assert {least.value, greatest.value} <= set(costs[name].tolist())
             for end in (least, greatest):
-                assert end.codes is None or end.value in costs[name][(codes == end.codes).all(axis=1)], space.name
+                assert end.value in costs[name][(codes == end.codes).all(axis=1)], space.name
+
+
+def test_ends_are_found_where_nothing_can_be_drawn() -> None:
+    space = archir.loads("""
+        net n() {
+            input x: f32[4]
+            a = choose a(1..4)
+            b = choose b(1..4)
+            require a + b == 5
+            output y = x |> linear(a) |> linear(b)
+        }
+    """)
+    costs = space.cost([*space.enumerate()], ["macs"])["macs"]
+    ends = Ends(space.order, space.account.conditions, lambda _, rng: np.zeros((0, len(space.order)), np.int16))
+    for sign, wanted in ((1, costs.min()), (-1, costs.max())):
+        terms = space.account.terms("macs")
+        found = ends.extreme(terms, sign, True, lambda codes: space.account.at(codes, ["macs"])["macs"])
+        assert found is not None
+        assert found.exact
+        assert found.value == wanted
 
 
 @pytest.mark.soak

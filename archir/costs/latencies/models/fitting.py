@@ -27,7 +27,7 @@ class _Block:
         totals = usual @ values
         spread = totals.std(0)
         scales = np.where(spread > 1e-9 * np.abs(totals).max(0, initial=1e-300), spread, np.inf)
-        self.values = values / (scales * np.sqrt(max(1, int(np.isfinite(scales).sum()))))
+        self.values = values / (scales * np.sqrt(int(np.isfinite(scales).sum()) or 1))
         self.middle = usual.mean(0) @ self.values
         self.rows = times @ self.values - self.middle
 

@@ -34,6 +34,7 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
         "of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}
     },
     "archir/costs/latencies/models/fitting.py": {"_Block.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
+    "archir/costs/latencies/models/process.py": {"_drawn": {"1.0 -> 100.0": "shares are divided by their sum"}},
     "archir/costs/optimal/multipliers.py": {
         "multipliers": {
             "found.bound * best.weights[0] > best.bound * found.weights[0] -> "

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from archir.base.errors import ArchError
@@ -59,6 +59,9 @@ def terms(draw: st.DrawFn) -> Value:
     st.lists(terms(), min_size=1, max_size=5), st.lists(terms(), max_size=2), st.sampled_from([0, 2, 4_000]),
     st.sampled_from([inf, 100, 400]),
 )  # fmt: skip
+@example(
+    [made([-1, -1, -1, 0, 2, 5, 0, 2, 5], CHOICES[:2]), made([4, 2, 3, 4, 2, 3, 9, 9, 8], CHOICES[:2])], [], 4_000, inf
+)
 @settings(deadline=None)
 def test_eliminated_sums_are_least_or_bounds(
     values: list[Value], wanted: list[Value], most: int, work: float

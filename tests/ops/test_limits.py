@@ -48,6 +48,29 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
             "output y = attention(x, x, x, heads=4, kv_heads=3)",
             "do not split into 3 kv_heads",
         ),
+        ("f32[8, 8]", "output y = x |> clamp", "`low`, `high`, or both are needed"),
+        *(
+            ("f32[8, 8]", f"output y = x |> {op}(rate={rate})", f"at least 0 and below 1, got {rate}")
+            for op in ("dropout", "drop_path")
+            for rate in (-0.5, 1.0, 1.5)
+        ),
+        ("f32[8, 8]", "output y = x |> layer_norm(eps=0)", "`eps` must be more than 0"),
+        ("f32[4, 5, 5]", "output y = x |> resize(factor=0)", "`factor` must be above 0, got 0"),
+        ("f32[8, 8]", "output y = x |> max_pool(2)", "expected a map [C, H, W], got f32[8, 8]"),
+        ("f32[4, 5, 5]", "output y = x |> channel_shuffle(0)", "4 channels do not split into 0 groups"),
+        ("f32[8, 8]", "output y = x |> embedding(8, 4)", "expected integers, i64[N] or i64[], got f32[8, 8]"),
+        ("i64[8]", "output y = x |> embedding(0, 4)", "`vocabulary` must be at least 1, got 0"),
+        ("i64[8]", "output y = x |> one_hot(0)", "`classes` must be at least 1, got 0"),
+        ("f32[8]", "output y = x |> top_k(0)", "there are no 0 largest of 8 numbers"),
+        ("f32[]", "output y = x |> top_k(1)", "expected an axis of numbers to choose from, got f32[]"),
+        ("f32[8]", "output y = x |> positions(padding=0)", "`padding` is one of the integers i64[N]"),
+        ("f32[8]", "output y = x |> constant([0.5])", '`dtype="f32"` says what they are'),
+        ("f32[8]", "output y = x |> constant([true])", '`dtype="bool"` says what they are'),
+        (
+            "f32[4, 5, 5]",
+            "output y = x |> global_avg_pool |> reshape([4, 1, 1]) |> calibrate(x |> as_gate)",
+            "the gate gate f32[4, 5, 5] does not fit f32[4, 1, 1]",
+        ),
     ],
 )
 def test_what_is_refused(takes: str, body: str, said: str) -> None:
@@ -64,6 +87,9 @@ def test_what_is_refused(takes: str, body: str, said: str) -> None:
         "k = choose k(3, 9)\n require k < 5\n output y = constant(x, [k]) |> embedding(choose size(6, 8), 4)",
         "k = choose k(3, 7)\n output y = constant(x, [k]) |> embedding(k + 1, 4)",
         "output y = gather(positions(x), constant(x, [0, 2])) |> embedding(3, 4)",
+        "output y = x |> reshape([1, 64])",
+        "output y = positions(x) |> embedding(8, 1) |> reshape([8]) |> top_positions(1) |> one_hot(8)",
+        "output y = constant(x, [0]) |> one_hot(1)",
     ],
 )
 def test_what_is_right_for_every_architecture(body: str) -> None:

@@ -288,6 +288,35 @@ def test_models_differ_by_no_more_than_the_tolerance(
                 verify(path, reference, inputs, Form(**form), tolerance=0.9 * off)
 
 
+def test_models_are_verified_at_all_batches_and_sizes_and_on_real_samples(tmp_path: Path) -> None:
+    from archir_onnx.verification.verify import check, verify
+
+    path = tmp_path / "net.onnx"
+    graph = archir.loads("net n { input x: f32[3, 8, 8]\n output y = x |> conv(2) }").graph
+    runner = TORCH.runner(module := TORCH.lower(graph))
+    archir.export(graph, path, module, dynamic=OPEN)
+    inputs = {"x": graph[graph.inputs["x"]].op.infer()}
+    shapes: list[tuple[int, ...]] = []
+
+    def reference(arrays: Any) -> Any:
+        shapes.append(arrays["x"].shape)
+        return runner(arrays)
+
+    sizes = {(5, 6): {"x": inputs["x"].with_dims(3, 5, 6)}, (2, 9): {"x": inputs["x"].with_dims(3, 2, 9)}}
+    real = {"x": np.ones((4, 3, 8, 8), np.float32)}
+    assert verify(path, reference, inputs, sizes=sizes, real=real).real == 4
+    assert shapes == [(1, 3, 8, 8), (3, 3, 8, 8), (1, 3, 5, 6), (1, 3, 2, 9), (4, 3, 8, 8)]
+    assert verify(path, reference, inputs).real == 0
+    with pytest.raises(ArchError, match="A0914"):
+        verify(path, reference, inputs, providers=["UnknownExecutionProvider"])
+    model = onnx.load(path)
+    model.graph.node[0].op_type = "Unknown"
+    onnx.save(model, path)
+    for given in (model, path):
+        with pytest.raises(ArchError, match="A0915"):
+            check(given)
+
+
 @pytest.mark.parametrize(
     ("form", "text"),
     [

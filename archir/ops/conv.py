@@ -24,8 +24,7 @@ def _axes(weights: dict[str, Weight], groups: int) -> dict[str, tuple[Role, ...]
     inner: Role = "operand" if groups == 1 else "leading"
     found: dict[str, tuple[Role, ...]] = {}
     for name, weight in weights.items():
-        kernel: list[Role] = ["centred"] * (len(weight.shape) - 2)
-        found[name] = ("result", inner, *kernel)[: len(weight.shape)]
+        found[name] = ("result", inner, "centred", "centred", "centred")[: len(weight.shape)]
     return found
 
 

@@ -85,7 +85,7 @@ class _Batching:
         if any(self.graph[number].op.varied or self.types[number].varied for number in numbers):
             return False
         if isinstance(self.graph[numbers[0]].op, Relu):
-            return len(numbers) > 1
+            return True  # behind a group
         alone = all(self.uses[scope] == 1 for scope in scopes) and not self.graph.together.keys() & {*scopes}
         return len(numbers) > 1 and alone and "" not in scopes
 

@@ -57,7 +57,7 @@ class Positions(Free):
 
     def between(self, result: TensorType, *operands: TensorType) -> tuple[int, int]:
         """From 0 to the last token; with `padding` from there to what all tokens, if none is padding, come to."""
-        return (0, result.shape[0] - 1) if self.padding is None else (self.padding, self.padding + result.shape[0])
+        return (0, result.elements - 1) if self.padding is None else (self.padding, self.padding + result.elements)
 
     def kernels(self, x: TensorType) -> int:
         """One; with `padding` what is none, how many that are up to each, a product and a sum."""

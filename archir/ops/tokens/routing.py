@@ -71,7 +71,7 @@ class ExpertLinear(Op):
 
     def weights(self, x: TensorType, chosen: TensorType) -> dict[str, Weight]:
         """`weight` [experts, channels, D] and `bias` [experts, channels]."""
-        features = x.shape[-1]
+        features = x.channels
         matrices = Weight((self.experts, self.channels, features), "fan_in", features)
         return {"weight": matrices} | ({"bias": Weight((self.experts, self.channels), "zeros")} if self.bias else {})
 

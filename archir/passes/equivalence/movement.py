@@ -152,8 +152,7 @@ def _strung(terms: Written, operand: NodeId, axis: int) -> Iterator[NodeId]:
         parts = terms.operands(operand)
         yield from parts if len(parts) <= MOST_PARTS else [operand]
     elif isinstance(node.op, POINTWISE) and terms.shallow(operand):
-        found = [*_strung(terms, terms.operands(operand)[0], axis)]
-        yield from [operand] if len(found) == 1 else [terms.put(node, part) for part in found]
+        yield from [terms.put(node, part) for part in _strung(terms, terms.operands(operand)[0], axis)]
     else:
         yield operand
 

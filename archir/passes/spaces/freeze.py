@@ -20,8 +20,6 @@ def freeze(graph: Graph, outcomes: Mapping[str, int]) -> Graph:
     made: dict[Choice, int] = {}
 
     def known(value: Value) -> Value:
-        if isinstance(value, tuple):
-            return tuple(known(item) for item in value)
         for choice in support(value) if varies(value) else ():
             if choice in made:
                 value = fix(value, choice, made[choice])

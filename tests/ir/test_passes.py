@@ -80,6 +80,7 @@ def specialized(graph: Graph) -> None:
         verify(one)
         assert one.signature == graph.signature
         assert not one.decisions
+        assert one.parameters == graph.parameters
         assert len(run(one, ["prune"])) == len(one)
         before, after = meaning(graph, outcomes), meaning(one, {})
         assert before.keys() == after.keys()

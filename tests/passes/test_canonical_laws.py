@@ -52,6 +52,17 @@ LAWS: dict[str, tuple[str, list[str], list[str]]] = {
         ["relu(%0)", "concat(%0, %1)", "slice(%2, start=6, stop=13)"],
         ["slice(%0, start=6)", "relu(%0)", "slice(%2, stop=5)", "concat(%1, %3)"],
     ),
+    "slice of the second part": (
+        X,
+        ["relu(%0)", "concat(%0, %1)", "slice(%2, start=8, stop=13)"],
+        ["relu(%0)", "slice(%1, stop=5)"],
+    ),
+    "slice of the first part": (X, ["relu(%0)", "concat(%0, %1)", "slice(%2, stop=8)"], ["identity(%0)"]),
+    "numbers that are zero": (
+        X,
+        ["constant(%0, values=(0.0, 0.0, 0.0), dtype=\"f32\")"],
+        ["slice(%0, stop=3)", "zero(%1)"],
+    ),
     "slice across concat": (
         MAP,
         ["relu(%0)", "concat(%0, %1)", "slice(%2, stop=3, axis=1)"],

@@ -114,7 +114,13 @@ def test_refinement_alone_would_not_do() -> None:
     rng = random.Random(0)
     assert text_of(cycles(6)) != text_of(cycles(3, 3))
     assert text_of(cycles(3, 3)) != text_of(cycles(3, 3, 3))
-    for graph in (nx.petersen_graph(), nx.complete_graph(9), nx.hypercube_graph(4), nx.circulant_graph(12, [1, 5])):
+    for graph in (
+        nx.petersen_graph(),
+        nx.complete_graph(9),
+        nx.hypercube_graph(4),
+        nx.circulant_graph(12, [1, 5]),
+        nx.frucht_graph(),  # regular, and no two of its points are alike
+    ):
         graph = nx.convert_node_labels_to_integers(graph)
         texts = set()
         for _ in range(4):

@@ -124,7 +124,7 @@ CASES: list[Case] = [
     (Concat(0), (TOKENS, (1, 8))),
     (Concat(-1), (MAP, (8, 6, 2))),
     (Concat(-3), (MAP, MAP)),
-    (Concat(), (VECTOR,)),
+    *((Concat(axis), (VECTOR,)) for axis in (None, 0)),
     (Matmul(), (TOKENS, (8, 5))),
     (Matmul(True), (TOKENS, (5, 8))),
     (Matmul(), ((3, 4, 8), (3, 8, 5))),

@@ -200,7 +200,7 @@ def test_every_weight_says_what_its_axes_are(case: Case) -> None:
         op, operands = graph[number].op, [types[operand] for operand in graph.operands(number)]
         ranks = {name: len(weight.shape) for name, weight in op.weights(*operands).items()}
         assert ranks == ({name: len(roles) for name, roles in op.roles(*operands).items()} if ranks else {})
-        assert all(member is None or member < len(operands) for member in members(op.ties(*operands)))
+        assert all(member is None or 0 <= member < len(operands) for member in members(op.ties(*operands)))
 
 
 def members(ties: tuple[Tie, ...]) -> Iterator[int | None]:

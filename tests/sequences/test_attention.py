@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 import archir
+from archir.ir.types import TensorType
+from archir.ops.attention import Attention
 from archir_onnx.lowering.form import ATTENTIONS
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
@@ -165,3 +167,13 @@ def test_what_was_kept_of_attention_is_kept() -> None:
     graph = archir.loads("net n {\n input x: f32[9, 8]\n output y = attention(x, x, x, heads=4)\n}").graph
     op = next(graph[number].op for number in graph if graph[number].op.name == "attention")
     assert set(op.kept_attributes()) == {"heads", "scale"}
+
+
+@pytest.mark.parametrize(
+    ("query", "key", "kernels"),
+    [((4, 8), (6, 8), 1), ((8, 1, 1), (8, 1, 1), 1), ((8, 2, 3), (8, 1, 1), 5), ((8, 1, 1), (8, 2, 3), 5)],
+)
+def test_attention_is_one_kernel_of_tokens_and_of_single_pixels(
+    query: tuple[int, ...], key: tuple[int, ...], kernels: int
+) -> None:
+    assert Attention(2).kernels(*map(TensorType, (query, key, key))) == kernels

@@ -32,6 +32,7 @@ BEHIND = {
     "depthwise": "output y = concat(a, b) |> conv(wa + wb, kernel=3, groups=wa + wb) |> conv(5, kernel=1)",
     "groups": "d = image |> conv(wa, kernel=3) |> relu\n output y = concat(a, d) |> conv(8, kernel=1, groups=4)",
     "summed": "x = concat(a, b) + (concat(a, b) |> relu)\n output y = x |> conv(5, kernel=3)",
+    "crossed": "x = concat(a, b) + concat(b, a)\n output y = x |> conv(5, kernel=3)",
     "dense": """x = concat(a, b)
     for i in 0..2 { x = concat(x, x |> batch_norm |> relu |> conv(4, kernel=3)) }
     output y = x |> conv(5, kernel=3)""",
@@ -54,6 +55,8 @@ BEHIND = {
     "positions": "output y = concat(a, b) |> to_tokens |> reshape([12, -1]) |> linear(5)",
     "vector": """x = concat(a, b) |> global_avg_pool |> linear(36 * wa)
     output y = concat(x |> reshape([-1, 6, 6]), c) |> conv(5, kernel=3)""",
+    "transposed groups": """x = image |> conv(8, kernel=1) |> conv_transpose(2 * wa, kernel=2, stride=2, groups=2)
+    output y = x |> batch_norm |> conv(5, kernel=3)""",
     "chosen": """x = choose how { one: concat(a, b), other: concat(b, a), own: image |> conv(wa + wb, kernel=1) }
     output y = x |> conv(5, kernel=3)""",
 }

@@ -60,7 +60,7 @@ LAWS: dict[str, tuple[str, list[str], list[str]]] = {
     "slice of the first part": (X, ["relu(%0)", "concat(%0, %1)", "slice(%2, stop=8)"], ["identity(%0)"]),
     "numbers that are zero": (
         X,
-        ["constant(%0, values=(0.0, 0.0, 0.0), dtype=\"f32\")"],
+        ['constant(%0, values=(0.0, 0.0, 0.0), dtype="f32")'],
         ["slice(%0, stop=3)", "zero(%1)"],
     ),
     "slice across concat": (

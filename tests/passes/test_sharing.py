@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import hypothesis.strategies as st
+import numpy as np
 import pytest
 from hypothesis import given
 
 import archir
 from archir.ir.op import Dealt, Gathered, Piece, Spread, Tie
 from archir.ir.typing import infer
-from archir.passes.spaces.positions import Part
+from archir.passes.spaces.positions import Along, Part, along, merged
 from archir.passes.spaces.sharing import Sharing
 from tests.op_cases import CASES, Case, graph_of, name_of
 
@@ -100,6 +102,23 @@ FORMS = [
     'axial_attention(q, k, v, "width", heads)',
     "local_attention(q, k, v, 3, heads, shared=true)",
 ]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=4), st.sampled_from([None, 1, 2, 3]))
+def test_positions_are_a_loop_only_if_they_follow_each_other(places: list[int], step: int | None) -> None:
+    if step is not None:
+        places = [places[0] + step * i for i in range(len(places))]
+    found = along(np.array(places))
+    assert found.positions() == places
+    assert isinstance(found, Along) == (places == list(range(places[0], places[0] + len(places))))
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from([1, 2, 3, 4, 6, 9])), min_size=1, max_size=4))
+def test_merged_loops_are_the_same_positions_by_fewer_loops(levels: list[tuple[int, int]]) -> None:
+    found = merged(tuple(levels))
+    assert Along(0, found).positions() == Along(0, tuple(levels)).positions()
+    assert len(found) == 1 or all(count > 1 for count, _ in found)
+    assert all(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(found))
 
 
 def test_heads_of_one_width_are_the_first_ones() -> None:

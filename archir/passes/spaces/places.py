@@ -58,8 +58,6 @@ class Places:
         """The positions that an architecture has of a node's channels [C], or of so many that lie as they do; None if
         they are no others'."""
         joins = self.joins.joined(number)
-        if not joins:
-            return None
         if self._seen[0] != outcomes:
             self._seen = dict(outcomes), {}
         size = at(self.joins.channels(number), outcomes) if size is None else size

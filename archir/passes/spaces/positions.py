@@ -75,11 +75,9 @@ def merged(levels: Levels) -> Levels:
     for count, stride in levels:
         if found and found[-1][1] == count * stride:
             found[-1] = found[-1][0] * count, stride
-        elif count > 1 or not found:
+        elif count > 1:
             found.append((count, stride))
-    if len(found) > 1 and found[0][0] == 1:
-        found = found[1:]
-    return tuple(found)
+    return tuple(found) or levels[:1]
 
 
 def centred(one: Along | Listed, whole: int) -> Along:

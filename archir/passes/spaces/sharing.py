@@ -322,7 +322,7 @@ class Sharing:
             found = self._places.places(piece, outcomes, size // pieces)
             if found is None:
                 found = self._sized(piece, size // pieces, outcomes)
-            return (np.arange(pieces)[:, None] * self._places.end(piece) + found).reshape(-1)
+            return (np.arange(pieces)[:, None] * self._places.end(piece) + found).ravel()
         heads = at(self._heads_of(number), outcomes)
         return np.array(Along(0, self._levels(stream, size, heads)).positions())
 

@@ -9,6 +9,7 @@ import torch
 
 import archir
 from archir.language.opening.opening import open_text
+from archir.passes.spaces.sharing import Sharing
 from archir.search.spaces.partial import largest
 from archir_torch.supernet import extract
 
@@ -91,6 +92,23 @@ def test_what_is_left_out_might_as_well_be_zero(behind: str) -> None:
     for architecture in random.Random(0).sample(list(space.enumerate()), 4):
         wide = {name: 8 if name in ("wa", "wb", "wc") else value for name, value in dict(architecture).items()}
         assert differs(space, architecture, space.architecture(wide)) < 1e-12
+
+
+TURNED = """d = image |> conv(12 - wa, kernel=3) |> relu
+    output y = concat(concat(a, d) |> relu, c) |> conv(5, kernel=3) |> batch_norm"""
+"""As many channels side by side whatever is chosen, each of which has other places."""
+
+
+@pytest.mark.parametrize("behind", [*BEHIND.values(), TURNED], ids=[*BEHIND, "turned"])
+def test_parts_depend_on_the_choices_that_are_named(behind: str) -> None:
+    space = space_of(behind)
+    sharing = Sharing(space.graph)
+    found: dict[object, object] = {}
+    for architecture in random.Random(1).sample(list(space.enumerate()), 9):
+        for number in sharing.types:
+            known = tuple(architecture.outcomes.get(choice.path, 0) for choice in sharing.depends_on(number))
+            parts = sharing.parts(number, architecture.outcomes)
+            assert found.setdefault((number, known), parts) == parts
 
 
 def test_gradients_and_statistics_reach_what_is_kept_alone() -> None:

@@ -58,18 +58,18 @@ class Written(Protocol):
 
 def lawful(terms: Written, node: Node, operands: tuple[NodeId, ...], type_: TensorType) -> NodeId | None:
     """The term that a law has for a node on these operands; None where there is none."""
-    op = node.op
-    if isinstance(op, Dropout | DropPath) and op.rate == 0:
-        return operands[0]
-    if isinstance(op, ChannelShuffle) and op.groups in (1, type_.channels):
-        return operands[0]
-    if isinstance(op, BatchNorm):
-        # other calls of a shared norm are normalised by the same mean, and would see what this one absorbs
-        return None if node.scope in terms.shared_norms else _unbiased(terms, node, operands[0])
-    if isinstance(op, Concat):
-        return _side_by_side(terms, node, operands, op.axis if op.axis is not None else type_.channel_axis)
-    if isinstance(op, _MOVING):
-        return _first(terms, node, operands[0], type_)
+    match node.op, operands:
+        case Dropout(rate=0) | DropPath(rate=0), (operand,):
+            return operand
+        case ChannelShuffle(groups=groups), (operand,) if groups in (1, type_.channels):
+            return operand
+        case BatchNorm(), (operand,):
+            # other calls of a shared norm are normalised by the same mean, and would see what this one absorbs
+            return None if node.scope in terms.shared_norms else _unbiased(terms, node, operand)
+        case Concat(axis=axis), _:
+            return _side_by_side(terms, node, operands, axis if axis is not None else type_.channel_axis)
+        case op, (operand,) if isinstance(op, _MOVING):
+            return _first(terms, node, operand, type_)
     return None
 
 

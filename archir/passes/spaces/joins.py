@@ -175,12 +175,13 @@ class Joins:
             if place not in self.of:
                 continue
             joins = self.of[place]
-            split = heads(self.streams[joins[0].result])
+            first = next(iter(joins))  # all are of one stream and one form
+            split = heads(self.streams[first.result])
             if split == 1:
                 continue
             if varies(split):  # groups of several parts: what comes of them has the first ones
                 self.parted += [(split, *self._about(join)) for join in joins]
-            shares = None if place[0] or joins[0].kind not in ("beside", "dealt") else self._shares(joins, split)
+            shares = None if place[0] or first.kind not in ("beside", "dealt") else self._shares(joins, split)
             if shares is None:
                 self.parted += [(split, *self._about(join)) for join in joins]
                 del self.of[place]

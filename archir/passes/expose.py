@@ -30,7 +30,8 @@ def features(graph: Graph) -> NodeId:
     name, number = next(iter(graph.outputs.items()))
     for node in _passed(graph, number):
         if isinstance(graph[node].op, GlobalAvgPool | GlobalMaxPool):
-            return graph.operands(node)[0]
+            (pooled,) = graph.operands(node)
+            return pooled
     text = f"`{graph.name}` has no global pooling that everything goes through before `{name}`"
     raise fail("A1902", text, graph[number].span, 'make the map an output of the net, and name it: output = "features"')
 

@@ -10,7 +10,6 @@ from archir.base.errors import Span, fail
 from archir.ir.choices.cases import same
 from archir.ir.choices.lifting import lift
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
-from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ir.types import INTEGERS, TensorType
 from archir.ir.typing import NodeError, Types, infer
@@ -172,7 +171,7 @@ def _beyond(graph: Graph, types: Types) -> tuple[str, Span | None] | None:
         op, operands = graph[number].op, graph.operands(number)
         for operand, limit in zip(operands, op.limits(*(types[one] for one in operands)), strict=True):
             maker = graph[operand].op
-            if limit is None or type(maker).between is Op.between:
+            if limit is None:
                 continue
             made = maker.between(types[operand], *(types[one] for one in graph.operands(operand)))
             if made is not None and made[1] >= limit:

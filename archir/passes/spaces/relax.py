@@ -101,7 +101,7 @@ class _Relaxation:
         match node.op:
             case Select(choice=path) if path in self.opened:
                 return self._alternatives(number, node.op)
-            case Add() if self.old[operands[0]] == self.old[operands[1]] and not self.old[number].varied:
+            case Add() if self.old[operands[0]] == self.old[operands[1]]:
                 return [*self.found[operands[0]], *self.found[operands[1]]]
             case Zero():
                 self.zeros[number] = self._add(node, (self._node(operands[0]),), self.old[number])

@@ -86,6 +86,25 @@ net n() {
         partial(space.graph, [c.path for c in space.choices], 3)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("choose op { one: x |> conv(4), two: x |> conv(4) }", "it makes f32[4, 6, 6] of f32[8, 6, 6]"),
+        ("choose op { one: x |> to_tokens, two: x |> relu |> to_tokens }", "it makes f32[36, 8] of f32[8, 6, 6]"),
+        (
+            "x |> max_pool(2, stride=choose s(1, 2)) |> choose op { a: adaptive_avg_pool(2), b: adaptive_max_pool(2) }",
+            "it makes f32[8, 2, 2] of f32[8, 6 or 3, 6 or 3]",
+        ),
+        ("choose op { one: x |> group_norm(8), two: x }", "2 channels do not split into 8 groups"),
+    ],
+)
+def test_what_cannot_be_of_a_part_is_refused(body: str, said: str) -> None:
+    space = archir.loads(f"net n {{\n input x: f32[8, 6, 6]\n output y = {body}\n}}")
+    with pytest.raises(ArchError) as caught:
+        partial(space.graph, ["op"], 4)
+    assert f"A2004]: `op` cannot work on a part of the channels: {said}" in str(caught.value)
+
+
 def test_one_part_is_all() -> None:
     space = archir.loads(PROGRAM)
     assert archir.print_graph(partial(space.graph, ["op"], 1)) == archir.print_graph(space.graph)

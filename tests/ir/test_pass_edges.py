@@ -14,8 +14,12 @@ from archir.ir.structure import Mix
 from archir.ir.text.reader import parse_graph
 from archir.passes.deploy import fold_norm
 from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.resize import other_sizes
+from archir.passes.spaces.freeze import freeze
+from archir.passes.spaces.lift import lift
 from archir.passes.spaces.partial import partial
 from archir.passes.spaces.relax import relax
+from archir.passes.spaces.specialize import specialize
 from archir.search.spaces.partial import smallest
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
@@ -196,3 +200,66 @@ def test_a_small_kernel_lies_in_the_middle_of_a_large_one(small: int, large: int
     (own,) = extract(network, smallest(space)).parameters()
     margin = (large - small) // 2
     assert torch.equal(own, whole[:, :, margin : large - margin, margin : large - margin])
+
+
+@pytest.mark.parametrize(
+    ("output", "wanted"),
+    [
+        ("x |> linear(k + 1)", ["input", "linear"]),
+        ("[x, x, x, x, x, x, y |> linear(8)][k]", ["input", "select"]),
+        ("y |> linear(8)", ["input", "slice", "linear"]),
+    ],
+)
+def test_wrong_nodes_that_only_excluded_architectures_need_are_dropped(output: str, wanted: list[str]) -> None:
+    """`y` is right where k is not 6, and needed by none, by those whose k is 6, or by all."""
+    graph = archir.loads(f"""net n {{
+        input x: f32[8, 4]
+        k = choose k(0, 1, 6)
+        require k < 5
+        y = x |> slice(stop=k + 1, axis=1)
+        output z = {output}
+    }}""").graph
+    assert [graph[number].op.name for number in graph] == wanted
+
+
+def test_choices_that_frozen_ones_make_inactive_are_gone() -> None:
+    graph = archir.loads("""net n {
+        input x: f32[4, 8, 8]
+        y = choose op { skip: x, wide: x |> conv(4, kernel=choose kernel(1, 3)) }
+        output z = y |> conv(choose last(2, 3))
+    }""").graph
+    kept = {outcome: [*freeze(graph, {"op": outcome}).decisions] for outcome in (0, 1)}
+    assert kept == {0: ["last"], 1: ["op.wide.kernel", "last"]}
+
+
+def test_sizes_are_those_at_which_nothing_beyond_the_table_is_looked_up() -> None:
+    graph = archir.loads("net n { input x: f32[8, 4]\n output y = x + (positions(x) |> embedding(9, 4)) }").graph
+    assert other_sizes(graph, ["tokens"]) == [(4,), (7,), (2,), (1,)]
+
+
+def test_lifted_nodes_have_a_version_for_each_choice_that_is_not_active() -> None:
+    space = archir.loads("""net n {
+        input x: f32[4, 8, 8]
+        kernel = choose op { plain: 1, elastic: choose size(3, 5) }
+        output y = x |> conv(4, kernel=kernel) |> avg_pool(kernel)
+    }""")
+    lifted = lift(space.graph)
+    layers = [f"conv.op_{name}" for name in ("plain.size_3", "elastic.size_3", "elastic.size_5")]
+    assert [lifted[n].scope for n in lifted if lifted[n].op.name in ("conv", "avg_pool")] == [
+        *layers,
+        *["avg_pool"] * 3,
+    ]
+    for architecture in space.enumerate():
+        one, other = (specialize(graph, architecture.outcomes) for graph in (space.graph, lifted))
+        assert canonical_hash(one) == canonical_hash(other)
+
+
+def test_alternatives_are_mixed_once_for_all_readers() -> None:
+    graph = archir.loads("""net n {
+        input x: f32[8, 6, 6]
+        y = choose op { one: x |> relu, two: x |> tanh }
+        output z = y + (y |> sigmoid)
+    }""").graph
+    relaxed = relax(graph)
+    readers = {relaxed[n].op.name: len(relaxed.consumers(n)) for n in relaxed}
+    assert (readers["relu"], readers["tanh"]) == (1, 1)

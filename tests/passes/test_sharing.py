@@ -16,6 +16,7 @@ from archir.ir.op import Dealt, Gathered, Piece, Spread, Tie
 from archir.ir.typing import infer
 from archir.passes.spaces.positions import Along, Part, along, merged
 from archir.passes.spaces.sharing import Sharing
+from tests.examples import elaborated
 from tests.op_cases import CASES, Case, graph_of, name_of
 
 ATTENTION = """
@@ -154,6 +155,11 @@ def test_packed_projections_keep_their_pieces_and_heads() -> None:
     )
     assert last[1].positions() == spans((0, 3), (8, 11))
     assert sharing.elements == 16 * 3 * 8 + 16 * 3 + 8 * 16 + 8
+
+
+def test_weights_behind_packed_projections_have_as_many_columns_as_are_used() -> None:
+    sharing = Sharing(elaborated("glit/glit.arch", depth=2).graph)
+    assert sharing.largest["token_classifier.linear"]["weight"].shape == (1000, 192)
 
 
 def test_gates_keep_their_halves() -> None:

@@ -61,6 +61,7 @@ def net(body: str, takes: str = "f32[8, 8]") -> archir.Space:
         ("f32[8, 8]", "output y = x |> embedding(8, 4)", "expected integers, i64[N] or i64[], got f32[8, 8]"),
         ("i64[8]", "output y = x |> embedding(0, 4)", "`vocabulary` must be at least 1, got 0"),
         ("i64[8]", "output y = x |> one_hot(0)", "`classes` must be at least 1, got 0"),
+        ("f32[8, 4]", "output y = x |> top_k(5)", "there are no 5 largest of 4 numbers"),
         ("f32[8]", "output y = x |> top_k(0)", "there are no 0 largest of 8 numbers"),
         ("f32[]", "output y = x |> top_k(1)", "expected an axis of numbers to choose from, got f32[]"),
         ("f32[8]", "output y = x |> positions(padding=0)", "`padding` is one of the integers i64[N]"),
@@ -90,6 +91,7 @@ def test_what_is_refused(takes: str, body: str, said: str) -> None:
         "output y = x |> reshape([1, 64])",
         "output y = positions(x) |> embedding(8, 1) |> reshape([8]) |> top_positions(1) |> one_hot(8)",
         "output y = constant(x, [0]) |> one_hot(1)",
+        "output y = x |> slice(stop=2, axis=0) |> top_k(3) |> reshape([6])",
     ],
 )
 def test_what_is_right_for_every_architecture(body: str) -> None:

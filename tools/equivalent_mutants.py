@@ -4,6 +4,7 @@ from __future__ import annotations
 
 CACHE = "a cache: the same is computed again"
 SPEED = "only how long it takes, or how much memory"
+WORK = "how much work is counted"
 WIDER = "keeps more than is needed; totals are compared with the bounds afterwards"
 
 _REASONS: dict[str, dict[str, dict[str, str]]] = {
@@ -64,16 +65,21 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
             "if not attributes and (not varied): -> if False:": SPEED,
             "MOST_LISTED if most is None else most -> MOST_LISTED": SPEED,
         },
-        "lifted.<locals>.concretely": {"1 + len(types) -> 1": "how much work is counted"},
+        "lifted.<locals>.concretely": {"1 + len(types) -> 1": WORK},
         "hand_on": {"if graph in _proved and _proved[graph].told == len(graph): -> if False:": CACHE},
         "inferred": {"if question not in known: -> if True:": CACHE},
     },
     "archir/passes/cse.py": {
         "_own": {"True -> False": "after `prune` only inputs are not needed, which have no weights"}
     },
+    "archir/passes/equivalence/algebra.py": {"Terms.put": {"Add | Sub -> Add": SPEED}},
     "archir/passes/equivalence/isomorphism.py": {
         "_Labelling._part": {"0 -> -1": "one step more before the labelling gives up"},
         "_Labelling._refined": {"reversed(part) -> part": SPEED},
+        "_Labelling._signature": {"1 -> 0": WORK, "1 + len(edges) -> 1": WORK},
+    },
+    "archir/passes/equivalence/movement.py": {
+        "_sliced": {"axis < before -> axis <= before": "equal axes have returned before"},
     },
     "archir/passes/expand.py": {
         "expand": {"if not any((isinstance(graph[number].op, Composite) for number in graph)): -> if False:": SPEED},
@@ -86,6 +92,7 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/passes/prune.py": {
         "prune": {"needs(graph).keys() if needed is None else needed -> needs(graph).keys()": SPEED},
     },
+    "archir/passes/spaces/places.py": {"Places.places": {"0 -> -1": CACHE}},
     "archir/passes/spaces/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
     "backends/archir_onnx/verification/verify.py": {"verify": {"False -> True": SPEED}},
 }

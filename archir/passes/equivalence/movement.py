@@ -142,7 +142,7 @@ def _side_by_side(terms: Written, node: Node, operands: tuple[NodeId, ...], axis
     op = terms[parts[0]].op
     if isinstance(op, POINTWISE) and all(terms[part].op == op for part in parts):
         return terms.put(terms[parts[0]], terms.put(node, *[terms.operands(part)[0] for part in parts]))
-    return None if tuple(parts) == operands else terms.put(node, *parts) if len(parts) > 1 else parts[0]
+    return None if tuple(parts) == operands else terms.put(node, *parts)
 
 
 def _strung(terms: Written, operand: NodeId, axis: int) -> Iterator[NodeId]:

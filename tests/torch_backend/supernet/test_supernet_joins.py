@@ -33,7 +33,6 @@ BEHIND = {
     "depthwise": "output y = concat(a, b) |> conv(wa + wb, kernel=3, groups=wa + wb) |> conv(5, kernel=1)",
     "groups": "d = image |> conv(wa, kernel=3) |> relu\n output y = concat(a, d) |> conv(8, kernel=1, groups=4)",
     "summed": "x = concat(a, b) + (concat(a, b) |> relu)\n output y = x |> conv(5, kernel=3)",
-    "crossed": "x = concat(a, b) + concat(b, a)\n output y = x |> conv(5, kernel=3)",
     "dense": """x = concat(a, b)
     for i in 0..2 { x = concat(x, x |> batch_norm |> relu |> conv(4, kernel=3)) }
     output y = x |> conv(5, kernel=3)""",

@@ -26,8 +26,8 @@ __version__ = "0.1.0"
 
 def load_ipython_extension(shell: Any) -> None:
     """What `%load_ext archir` calls: cells that begin with `%%arch` are programs (docs/notebook.ipynb)."""
-    from archir.api.notebook.cells import Cells
-    from archir.api.notebook.registration import register
+    from archir.tools.notebook.cells import Cells
+    from archir.tools.notebook.registration import register
 
     register(shell)
     shell.register_magics(Cells(shell))
@@ -36,42 +36,42 @@ def load_ipython_extension(shell: Any) -> None:
 if TYPE_CHECKING:
     from archir.api.analysis import *
     from archir.api.classes import *
+    from archir.api.drawing import *
+    from archir.api.importing import *
     from archir.api.loading import *
     from archir.api.lowering import *
     from archir.api.measurement import *
-    from archir.api.models.importing import *
-    from archir.api.models.opening import *
-    from archir.api.models.shrinking import *
-    from archir.api.notebook.pictures import *
+    from archir.api.opening import *
     from archir.api.optimizing import *
     from archir.api.samplers import *
     from archir.api.searching import *
+    from archir.api.shrinking import *
 else:
 
-    def _rooms() -> Iterator[ModuleType]:
+    def _modules() -> Iterator[ModuleType]:
         names = (
             "loading",
             "analysis",
             "searching",
-            "models.shrinking",
+            "shrinking",
             "lowering",
             "measurement",
-            "models.importing",
-            "models.opening",
+            "importing",
+            "opening",
             "optimizing",
             "samplers",
-            "notebook.pictures",
+            "drawing",
             "classes",
         )
         return (import_module(f"archir.api.{name}") for name in names)
 
     def __getattr__(name: str) -> Any:
         if name == "__all__":
-            return sorted(["__version__", *(one for room in _rooms() for one in room.__all__)])
+            return sorted(["__version__", *(one for module in _modules() for one in module.__all__)])
         if find_spec(f"archir.{name}") is None:  # `from archir import backends` asks here before it imports the package
-            for room in _rooms():
-                if name in room.__all__:
-                    return globals().setdefault(name, getattr(room, name))  # asked for once
+            for module in _modules():
+                if name in module.__all__:
+                    return globals().setdefault(name, getattr(module, name))  # asked for once
         raise AttributeError(f"module 'archir' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
@@ -79,6 +79,6 @@ else:
 
 
 if (_ipython := sys.modules.get("IPython")) is not None and (_shell := _ipython.get_ipython()) is not None:
-    from archir.api.notebook.registration import register
+    from archir.tools.notebook.registration import register
 
     register(_shell)

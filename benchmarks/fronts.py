@@ -25,12 +25,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import archir
-from archir.search.multi.apart import apart
-from archir.search.multi.pareto import hypervolume
-from archir.search.scores.results.table import Results
-from archir.search.scores.studies.anytime import Truth
-from archir.search.scores.studies.study import Scene, Task
-from archir.search.spaces.space import Space
+from archir.search.apart import apart
+from archir.search.pareto import hypervolume
+from archir.spaces.space import Space
+from archir.studies.anytime import Truth
+from archir.studies.study import Scene, Task
+from archir.tabular.table import Results
 
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("edgegpu", "raspi4", "edgetpu", "pixel3", "eyeriss", "fpga")

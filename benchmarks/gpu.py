@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 import archir
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.precision import autocast, exact

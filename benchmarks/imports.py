@@ -33,7 +33,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 import archir  # noqa: E402
 from archir import api, backends  # noqa: E402
 from archir.backends.imports import Program, program_of  # noqa: E402
-from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
+from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir_torch.importing import proof  # noqa: E402
 from benchmarks.python_lines import defined  # noqa: E402
 

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import archir
+from archir.costs.latencies.counts import Counts, of_codes
 from archir.costs.latencies.fill import spearman
-from archir.costs.latencies.models.counts import Counts, of_codes
-from archir.costs.latencies.models.fitting import fit
-from archir.search.scores.results.table import rows_of
+from archir.costs.latencies.fitting import fit
+from archir.tabular.table import rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results" / "latency_models_cpu.txt"

@@ -10,7 +10,7 @@ from typing import Any
 from measure import Table
 from rugged import Rugged, Tried, reference, search, space
 
-from archir.search.multi.registry import create
+from archir.search.registry import create
 
 TENTH = 558
 SINGLE: Mapping[str, tuple[str, Mapping[str, Any]]] = {

@@ -49,24 +49,24 @@ sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
 from archir.backends.ranges import ranged_inputs  # noqa: E402
-from archir.ir.choices.cases import Value, support  # noqa: E402
-from archir.ir.choices.lifting import lift  # noqa: E402
+from archir.diagrams.cases import Value, support  # noqa: E402
+from archir.diagrams.lifting import lift  # noqa: E402
+from archir.equivalence.canonical import canonical_hash  # noqa: E402
 from archir.ir.graph import Graph  # noqa: E402
 from archir.ir.op import View  # noqa: E402
 from archir.ir.structure import Select  # noqa: E402
 from archir.ir.typing import infer  # noqa: E402
-from archir.language.opening.scopes import label_of  # noqa: E402
+from archir.language.elastic.scopes import label_of  # noqa: E402
 from archir.ops.activation import Cumsum, Softmax, _Activation  # noqa: E402
 from archir.ops.arithmetic import Concat, Matmul, Where, _Elementwise  # noqa: E402
 from archir.ops.attention import Attention, Rotary  # noqa: E402
 from archir.ops.conv import Linear  # noqa: E402
 from archir.ops.norm import GroupNorm, LayerNorm, Normalize  # noqa: E402
 from archir.ops.pool import MaxOver, MeanOver, SumOver  # noqa: E402
-from archir.ops.tokens.routing import TopK  # noqa: E402
-from archir.passes.equivalence.canonical import canonical_hash  # noqa: E402
+from archir.ops.routing import TopK  # noqa: E402
 from archir_torch.lowering.module import lower  # noqa: E402
-from archir_torch.search.ordering.measures import Trained  # noqa: E402
-from archir_torch.search.ordering.order import ordered  # noqa: E402
+from archir_torch.reuse.measures import Trained  # noqa: E402
+from archir_torch.reuse.order import ordered  # noqa: E402
 from archir_torch.supernet import SuperNetwork, extract  # noqa: E402
 from archir_torch.training.recalibration import recalibrate  # noqa: E402
 from benchmarks.drawn_imports import FAMILIES  # noqa: E402

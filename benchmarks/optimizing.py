@@ -21,7 +21,7 @@ from measure import Table
 import archir
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
-from archir.search.scores.table import Scores, Term
+from archir.spaces.scores import Scores, Term
 
 HERE = Path(__file__).resolve().parent
 

@@ -23,8 +23,8 @@ from archir.ir.graph import Graph
 from archir.ir.verify import typed
 from archir.ops.norm import BatchNorm
 from archir.ops.pool import GlobalAvgPool
-from archir.search.scores.results.table import rows_of
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
+from archir.tabular.table import rows_of
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", ROOT / "benchmarks" / "results"

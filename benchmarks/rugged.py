@@ -14,11 +14,11 @@ from itertools import combinations
 from math import exp
 
 import archir
-from archir.ir.choices.cases import at
-from archir.search.multi.candidate import MultiTrial
-from archir.search.multi.pareto import hypervolume
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.diagrams.cases import at
+from archir.search.candidate import MultiTrial
+from archir.search.pareto import hypervolume
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 
 TEXT = """
 net rugged(classes = 4) {

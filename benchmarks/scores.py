@@ -20,12 +20,12 @@ import torch
 from measure import Table, machine
 
 import archir
-from archir.search.recipes.spaces import space_of
-from archir.search.reuse.borrowing import supernet_of
-from archir.search.reuse.specializing import trained
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.partial import largest
-from archir.search.spaces.space import Space
+from archir.recipes.borrowing import supernet_of
+from archir.recipes.spaces import space_of
+from archir.reuse.specializing import trained
+from archir.spaces.architecture import Architecture
+from archir.spaces.partial import largest
+from archir.spaces.space import Space
 from archir_torch.lowering.weights import read_weights
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 import archir
 from archir.ir.graph import Graph
 from archir.passes.cse import cse
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.precision import autocast
 from archir_torch.lowering.replay import Replayed

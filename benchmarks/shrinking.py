@@ -26,13 +26,13 @@ import torch
 from measure import Table, machine
 
 import archir
-from archir.base import toml
-from archir.search.recipes.spaces import files_of
-from archir.search.reuse.shrinking import Plan
-from archir.search.spaces.space import Space
+from archir.recipes.spaces import files_of
+from archir.reuse.shrinking import Plan
+from archir.spaces.space import Space
+from archir.utils import toml
 from archir_torch.lowering.weights import read_weights, save_weights
-from archir_torch.search.ordering import Trained
-from archir_torch.search.ordering.order import ordered
+from archir_torch.reuse import Trained
+from archir_torch.reuse.order import ordered
 
 NETS = Path(__file__).resolve().parent.parent / "examples" / "shrink" / "cifar.arch"
 LR = 2e-3

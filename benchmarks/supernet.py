@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 import archir
 from archir.ir.typing import infer
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 from archir_torch.supernet.network import SuperNetwork, extract
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"

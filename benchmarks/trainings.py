@@ -36,12 +36,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "backends"), str(ROOT / "grammar")]
 
 import archir  # noqa: E402
-from archir.base import toml  # noqa: E402
-from archir.base.errors import Interrupted  # noqa: E402
-from archir.base.files import write_atomic  # noqa: E402
-from archir.search.multi.near import near  # noqa: E402
-from archir.search.runs import manifest  # noqa: E402
-from archir.search.spaces.space import Space  # noqa: E402
+from archir.diagnostics.errors import Interrupted  # noqa: E402
+from archir.runs import manifest  # noqa: E402
+from archir.search.near import near  # noqa: E402
+from archir.spaces.space import Space  # noqa: E402
+from archir.utils import toml  # noqa: E402
+from archir.utils.files import write_atomic  # noqa: E402
 from benchmarks.measure import Table, machine  # noqa: E402
 
 FOUND, DRAWN = "searched", "random"

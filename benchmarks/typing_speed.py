@@ -14,9 +14,9 @@ import time
 from collections.abc import Callable
 from statistics import median, quantiles
 
-from archir.api.editor import nets
-from archir.api.editor.checking import Place
-from archir.api.editor.view import View
+from archir.tools.lsp import nets
+from archir.tools.lsp.checking import Place
+from archir.tools.lsp.view import View
 
 BLOCK = """
 block stage_{n}(x, width = 16) {{

@@ -28,7 +28,7 @@ include_patterns = [
     "docs/*.ipynb",
     "docs/decisions/*.md",
     "examples/*/README.md",
-    "archir/base/codes/*.md",
+    "archir/diagnostics/codes/*.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]

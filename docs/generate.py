@@ -22,12 +22,12 @@ import click
 
 import archir
 from archir import ops
-from archir.api.editor.signatures import described
-from archir.base.explain import codes, title
 from archir.cli import main as commands
+from archir.diagnostics.explain import codes, title
 from archir.ir.op import OPS, Free, Op, attribute_types
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
+from archir.tools.lsp.signatures import described
 
 ROOT = Path(__file__).resolve().parent.parent
 MARK, END = "<!-- generated -->\n", "<!-- end -->\n"
@@ -163,7 +163,7 @@ def diagnostics() -> str:
     """Every diagnostic's code, with a link to its page."""
     text = ""
     for group, name in GROUPS.items():
-        rows = [(f"[{c}](../archir/base/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
+        rows = [(f"[{c}](../archir/diagnostics/codes/{c}.md)", title(c)) for c in codes() if c.startswith(group)]
         text += f"\n## {name}\n\n{table(['code', 'what it says'], rows)}\n"
     return text
 

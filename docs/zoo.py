@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.work import bounded
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import bounded
 from archir.language.elaboration.context import Limits
 
 DOCS = Path(__file__).resolve().parent

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import archir
-from archir.search.spaces.architecture import read_architecture
+from archir.spaces.architecture import read_architecture
 
 EXAMPLES = Path(__file__).resolve().parent
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "B": 10**9}

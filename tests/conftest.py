@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.plugins import loading
+from archir.plugins import loading
 
 ROOT = Path(__file__).resolve().parent.parent
 GOLDEN = ROOT / "tests" / "golden"

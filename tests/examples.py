@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import archir
-from archir.base.errors import Diagnostic
+from archir.diagnostics.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import EXAMPLES

@@ -10,7 +10,7 @@ from archir.costs.latencies.table import Correction, Entry, LatencyTable
 from archir.costs.latencies.timing import Effort, Timed, Timing
 from archir.costs.latencies.workloads import workloads
 from archir.ir.graph import Graph
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 
 QUICK = Effort(sample=1e3, precision=0.5, least=3, most=3, limit=1e6)
 

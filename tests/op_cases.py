@@ -40,7 +40,9 @@ from archir.ops.activation import (
 from archir.ops.arithmetic import Add, Concat, Div, Greater, Less, Matmul, Maximum, Minimum, Mul, Sub, Where
 from archir.ops.attention import Attention, AxialAttention, LocalAttention, Rotary
 from archir.ops.calibration import AsGate, AsKernel, DynamicConv
+from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
+from archir.ops.lookup import Embedding, Equal, Gather, OneHot, ToNumbers
 from archir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, Normalize, RmsNorm
 from archir.ops.pool import (
     AdaptiveAvgPool,
@@ -59,6 +61,7 @@ from archir.ops.pool import (
 )
 from archir.ops.random import Dropout, DropPath
 from archir.ops.resize import PixelShuffle, PixelUnshuffle, Resize
+from archir.ops.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 from archir.ops.shape import (
     ChannelShuffle,
     FirstTokens,
@@ -72,9 +75,6 @@ from archir.ops.shape import (
     Transpose,
     Upsample,
 )
-from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
-from archir.ops.tokens.lookup import Embedding, Equal, Gather, OneHot, ToNumbers
-from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 
 MAP, TOKENS, VECTOR, VOLUME = (8, 6, 5), (12, 8), (8,), (8, 4, 6, 5)
 MODES: tuple[Literal["nearest", "bilinear", "bicubic"], ...] = ("nearest", "bilinear", "bicubic")

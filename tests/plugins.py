@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from archir import backends
-from archir.base.plugins import installed, loading
-from archir.base.plugins.registry import REGISTRIES
+from archir.plugins import installed, loading
+from archir.plugins.registry import REGISTRIES
 
 
 @contextmanager

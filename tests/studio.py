@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
-from archir.api.studio.server import HOST, Studio
+from archir.tools.studio.server import HOST, Studio
 
 
 @contextmanager

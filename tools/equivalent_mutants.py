@@ -31,11 +31,9 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
             "16 -> 17": SPEED,
         },
     },
-    "archir/costs/latencies/models/counts.py": {
-        "of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}
-    },
-    "archir/costs/latencies/models/fitting.py": {"_Block.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
-    "archir/costs/latencies/models/process.py": {"_drawn": {"1.0 -> 100.0": "shares are divided by their sum"}},
+    "archir/costs/latencies/counts.py": {"of_codes.<locals>.of": {"if found not in numbers: -> if True:": CACHE}},
+    "archir/costs/latencies/fitting.py": {"_Block.__init__": {"1 -> 2": "where no feature differs, all are 0"}},
+    "archir/costs/latencies/process.py": {"_drawn": {"1.0 -> 100.0": "shares are divided by their sum"}},
     "archir/costs/optimal/multipliers.py": {
         "multipliers": {
             "found.bound * best.weights[0] > best.bound * found.weights[0] -> "
@@ -72,13 +70,13 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/passes/cse.py": {
         "_own": {"True -> False": "after `prune` only inputs are not needed, which have no weights"}
     },
-    "archir/passes/equivalence/algebra.py": {"Terms.put": {"Add | Sub -> Add": SPEED}},
-    "archir/passes/equivalence/isomorphism.py": {
+    "archir/equivalence/algebra.py": {"Terms.put": {"Add | Sub -> Add": SPEED}},
+    "archir/equivalence/isomorphism.py": {
         "_Labelling._part": {"0 -> -1": "one step more before the labelling gives up"},
         "_Labelling._refined": {"reversed(part) -> part": SPEED},
         "_Labelling._signature": {"1 -> 0": WORK, "1 + len(edges) -> 1": WORK},
     },
-    "archir/passes/equivalence/movement.py": {
+    "archir/equivalence/movement.py": {
         "_sliced": {"axis < before -> axis <= before": "equal axes have returned before"},
     },
     "archir/passes/expand.py": {
@@ -92,8 +90,8 @@ _REASONS: dict[str, dict[str, dict[str, str]]] = {
     "archir/passes/prune.py": {
         "prune": {"needs(graph).keys() if needed is None else needed -> needs(graph).keys()": SPEED},
     },
-    "archir/passes/spaces/places.py": {"Places.places": {"0 -> -1": CACHE}},
-    "archir/passes/spaces/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
+    "archir/passes/places.py": {"Places.places": {"0 -> -1": CACHE}},
+    "archir/passes/freeze.py": {"freeze.<locals>.step": {"if varied: -> if True:": "nothing is replaced"}},
     "backends/archir_onnx/verification/verify.py": {"verify": {"False -> True": SPEED}},
 }
 EQUIVALENT = {

@@ -14,7 +14,7 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 
-from archir.api.studio.policy import policy
+from archir.tools.studio.policy import policy
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDIO = ROOT / "editors" / "studio"

@@ -5,6 +5,7 @@ What a module here lists in its `__all__` is public: `archir` offers it. The res
 
 from archir.api.analysis import *
 from archir.api.analysis import linted as linted
+from archir.api.importing import *
 from archir.api.loading import *
 from archir.api.loading import architecture as architecture
 from archir.api.loading import graph as graph
@@ -12,8 +13,7 @@ from archir.api.loading import graphs as graphs
 from archir.api.lowering import *
 from archir.api.measurement import *
 from archir.api.measurement import BENCHES as BENCHES
-from archir.api.models.importing import *
-from archir.api.models.opening import *
-from archir.api.models.shrinking import *
+from archir.api.opening import *
 from archir.api.optimizing import *
 from archir.api.searching import *
+from archir.api.shrinking import *

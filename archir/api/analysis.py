@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.api.loading import graph_of, proved, source, space_of
-from archir.base.errors import Diagnostics
+from archir.diagnostics.errors import Diagnostics
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
-from archir.ir.text.printer import print_graph
+from archir.ir.printer import print_graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.files import Loader, split
 from archir.passes import cost as costs
-from archir.passes.equivalence.canonical import canonical_hash
 
 if TYPE_CHECKING:
+    from archir.linting.subject import Purpose
     from archir.passes.cost import Cost
-    from archir.search.lint.subject import Purpose
-    from archir.search.spaces.architecture import Architecture, Written
-    from archir.search.spaces.diff import Difference
-    from archir.search.spaces.optimal.membership import Membership
-    from archir.search.spaces.space import Space
+    from archir.spaces.architecture import Architecture, Written
+    from archir.spaces.diff import Difference
+    from archir.spaces.optimal.membership import Membership
+    from archir.spaces.space import Space
 
 __all__ = ["canonical_hash", "cost", "diff", "lint", "membership", "print_graph"]
 
@@ -55,7 +55,7 @@ def linted(
 
     `purpose` is `"differentiable"` or `"shared"`, if the space is to be searched so.
     """
-    from archir.search.lint.lint import lint
+    from archir.linting.lint import lint
 
     file, net = split(str(path))
     text, folder = source(file)
@@ -67,16 +67,16 @@ def linted(
 def membership(space: Space, network: Space) -> Membership:
     """Which architecture of a space computes the same as a network, a space without choices: its largest one, another
     one, or none. Raises ArchError (A1602)."""
-    from archir.search.spaces.optimal.membership import membership
+    from archir.spaces.optimal.membership import membership
 
     return membership(space_of(space), graph_of(network))
 
 
 def diff(one: Space | Architecture | Written, other: Space | Architecture | Written) -> list[Difference]:
     """What differs between two spaces, or between two architectures: nothing, if they are the same."""
-    from archir.search.spaces.architecture import Architecture, Written
-    from archir.search.spaces.diff import diff_architectures, diff_spaces
-    from archir.search.spaces.space import Space
+    from archir.spaces.architecture import Architecture, Written
+    from archir.spaces.diff import diff_architectures, diff_spaces
+    from archir.spaces.space import Space
 
     if isinstance(one, Space) and isinstance(other, Space):
         return diff_spaces(one, other)

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError, Diagnostic, Diagnostics
-from archir.base.plugins import loading
-from archir.base.work import bounded
+from archir.diagnostics.errors import ArchError, Diagnostic, Diagnostics
+from archir.diagnostics.work import bounded
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.elaboration.files import read, split
 from archir.language.elaboration.recursion import keeping
+from archir.language.formatter import canonical
 from archir.language.kinds import require_kind
-from archir.language.syntax.format import canonical
+from archir.plugins import loading
 
 if TYPE_CHECKING:
-    from archir.search.spaces.architecture import Written
-    from archir.search.spaces.space import Space
+    from archir.spaces.architecture import Written
+    from archir.spaces.space import Space
 
 __all__ = ["check", "format", "load", "loads", "plugin"]
 
@@ -31,7 +31,7 @@ def load(path: str | Path, *, root: Path | None = None, limits: Limits | None = 
 
     `parameters` are the net's. Relative imports stay in `root`, by default the file's folder. Raises ArchError.
     """
-    from archir.search.spaces.space import Space
+    from archir.spaces.space import Space
 
     return Space(graph(path, root=root, limits=limits, parameters=parameters))
 
@@ -41,7 +41,7 @@ def loads(text: str, *, name: str = "<text>", net: str | None = None, **paramete
 
     `net` names it where the text has several; `name` is what the text is called in errors. Raises ArchError.
     """
-    from archir.search.spaces.space import Space
+    from archir.spaces.space import Space
 
     return Space(elaborate(text_of(text), name, net=net, parameters=parameters))
 
@@ -118,7 +118,7 @@ def _elaborated(
         try:
             made = elaborate(text, file, folder=folder, root=root, net=name, parameters=parameters, limits=limits)
             if made.constraints:
-                from archir.search.spaces.space import Space
+                from archir.spaces.space import Space
 
                 space = Space(made)
                 space.prove_some()
@@ -134,7 +134,7 @@ def _elaborated(
 
 def architecture(path: str | Path) -> Written:
     """An architecture file as it is written; `-` reads standard input. Raises ArchError."""
-    from archir.search.spaces.architecture import read_architecture
+    from archir.spaces.architecture import read_architecture
 
     return read_architecture(sys.stdin.read() if str(path) == "-" else read(Path(path)), str(path))
 
@@ -151,7 +151,7 @@ def graph_of(network: Graph | Space) -> Graph:
 
 def space_of(space: Space, wanted: str = "a space") -> Space:
     """The space that was given. Raises TypeError for anything else."""
-    from archir.search.spaces.space import Space
+    from archir.spaces.space import Space
 
     if not isinstance(space, Space):
         raise TypeError(f"expected {wanted}, such as `archir.load(path)` returns, and got {type(space).__name__}")

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from archir import backends
 from archir.api.loading import graph_of
 from archir.backends.suffixes import ONNX, form_of
-from archir.base.errors import RuleError, fail
-from archir.base.files import require_writable
+from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph
 from archir.passes.block import block as part
 from archir.passes.resize import following
+from archir.utils.files import require_writable
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from archir.search.spaces.space import Space
-    from archir_onnx.int8.quantize import Quantised  # noqa: TID251  (types, never imported)
+    from archir.spaces.space import Space
+    from archir_onnx.quantization.quantize import Quantised  # noqa: TID251  (types, never imported)
     from archir_onnx.verification.verify import Report  # noqa: TID251
     from archir_torch.lowering.module import Network  # noqa: TID251
 

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 
 from archir import backends
 from archir.api.loading import graph_of, space_of
-from archir.base.errors import ArchError, fail, suggest
-from archir.base.names.arrays import np
+from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
+from archir.utils.arrays import np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from archir.backends.speed.figures import Speeds
+    from archir.costs.latencies.counts import Counts
     from archir.costs.latencies.fill import Bench, Validation, Watch
-    from archir.costs.latencies.models.counts import Counts
-    from archir.costs.latencies.models.model import LatencyModel
+    from archir.costs.latencies.model import LatencyModel
     from archir.costs.latencies.table import Device, LatencyTable
-    from archir.search.spaces.architecture import Architecture
-    from archir.search.spaces.rows import Codes
-    from archir.search.spaces.space import Space
+    from archir.spaces.architecture import Architecture
+    from archir.spaces.rows import Codes
+    from archir.spaces.space import Space
 
 __all__ = [
     "bench", "fit_latency", "latency_model", "latency_table", "measure", "measured_latency", "validate",
@@ -153,7 +153,7 @@ def fit_latency(
     and what is averaged over. Raises ArchError: A1510 for too few networks or for times that are none, A1502 if the
     table lacks operations.
     """
-    from archir.costs.latencies.models.fitting import fit
+    from archir.costs.latencies.fitting import fit
 
     free = space_of(space).unbounded  # a bound on the latency may name the file that is made here
     usual = free.sample_codes(_USUAL, np.random.default_rng(seed))
@@ -172,7 +172,7 @@ def fit_latency(
 
 def _counts(space: Space, codes: Codes) -> Counts:
     """How often rows of outcomes run each operation; network by network where choices are too entangled."""
-    from archir.costs.latencies.models.counts import of_codes, of_graphs
+    from archir.costs.latencies.counts import of_codes, of_graphs
 
     try:
         return of_codes(space.account, codes)

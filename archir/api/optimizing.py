@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archir.api.loading import space_of
-from archir.base.errors import fail, suggest
+from archir.diagnostics.errors import fail, suggest
 
 if TYPE_CHECKING:
-    from archir.search.scores.table import Scores
-    from archir.search.spaces.optimal.answers import Answer
-    from archir.search.spaces.optimal.fronts import Front
-    from archir.search.spaces.optimal.problem import Objective
-    from archir.search.spaces.space import Space
+    from archir.spaces.optimal.answers import Answer
+    from archir.spaces.optimal.fronts import Front
+    from archir.spaces.optimal.problem import Objective
+    from archir.spaces.scores import Scores
+    from archir.spaces.space import Space
 
 __all__ = ["exact_front", "optimize"]
 
@@ -39,7 +39,7 @@ def optimize(
     Raises ArchError: A1604 (no such cost), A1601, A1602 (choices are too entangled), A3302 (a bound that is no range),
     A3303 (no such choice, or label), A3322 (a file that has no scores of this space).
     """
-    from archir.search.spaces.optimal.answers import optimize
+    from archir.spaces.optimal.answers import optimize
 
     objective = _objective(space, minimize, maximize)
     return optimize(_bounded(space, where), objective, best, _outcomes(space, fixed), seconds)
@@ -61,8 +61,8 @@ def exact_front(
     """
     from dataclasses import replace
 
-    from archir.search.spaces.optimal.fronts import front
-    from archir.search.spaces.optimal.problem import Objective
+    from archir.spaces.optimal.fronts import front
+    from archir.spaces.optimal.problem import Objective
 
     scores = not isinstance(first, str) or first.endswith(".json")
     if not 1 <= len(costs) <= 2:
@@ -78,8 +78,8 @@ def _bounded(space: Space, where: str | None) -> Space:
 
 
 def _objective(space: Space, minimize: str | None, maximize: str | Path | Scores | None) -> Objective:
-    from archir.search.scores.table import read
-    from archir.search.spaces.optimal.problem import Objective
+    from archir.spaces.optimal.problem import Objective
+    from archir.spaces.scores import read
 
     if (minimize is None) == (maximize is None):
         raise fail("A3305", "one thing is optimised", None, 'minimize="macs", or maximize="scores.json"')

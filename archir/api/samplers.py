@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from archir.search.multi.adaptors import nevergrad, optuna
+from archir.search.adaptors import nevergrad, optuna
 
 __all__ = ["nevergrad", "optuna"]

@@ -13,12 +13,12 @@ from archir.api.loading import graph_of, space_of
 from archir.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from archir.search.multi.candidate import MultiTrial
-    from archir.search.reuse.columns import Trials
-    from archir.search.scores.results.table import Results
-    from archir.search.scores.table import Scores
-    from archir.search.spaces.architecture import Architecture
-    from archir.search.spaces.space import Space
+    from archir.reuse.columns import Trials
+    from archir.search.candidate import MultiTrial
+    from archir.spaces.architecture import Architecture
+    from archir.spaces.scores import Scores
+    from archir.spaces.space import Space
+    from archir.tabular.table import Results
     from archir_torch.lowering.module import Network  # noqa: TID251  (types, never imported)
     from archir_torch.search.single import Progress, Result  # noqa: TID251
     from archir_torch.supernet.network import SuperNetwork  # noqa: TID251
@@ -53,7 +53,7 @@ def train(
     begins with new weights, or with those of a safetensors file, `weights`; the file `names` says what they are called
     there (docs/search.md). `threads` are those of the CPU. Raises ArchError (A11xx, A0902, A2220).
     """
-    from archir.search.reuse import naming
+    from archir.backends import naming
 
     torch, kept = backends.get("torch"), None if folder is None else Path(folder)
     with _training(progress) as told:
@@ -65,13 +65,13 @@ def train(
 
 
 def _training(progress: Progress | bool) -> AbstractContextManager[Progress | None]:
-    from archir.api.notebook.progress import TrainingProgress
+    from archir.api.progress import TrainingProgress
 
     return TrainingProgress() if progress is True else nullcontext(progress or None)
 
 
 def _watching(watch: Watch | bool) -> AbstractContextManager[Watch | None]:
-    from archir.api.notebook.progress import SearchProgress
+    from archir.api.progress import SearchProgress
 
     return SearchProgress() if watch is True else nullcontext(watch or None)
 
@@ -163,8 +163,8 @@ def specialize(
     measured on those that are held out. A folder in which the same was begun is gone on with. `device`, `executor` and
     `watch` are those of `run`. Raises ArchError, of the code A2207 for a run without a supernet; `Interrupted`.
     """
-    from archir.search.reuse import specializing
-    from archir.search.runs import Run, manifest
+    from archir.reuse import specializing
+    from archir.runs import Run, manifest
 
     path = Path(folder)
     with TemporaryDirectory() as draft:
@@ -183,7 +183,7 @@ def trials(folder: str | Path, phase: str | None = None) -> Trials:
 
     The search may still be going on. Raises ArchError (A1207) if nothing was tried in a phase of this name.
     """
-    from archir.search.reuse.columns import columns
+    from archir.reuse.columns import columns
 
     return columns(Path(folder), phase)
 
@@ -244,7 +244,7 @@ def scores(
     validation; by the opposite of a `cost`; by a zero-cost `proxy`; by any `function` of yours.
     `scores.write(path, space)` writes the file. Raises ArchError (A1110, A1604, A2207, A3323, A3324).
     """
-    from archir.search.scores import sources
+    from archir.scoring import sources
 
     given = {
         "trials": trials,
@@ -277,8 +277,8 @@ def scores(
 
 def _replaced(space: Space, source: str, score: str, samples: int | None) -> Scores:
     """Scores by a supernet's weights: a search that tries all replacements, in a folder that is not kept."""
-    from archir.search.reuse import specializing
-    from archir.search.scores import sources
+    from archir.reuse import specializing
+    from archir.scoring import sources
 
     with TemporaryDirectory() as draft:
         options = {} if samples is None else {"scorer": {"kind": "inherited", "images": samples}}
@@ -289,7 +289,7 @@ def _replaced(space: Space, source: str, score: str, samples: int | None) -> Sco
 
 def read_scores(path: str | Path, space: Space) -> Scores:
     """The scores that a file has, of this space. Raises ArchError (A3322)."""
-    from archir.search.scores.table import read
+    from archir.spaces.scores import read
 
     return read(Path(path), space_of(space))
 
@@ -297,7 +297,7 @@ def read_scores(path: str | Path, space: Space) -> Scores:
 def apart(space: Space) -> Space:
     """The same space, whose architectures are told apart by what is chosen: searches try networks that compute the
     same, too. That is for tables of results, in which they have rows of their own (docs/results.md)."""
-    from archir.search.multi.apart import apart as told
+    from archir.search.apart import apart as told
 
     return told(space_of(space))
 
@@ -310,7 +310,7 @@ def results(path: str | Path, space: Space, *, map: str | Path | None = None, me
     default the `.toml` beside it of the same name. Of several `measures`, those named. Raises ArchError (A2251, A2252,
     A11xx), and for architectures without a row A2250.
     """
-    from archir.search.scores.results.table import results as read
+    from archir.tabular.table import results as read
 
     return read(Path(path), None if map is None else Path(map), space_of(space), measures)
 
@@ -322,6 +322,6 @@ def strategy(name: str, space: Space, options: Mapping[str, Any] | None = None, 
     the `seed` decides what is drawn. Raises ArchError (A2504) for a name that there is not, and (A1109) for options
     that cannot be.
     """
-    from archir.search.multi.registry import create
+    from archir.search.registry import create
 
     return create(name, space_of(space), options, seed)

@@ -13,7 +13,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
-from archir.base.errors import Diagnostic, fail, suggest
+from archir.diagnostics.errors import Diagnostic, fail, suggest
 from archir.ir.graph import Graph
 from archir.ir.needs import needs
 from archir.ir.op import Composite, Op

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import Diagnostic
+from archir.diagnostics.errors import Diagnostic
 from archir.ir.types import TensorType
 
 

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from archir.backends.comparison import Difference
-from archir.base.errors import fail
-from archir.base.files import read_bytes, sha256, write_atomic
+from archir.diagnostics.errors import fail
+from archir.utils.files import read_bytes, sha256, write_atomic
 
 SCHEMA = 2
 SEED = 0

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from archir.backends.tensors import write_tensors
-from archir.base.errors import ArchError, Diagnostic, fail, listed
-from archir.base.files import drafts, read_bytes, require_own, require_writable
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import state_name
 from archir.ir.typing import infer
-from archir.language.writing.imported import Array, Imported, Move, Source, brought_back, digest, moved
-from archir.language.writing.write import Written, write
-from archir.passes.equivalence.canonical import canonical_hash
+from archir.language.decompiler.imported import Array, Imported, Move, Source, brought_back, digest, moved
+from archir.language.decompiler.write import Written, write
+from archir.utils.files import drafts, read_bytes, require_own, require_writable
 
 VERSION = 1
 MOST_BYTES = 2**28

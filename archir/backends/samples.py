@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from archir.base.errors import NOWHERE
+from archir.diagnostics.errors import NOWHERE
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ir.types import TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from archir.base.errors import RuleError, suggest
+from archir.diagnostics.errors import RuleError, suggest
 
 COMPILED = {".onnx": ("onnx",), ".py": ("torch",), ".pt2": ("exported", "aot"), ".json": ("json",), ".ir": ("ir",)}
 """The forms of a suffix, the one that it stands for first."""

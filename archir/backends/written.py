@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archir.backends import modules
-from archir.base.errors import ArchError
-from archir.base.files import read_bytes
+from archir.diagnostics.errors import ArchError
 from archir.ir.op import Op
+from archir.utils.files import read_bytes
 
 _MOST_BYTES = 2**20
 

@@ -12,10 +12,10 @@ from urllib.parse import quote
 import click
 
 from archir import __version__
-from archir.base.errors import NOWHERE, ArchError, Diagnostic, Source, Span
-from archir.base.explain import page, title
-from archir.base.visible import visible
 from archir.cli.output import complain, emit, say
+from archir.diagnostics.errors import NOWHERE, ArchError, Diagnostic, Source, Span
+from archir.diagnostics.explain import page, title
+from archir.diagnostics.visible import visible
 from archir.language.elaboration.files import read
 
 Format = Literal["text", "json", "sarif", "github"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from archir.base.files import Outputs
+from archir.utils.files import Outputs
 
 
 class Place(click.Path):

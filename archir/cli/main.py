@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from archir import __version__
-from archir.base.errors import ArchError, Interrupted, fail, suggest
-from archir.base.files import protected
-from archir.base.visible import visible
 from archir.cli.output import ARGUMENTS
 from archir.cli.plugins import fault_of_plugin, load_plugins
+from archir.diagnostics.errors import ArchError, Interrupted, fail, suggest
+from archir.diagnostics.visible import visible
+from archir.utils.files import protected
 
 FAULT = 70
 """The exit code of a failure that is no fault of the user's: that of sysexits.h for errors in software."""
@@ -23,38 +23,38 @@ PLUGIN = "--plugin"
 MOST_TEXT = 300
 
 _COMMANDS = {
-    "new": ("authoring.new", "Begin a project: a space, a recipe, data, a test and a README, ready to run."),
-    "check": ("analysis.check", "Prove every architecture of a file well-formed, or say what is wrong."),
-    "fmt": ("authoring.fmt", "Lay out files canonically, or say which are not."),
-    "lsp": ("authoring.lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
-    "studio": ("authoring.studio", "A page to write a space on: problems, picture, counts, costs."),
-    "mcp": ("authoring.mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
-    "grammar": ("authoring.grammar", "Write the grammar for programs that hold a language model to it."),
-    "show": ("analysis.show", "Show the graph of a net: as text, or as a picture."),
-    "eval": ("analysis.evaluation", "Print what an expression comes to in a net, whichever choices are made."),
-    "count": ("analysis.count_sample", "Count the architectures of a space, exactly."),
-    "sample": ("analysis.count_sample", "Draw architectures of a space, uniformly."),
-    "diff": ("analysis.diff", "Compare two architectures, or two spaces."),
-    "optimize": ("analysis.optimize", "Find the best architecture within bounds, with a proof."),
-    "cost": ("analysis.cost", "Parameters and multiply-accumulates of a network."),
-    "import": ("deployment.importing", "Write a torch module as a program, with its weights."),
-    "open": ("searches.open_net", "Make a space of a network: numbers of its program become choices."),
-    "bench": ("measurement.bench", "Measure networks side by side; time the operations of a space."),
-    "compile": ("deployment.compile", "Lower a network: to standalone torch code, or to ONNX."),
-    "search": ("searches.search", "Search a space as a recipe says: train, derive, retrain, export."),
-    "specialize": ("searches.specialize", "A network for each of several budgets, out of one trained supernet."),
-    "scores": ("searches.scores", "A table of scores that add up, of trials, logits, a supernet, costs or proxies."),
-    "shrink": ("searches.shrink", "Make a trained network smaller, and keep what it knows."),
-    "train": ("searches.train", "Train one network on labelled images."),
-    "export": ("deployment.export", "Write a trained network as a verified ONNX model, or for torch."),
-    "quantize": ("deployment.quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
-    "verify": ("deployment.verify", "Check a model against its certificate."),
-    "compare": ("searches.compare", "Compare strategies on tables of results, over many seeds."),
-    "runs": ("searches.runs_list", "List runs: how far each came, and whether it is whole."),
-    "explain": ("authoring.explain", "Explain a code, an operation, a library or a block of one."),
-    "doctor": ("authoring.doctor", "Report versions, devices and installation traps."),
-    "man": ("authoring.man", "Write manual pages, for `man archir-check` and the others."),
-    "completion": ("authoring.completion", "Print the script that completes commands in a shell."),
+    "new": ("new", "Begin a project: a space, a recipe, data, a test and a README, ready to run."),
+    "check": ("check", "Prove every architecture of a file well-formed, or say what is wrong."),
+    "fmt": ("fmt", "Lay out files canonically, or say which are not."),
+    "lsp": ("lsp", "Serve editors: diagnostics while typing, hover, completion, renames, fixes."),
+    "studio": ("studio", "A page to write a space on: problems, picture, counts, costs."),
+    "mcp": ("mcp", "Serve programs that write spaces: check, fix, count, cost, sample, by MCP."),
+    "grammar": ("grammar", "Write the grammar for programs that hold a language model to it."),
+    "show": ("show", "Show the graph of a net: as text, or as a picture."),
+    "eval": ("evaluation", "Print what an expression comes to in a net, whichever choices are made."),
+    "count": ("count_sample", "Count the architectures of a space, exactly."),
+    "sample": ("count_sample", "Draw architectures of a space, uniformly."),
+    "diff": ("diff", "Compare two architectures, or two spaces."),
+    "optimize": ("optimize", "Find the best architecture within bounds, with a proof."),
+    "cost": ("cost", "Parameters and multiply-accumulates of a network."),
+    "import": ("importing", "Write a torch module as a program, with its weights."),
+    "open": ("open_net", "Make a space of a network: numbers of its program become choices."),
+    "bench": ("bench", "Measure networks side by side; time the operations of a space."),
+    "compile": ("compile", "Lower a network: to standalone torch code, or to ONNX."),
+    "search": ("search", "Search a space as a recipe says: train, derive, retrain, export."),
+    "specialize": ("specialize", "A network for each of several budgets, out of one trained supernet."),
+    "scores": ("scores", "A table of scores that add up, of trials, logits, a supernet, costs or proxies."),
+    "shrink": ("shrink", "Make a trained network smaller, and keep what it knows."),
+    "train": ("train", "Train one network on labelled images."),
+    "export": ("export", "Write a trained network as a verified ONNX model, or for torch."),
+    "quantize": ("quantize", "Write an ONNX model in int8, and say what that costs, layer by layer."),
+    "verify": ("verify", "Check a model against its certificate."),
+    "compare": ("compare", "Compare strategies on tables of results, over many seeds."),
+    "runs": ("runs_list", "List runs: how far each came, and whether it is whole."),
+    "explain": ("explain", "Explain a code, an operation, a library or a block of one."),
+    "doctor": ("doctor", "Report versions, devices and installation traps."),
+    "man": ("man", "Write manual pages, for `man archir-check` and the others."),
+    "completion": ("completion", "Print the script that completes commands in a shell."),
 }
 """Each command's module, and its help in the list of commands."""
 
@@ -151,7 +151,7 @@ def _hinted(error: click.UsageError) -> str:
     value = re.match(r"'(.*)' is not one of", error.message, re.DOTALL) if isinstance(kind, click.Choice) else None
     if value is None:
         return text
-    from archir.base.settings import meant
+    from archir.utils.settings import meant
 
     assert isinstance(kind, click.Choice)
     hint = meant(value[1], [str(one) for one in kind.choices])

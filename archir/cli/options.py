@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from archir.backends.suffixes import form_of
-from archir.base.errors import ArchError, RuleError
-from archir.base.files import Outputs
-from archir.base.work import MOST_SEED, bounded
 from archir.cli.kinds import Place
+from archir.diagnostics.errors import ArchError, RuleError
+from archir.diagnostics.work import MOST_SEED, bounded
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
+from archir.utils.files import Outputs
 
 Command = Callable[..., Any]
 

@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from archir.base.errors import ArchError, Diagnostic, Interrupted
-from archir.base.visible import plain, visible
+from archir.diagnostics.errors import ArchError, Diagnostic, Interrupted
+from archir.diagnostics.visible import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from archir.base.errors import ArchError
+    from archir.diagnostics.errors import ArchError
 
 _PROGRAMS = (".arch", ".toml")
 """What modules may lie beside: the files that name what plugins register."""
@@ -16,7 +16,7 @@ _PROGRAMS = (".arch", ".toml")
 def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
     """Import the modules that were named, which may lie beside the files of a command. Raises ArchError (A31xx)."""
     if names:
-        from archir.base.plugins.loading import asked
+        from archir.plugins.loading import asked
 
         folders = [*_folders(arguments)]
         for name in names:
@@ -25,7 +25,7 @@ def load_plugins(names: Sequence[str], arguments: Sequence[str]) -> None:
 
 def fault_of_plugin(error: Exception) -> ArchError | None:
     """What is said of an exception that came through a plugin's own code, None of others."""
-    from archir.base.plugins.loading import blamed
+    from archir.plugins.loading import blamed
 
     return blamed(error)
 

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from archir import api
-from archir.base.errors import fail
 from archir.cli.output import counted
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
 
 if TYPE_CHECKING:
-    from archir.search.spaces.architecture import Architecture, Written
-    from archir.search.spaces.space import Space
+    from archir.spaces.architecture import Architecture, Written
+    from archir.spaces.space import Space
 
 
 def space_of(
     file: str, parameters: dict[str, Any], root: Path | None, limits: Limits, where: str | None = None
 ) -> Space:
     """The space of a FILE argument."""
-    from archir.search.spaces.space import Space
+    from archir.spaces.space import Space
 
     if file.endswith((".onnx", ".pt2", ".py", ".safetensors")):
         raise click.UsageError(f"{file} is what archir writes of a network; name the .arch file of it")
@@ -45,7 +45,7 @@ def picked(
         raise click.UsageError("--arch and --seed exclude each other")
     written = None
     if arch is not None:
-        from archir.search.runs.hashes import require_as_written
+        from archir.runs.hashes import require_as_written
 
         require_as_written(Path(arch))
         written = api.architecture(arch)

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 
-from archir.base.errors import ArchError, fail, suggest
-from archir.base.names.arrays import np
-from archir.base.visible import one_line
-from archir.base.work import TOO_MUCH, portion
 from archir.costs.counting.distribution import Distribution
 from archir.costs.counting.joint import Limit, Rooms
 from archir.costs.counting.merged_steps import Strides
@@ -16,17 +12,21 @@ from archir.costs.dynamic import Chain
 from archir.costs.extremes import arrays
 from archir.costs.extremes.rough import Draw, Ends
 from archir.costs.extremes.witnesses import Extreme, Marginals, extreme, marginals
-from archir.costs.named.lengths import Resized
-from archir.costs.named.rules import rule_of
+from archir.costs.lengths import Resized
 from archir.costs.rows import Followed, Networks, Parts, Sums
+from archir.costs.rules import rule_of
 from archir.costs.sums import Term, Terms
 from archir.costs.symbolic import Rule, Symbolic, total
 from archir.costs.tables import MOST_SUM, Codes, Groups, Numbers, Table, grouped, maxima, sums
-from archir.ir.choices.cases import EntangledError, Value, varies
+from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.diagnostics.visible import one_line
+from archir.diagnostics.work import TOO_MUCH, portion
+from archir.diagrams.cases import EntangledError, Value, varies
 from archir.ir.graph import Decision, Graph, NodeId
-from archir.language.elaboration.names.costs import is_cost
-from archir.language.elaboration.names.locals import FURTHER, latency_file
+from archir.language.elaboration.costs import is_cost
+from archir.language.elaboration.locals import FURTHER, latency_file
 from archir.passes.cost import SUMMED, peak
+from archir.utils.arrays import np
 
 PEAK = "peak_bytes"
 PEAKS = {PEAK: False, "sram_bytes": True}

@@ -14,12 +14,12 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
-from archir.base.errors import ArchError, fail
-from archir.base.names.arrays import np
-from archir.base.work import spend
 from archir.costs.tables import Groups, Numbers
-from archir.ir.choices.cases import Value, at, support, varies
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.work import spend
+from archir.diagrams.cases import Value, at, support, varies
 from archir.ir.graph import Decision
+from archir.utils.arrays import np
 
 State = tuple[int, ...]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
-from archir.base.errors import fail
 from archir.costs.account import Account
 from archir.costs.counting.plain import PlainAccount
 from archir.costs.dynamic import Chain, State
 from archir.costs.sums import Term, depends, factors
-from archir.ir.choices.cases import Choice, support
+from archir.diagnostics.errors import fail
+from archir.diagrams.cases import Choice, support
 from archir.ir.graph import NodeId
 
 

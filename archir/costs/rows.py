@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TypeAlias
 
-from archir.base.errors import fail
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import afford, spend
 from archir.costs.sums import Term, Terms, depends, factors, greatest
 from archir.costs.tables import ROWS, Codes, Numbers
-from archir.ir.choices.cases import Value, varies
+from archir.diagnostics.errors import fail
+from archir.diagnostics.work import afford, spend
+from archir.diagrams.cases import Value, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
-from archir.passes.spaces.specialize import specialize
+from archir.passes.specialize import specialize
+from archir.utils.arrays import NDArray, np
 
 Flags: TypeAlias = "NDArray[np.bool_]"
 CELLS_A_UNIT = 256

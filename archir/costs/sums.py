@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from math import prod
 from operator import mul
 
-from archir.ir.choices.cases import Case, Choice, Value, leaves, size, support, varies
-from archir.ir.choices.conditions import if_else
-from archir.ir.choices.lifting import lift
-from archir.ir.choices.symbols import Monomial, Symbol, extent, is_long
+from archir.diagrams.cases import Case, Choice, Value, leaves, size, support, varies
+from archir.diagrams.conditions import if_else
+from archir.diagrams.lifting import lift
+from archir.diagrams.symbols import Monomial, Symbol, extent, is_long
 from archir.ir.typing import MOST_LISTED
 
 

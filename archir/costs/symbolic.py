@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from archir.costs.sums import Terms, expanded, only, told
-from archir.ir.choices.cases import Value, when
-from archir.ir.choices.conditions import both, either, if_else, negate
-from archir.ir.choices.lifting import lift
+from archir.diagrams.cases import Value, when
+from archir.diagrams.conditions import both, either, if_else, negate
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Op

@@ -12,11 +12,11 @@ from functools import reduce
 from math import prod
 from typing import TypeAlias, TypeVar
 
-from archir.base.errors import fail
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import afford, spend
 from archir.costs.sums import Product, Term, depends, factors, greatest
-from archir.ir.choices.cases import Choice, Value, leaves, support, varies
+from archir.diagnostics.errors import fail
+from archir.diagnostics.work import afford, spend
+from archir.diagrams.cases import Choice, Value, leaves, support, varies
+from archir.utils.arrays import NDArray, np
 
 Codes: TypeAlias = "NDArray[np.int16]"
 Numbers: TypeAlias = "NDArray[np.int64]"

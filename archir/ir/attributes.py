@@ -7,8 +7,8 @@ from dataclasses import MISSING, fields
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin
 
-from archir.base.errors import RuleError, require, suggest
-from archir.ir.choices.cases import Value, leaves, varies
+from archir.diagnostics.errors import RuleError, require, suggest
+from archir.diagrams.cases import Value, leaves, varies
 from archir.ir.graph import Decision
 from archir.ir.op import OPS, Op, attribute_types
 from archir.ir.structure import Input, Select

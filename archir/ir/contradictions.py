@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from archir.base.errors import Diagnostic, Note
-from archir.ir.choices.conditions import narrowed
+from archir.diagnostics.errors import Diagnostic, Note
+from archir.diagrams.conditions import narrowed
 from archir.ir.graph import Constraint
 
 Empty = Callable[[Sequence[Constraint]], bool]

@@ -13,9 +13,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archir.base.errors import NOWHERE, Span
-from archir.base.visible import one_line
-from archir.ir.choices.cases import Choice, Value
+from archir.diagnostics.errors import NOWHERE, Span
+from archir.diagnostics.visible import one_line
+from archir.diagrams.cases import Choice, Value
 from archir.ir.op import Op
 from archir.ir.structure import Input
 from archir.ir.types import TensorType

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 

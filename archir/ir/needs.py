@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Mapping, Set
 from functools import cached_property, reduce
 from weakref import WeakKeyDictionary
 
-from archir.base.work import current
-from archir.ir.choices.cases import Choice, EntangledError, Value, size, support, when
-from archir.ir.choices.conditions import both, either, hull
+from archir.diagnostics.work import current
+from archir.diagrams.cases import Choice, EntangledError, Value, size, support, when
+from archir.diagrams.conditions import both, either, hull
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Select
 

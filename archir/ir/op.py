@@ -9,11 +9,11 @@ from functools import cache
 from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, get_type_hints
 
-from archir.base.errors import RuleError, total
-from archir.base.plugins.registry import Registry
-from archir.ir.choices.cases import Value, at, same, support, varies
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import RuleError, total
+from archir.diagrams.cases import Value, at, same, support, varies
+from archir.diagrams.lifting import lift
 from archir.ir.types import TensorType
+from archir.plugins.registry import Registry
 
 OPS: Registry[str, type[Op]] = Registry("operation", "operations")
 """Every operation by its name in `.arch` files."""
@@ -31,7 +31,7 @@ Role = Literal["result", "operand", "leading", "centred"]
 """What an axis of a weight is, which says where a smaller weight lies inside a larger one.
 
 `result` and `operand` are the channels of the result and of the first operand; where these lie depends on what they are
-used for (see `archir.passes.spaces.sharing`). Of the others a smaller weight has the first positions, or those in the
+used for (see `archir.passes.sharing`). Of the others a smaller weight has the first positions, or those in the
 middle.
 """
 Member = int | None

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, ClassVar
 
-from archir.base.errors import RuleError, require
-from archir.ir.choices.cases import Value, leaves, varies
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import RuleError, require
+from archir.diagrams.cases import Value, leaves, varies
+from archir.diagrams.lifting import lift
 from archir.ir.op import Free, View
 from archir.ir.types import TensorType
 

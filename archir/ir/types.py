@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal, cast
 
-from archir.base.errors import RuleError
-from archir.ir.choices.cases import Case, at, leaves, varies, worded
+from archir.diagnostics.errors import RuleError
+from archir.diagrams.cases import Case, at, leaves, varies, worded
 
 Dim = int | Case
 Kind = Literal["feature", "gate", "kernel"]

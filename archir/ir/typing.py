@@ -9,12 +9,12 @@ from itertools import islice
 from math import prod
 from weakref import WeakKeyDictionary
 
-from archir.base.errors import RuleError, Span
-from archir.base.work import WorkError, spend
-from archir.ir.choices.cases import MOST_KNOWN, Choice, Value, case, first, keys, leaves, same, support, varies, when
-from archir.ir.choices.conditions import Restriction, both, outcomes, restrict, switch
-from archir.ir.choices.lifting import CaseError, Excluded, lift
-from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
+from archir.diagnostics.errors import RuleError, Span
+from archir.diagnostics.work import WorkError, spend
+from archir.diagrams.cases import MOST_KNOWN, Choice, Value, case, first, keys, leaves, same, support, varies, when
+from archir.diagrams.conditions import Restriction, both, outcomes, restrict, switch
+from archir.diagrams.lifting import CaseError, Excluded, lift
+from archir.diagrams.symbols import AskError, Symbol, is_long, value_of
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import Needs, needs
 from archir.ir.op import OPS, Op
@@ -53,7 +53,7 @@ def lifted(
 ) -> Value:
     """`rule(op, *types)` for every reachable combination of what the attributes and dimensions depend on.
 
-    What it refuses does not count where the conditions `given` rule it out (see `archir.ir.choices.lifting`). With
+    What it refuses does not count where the conditions `given` rule it out (see `archir.diagrams.lifting`). With
     `told`, which takes the symbols out of a result, long ranges of integers are not listed, unless the rule asks, or
     there are at most `most` combinations.
     Raises CaseError (some combination is refused) or RuleError (all are).

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
 
-from archir.base.errors import ArchError, Diagnostic, RuleError, Span
+from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, Span
+from archir.diagrams.cases import Choice, Value, leaves, support
+from archir.diagrams.conditions import both, is_condition
+from archir.diagrams.lifting import lift
+from archir.diagrams.symbols import value_of
 from archir.ir.attributes import complaint, misfits
-from archir.ir.choices.cases import Choice, Value, leaves, support
-from archir.ir.choices.conditions import both, is_condition
-from archir.ir.choices.lifting import lift
-from archir.ir.choices.symbols import value_of
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import OPS, Op

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 
 _KINDS = {
     ".arch": ("a space or a network", '`archir check {file}` proves it; a recipe names it, `space = "{name}"`'),

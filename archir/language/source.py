@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from typing import Any
 
-from archir.base.errors import RuleError, require
+from archir.diagnostics.errors import RuleError, require
 from archir.ir.graph import Graph, NodeId
 from archir.ir.names import require_names
 from archir.ir.op import Op
 from archir.ir.structure import Input
-from archir.language.syntax.format import canonical
+from archir.language.formatter import canonical
 
 
 def to_source(graph: Graph) -> str:

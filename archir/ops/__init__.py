@@ -1,5 +1,5 @@
 """The operations, one family a file. Importing this package declares those of all its files."""
 
-from archir.base.plugins.bundled import import_all
+from archir.plugins.bundled import import_all
 
 import_all(__name__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Free, Op, Role, Tie, Tied, Weight
 from archir.ir.types import TensorType, is_map, is_tokens
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Composite, Op, View
 from archir.ir.types import TensorType, broadcast, is_map
 from archir.ops.arithmetic import Add, Mul

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, ClassVar, cast
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Op, Role, Tie, Tied, Weight
 from archir.ir.types import TensorType, has_axes
 from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Free, Weight
 from archir.ir.types import TensorType, has_axes
 

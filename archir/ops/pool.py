@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Free
 from archir.ir.types import TensorType, has_axes
 from archir.ops.windows import Padding, Sizes, Windows, each, pads_of, slid, windows

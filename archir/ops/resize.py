@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Free, Gathered, Spread, Tie
 from archir.ir.types import TensorType, has_axes, is_map
 from archir.ops.windows import Sizes, each

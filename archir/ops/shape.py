@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any, ClassVar
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 from archir.ir.op import Dealt, Free, Gathered, Init, Piece, Role, Spread, Tie, Tied, View, Weight
 from archir.ir.types import TensorType, has_axes, is_map, is_tokens
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from archir.base.errors import require
+from archir.diagnostics.errors import require
 
 Sizes = int | tuple[int, ...]
 """One number for all axes, or one for each."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from archir.base.errors import ArchError, fail, listed, suggest
+from archir.diagnostics.errors import ArchError, fail, listed, suggest
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.op import Op
+from archir.ir.printer import enclosing, print_graph
 from archir.ir.structure import Input, Select
-from archir.ir.text.printer import enclosing, print_graph
 from archir.ir.typing import infer
 from archir.ops.calibration import AsGate, AsKernel
 

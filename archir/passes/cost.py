@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from archir.base.errors import ArchError, Diagnostic
+from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId, keep, rebuild
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.passes.prune import prune

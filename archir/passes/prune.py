@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Set
 
-from archir.ir.choices.conditions import compatible
+from archir.diagrams.conditions import compatible
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs, surely_needed
 from archir.ir.structure import Select

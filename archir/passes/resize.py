@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from archir.base.errors import Span, fail
-from archir.ir.choices.cases import same
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import Span, fail
+from archir.diagrams.cases import same
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Graph, Node, NodeId, keep, rebuild, state_name
 from archir.ir.structure import Input
 from archir.ir.types import INTEGERS, TensorType

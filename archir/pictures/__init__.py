@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from archir.ir.graph import Graph
-from archir.pictures.formats.dot import to_dot
-from archir.pictures.formats.html import to_html
-from archir.pictures.formats.mermaid import to_mermaid
-from archir.pictures.formats.svg import to_svg
+from archir.pictures.dot import to_dot
+from archir.pictures.html import to_html
+from archir.pictures.mermaid import to_mermaid
 from archir.pictures.outline import outline
 from archir.pictures.shading import Heat
+from archir.pictures.svg import to_svg
 
 FORMATS = {"svg": to_svg, "html": to_html, "mermaid": to_mermaid, "dot": to_dot}
 """What pictures are written as."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.ir.choices.cases import Choice, Value, support, varies
+from archir.diagrams.cases import Choice, Value, support, varies
 from archir.ir.graph import Graph, NodeId
 from archir.ir.needs import needs
 from archir.ir.structure import Input, Select

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Literal
 
-from archir.ir.choices.cases import Choice, Value, leaves, same, varies
+from archir.diagrams.cases import Choice, Value, leaves, same, varies
 from archir.ir.op import Op
-from archir.ir.text.printer import ValueWriter
+from archir.ir.printer import ValueWriter
 from archir.ir.types import TensorType
 
 Kind = Literal["convolution", "attention", "norm", "pooling", "data", "io", "choice", "through", "block"]

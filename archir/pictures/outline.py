@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from archir.ir.choices.cases import Choice
+from archir.diagrams.cases import Choice
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
 from archir.pictures import labels

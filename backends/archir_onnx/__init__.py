@@ -17,23 +17,23 @@ from archir.backends.calls import Calls
 from archir.backends.certificates import PROVIDERS, Verified, beside
 from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
-from archir.base.errors import Diagnostic
-from archir.base.files import drafts
+from archir.diagnostics.errors import Diagnostic
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy
 from archir.passes.expand import expand
 from archir.passes.resize import length, other_sizes, resize
+from archir.utils.files import drafts
 from archir_onnx.files import external
 from archir_onnx.files.models import save
-from archir_onnx.int8 import Mode, Quantised, quantize
-from archir_onnx.int8.feeding import Entrance
-from archir_onnx.int8.quantize import report_of
 from archir_onnx.lowering.form import Form, form_of
 from archir_onnx.lowering.interface import seen
 from archir_onnx.lowering.model import build, supports
 from archir_onnx.measuring.latency import OnnxBench, bench, new_weights
 from archir_onnx.measuring.speed import OnnxRuns
+from archir_onnx.quantization import Mode, Quantised, quantize
+from archir_onnx.quantization.feeding import Entrance
+from archir_onnx.quantization.quantize import report_of
 from archir_onnx.reading.parts import part
 from archir_onnx.reading.read import read
 from archir_onnx.running.sessions import lacking, present, run, session, trouble
@@ -127,7 +127,7 @@ class OnnxBackend:
         keep: Sequence[str] = (),
         max_loss: float = 1.0,
     ) -> Quantised:
-        """Write a float32 model in int8, with certificate and report (see `archir_onnx.int8`). Raises ArchError."""
+        """Write an int8 model of a float32 one, with certificate and report. Raises ArchError."""
         return quantize(path, output, known, mode=mode, keep=keep, max_loss=max_loss)
 
     def describe(self, path: Path) -> dict[str, Any]:

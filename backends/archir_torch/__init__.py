@@ -17,21 +17,21 @@ from torch import nn
 from archir import __version__
 from archir.backends.calls import Calls
 from archir.backends.certificates import Verified
+from archir.backends.naming import Names
 from archir.backends.ranges import ranged_inputs
 from archir.backends.samples import Interface, Samples
-from archir.base.errors import Diagnostic, fail
-from archir.base.files import drafts
-from archir.base.settings import Settings as Checked
-from archir.base.settings import parsed
+from archir.data.inputs import inputs_of
+from archir.diagnostics.errors import Diagnostic, fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
-from archir.language.writing.imported import Imported
-from archir.language.writing.spelling import snake
+from archir.language.decompiler.imported import Imported
+from archir.language.decompiler.spelling import snake
 from archir.passes.expose import expose
-from archir.search.data.inputs import inputs_of
-from archir.search.plugins import import_named
-from archir.search.reuse.naming import Names
-from archir.search.spaces.architecture import Architecture
+from archir.recipes.plugins import import_named
+from archir.spaces.architecture import Architecture
+from archir.utils.files import drafts
+from archir.utils.settings import Settings as Checked
+from archir.utils.settings import parsed
 from archir_torch.data import Split, about, load, minibatch
 from archir_torch.export import package
 from archir_torch.export.certificate import certify, look
@@ -46,8 +46,8 @@ from archir_torch.measuring.judge import samples
 from archir_torch.measuring.latency import TorchBench, bench
 from archir_torch.measuring.speed import TorchRuns
 from archir_torch.objectives.task import prepared
-from archir_torch.search.proxies import PROXIES
-from archir_torch.search.proxies.untrained import trial
+from archir_torch.proxies import PROXIES
+from archir_torch.proxies.untrained import trial
 from archir_torch.search.single import Progress, Result, Settings, fit, objective_of
 from archir_torch.supernet import Sharing, SuperNetwork, extract
 from archir_torch.training import distributed

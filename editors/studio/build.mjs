@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const page = join(here, "../../archir/api/studio/page");
+const page = join(here, "../../archir/tools/studio/page");
 
 const made = await build({
   entryPoints: [join(here, "src/main.js")],

@@ -27,7 +27,7 @@ import crepe  # noqa: E402
 import tones  # noqa: E402
 
 import archir  # noqa: E402
-from archir.ir.text.serial import from_json  # noqa: E402
+from archir.ir.serial import from_json  # noqa: E402
 from archir_torch.lowering.weights import read_weights  # noqa: E402
 
 NEW = 1000

@@ -17,10 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import fail
-from archir.base.settings import Settings
-from archir.search.recipes.trials import scorer
-from archir.search.spaces.architecture import Architecture
+from archir.diagnostics.errors import fail
+from archir.recipes.trials import scorer
+from archir.spaces.architecture import Architecture
+from archir.utils.settings import Settings
 
 DEPTH = {"s": 12, "m": 24, "l": 36}
 WIDTH = {"s": 768, "m": 1024, "l": 1280}

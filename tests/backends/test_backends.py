@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import pytest
 
 from archir import backends
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 
 
 def test_installed_packages_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:

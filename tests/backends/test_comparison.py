@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from archir.backends.comparison import Difference, random_input
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
 
 

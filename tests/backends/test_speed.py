@@ -31,9 +31,9 @@ from archir.backends.speed.figures import Latency, LeftOut, Speed, Speeds, Subje
 from archir.backends.speed.picture import WIDE, axis, milliseconds, picture
 from archir.backends.speed.process import timed
 from archir.backends.speed.turns import ROUNDS, Task
-from archir.base.errors import ArchError
 from archir.cli import main
 from archir.costs.latencies.fill import unwatched
+from archir.diagnostics.errors import ArchError
 from archir_onnx.measuring.speed import OnnxRuns
 from tests.documents import PYTHONPATH
 from tests.portions import portion

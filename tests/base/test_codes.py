@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.base.explain import codes, page, title
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.explain import codes, page, title
 from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import GOLDEN, ROOT
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.globs import matches
+from archir.utils.globs import matches
 
 
 @pytest.mark.parametrize(

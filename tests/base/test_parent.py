@@ -25,7 +25,7 @@ time.sleep(600)
 """
 """Starts a program, and tells it something."""
 VERIFIES = "from archir_onnx.verification import sandbox as s; s.computed(s.Path({!r}), [s.CPU], {{}}, 0)"
-SPINS = "from archir.base import parent; assert next(parent.lines()) == 'go\\n'\nwhile True: pass"
+SPINS = "from archir.utils import parent; assert next(parent.lines()) == 'go\\n'\nwhile True: pass"
 
 
 def slow(path: Path) -> Path:

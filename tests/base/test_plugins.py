@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from archir.base.errors import ArchError
-from archir.base.plugins import installed, loading
-from archir.base.plugins.registry import Registry
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
 from archir.ir.op import OPS
+from archir.plugins import installed, loading
+from archir.plugins.registry import Registry
 from tests.plugins import forgotten
 
 OPERATION = """\

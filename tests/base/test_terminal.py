@@ -18,11 +18,11 @@ from rich.console import Console
 
 import archir
 from archir.backends import certificates
-from archir.base.errors import Diagnostic, Note, Source, Span, fail
-from archir.base.visible import one_line, plain, visible
 from archir.cli import main
 from archir.cli.output import table
-from archir.search.runs import Run
+from archir.diagnostics.errors import Diagnostic, Note, Source, Span, fail
+from archir.diagnostics.visible import one_line, plain, visible
+from archir.runs import Run
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.conftest import ROOT

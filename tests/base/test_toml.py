@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError
-from archir.base.toml import Document, overridden, read, written
+from archir.diagnostics.errors import ArchError
+from archir.utils.toml import Document, overridden, read, written
 from tests.conftest import EXAMPLES
 
 RECIPES = sorted(EXAMPLES.rglob("*.toml"))

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from archir.api.notebook.progress import remaining
-from archir.base.errors import Interrupted
-from archir.base.work import current
+from archir.api.progress import remaining
 from archir.cli import main
-from archir.cli.authoring.doctor import Finding, findings
+from archir.cli.doctor import Finding, findings
 from archir.cli.main import _COMMANDS
-from archir.ir.text.reader import parse_graph
+from archir.diagnostics.errors import Interrupted
+from archir.diagnostics.work import current
+from archir.ir.reader import parse_graph
 from archir.language.elaboration.context import Limits
 from tests.conftest import EXAMPLES, ROOT
 
@@ -321,8 +321,8 @@ def test_a_training_that_is_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.
     ("work", "line"),
     [
         ("archir.api.specialize", "specialize run --where 'macs <= 0.5x' -o out"),
-        ("archir.cli.searches.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
-        ("archir.search.scores.studies.run.run", "compare study.toml -o out"),
+        ("archir.cli.shrink.shrink", "shrink net.arch --weights a.json --budget 'macs <= 0.5x' -o out"),
+        ("archir.studies.run.run", "compare study.toml -o out"),
     ],
 )
 def test_the_message_of_an_interruption_repeats_the_command(
@@ -352,7 +352,7 @@ def test_doctor_finds_nothing_wrong_here() -> None:
 
 
 def test_doctor_knows_the_double_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.cli.authoring.doctor._version", lambda name: "1.0")
+    monkeypatch.setattr("archir.cli.doctor._version", lambda name: "1.0")
     trouble = [finding for finding in findings() if finding.trouble]
     cure = "the second overwrote the first: pip uninstall -y onnxruntime onnxruntime-gpu, then install one of them"
     assert Finding("onnxruntime packages", "both installed", cure) in trouble

@@ -10,9 +10,9 @@ from click.testing import CliRunner, Result
 
 from archir import api
 from archir.cli import main
-from archir.ir.choices.cases import at
+from archir.diagrams.cases import at
 from archir.language.elaboration.asking import asked
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 TEXT = """

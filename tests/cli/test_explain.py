@@ -9,16 +9,16 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 import archir
-from archir.api.agents import examples
-from archir.api.agents.explaining import explained, known_libraries, listed
-from archir.api.editor.hover import KEYWORDS
-from archir.api.editor.words import words
 from archir.backends.written import written
-from archir.base.explain import codes
 from archir.cli import main
 from archir.cli.main import _COMMANDS
+from archir.diagnostics.explain import codes
 from archir.ir.op import OPS, Composite
-from archir.language.elaboration.expressions.values import Block
+from archir.language.elaboration.values import Block
+from archir.tools.lsp.hover import KEYWORDS
+from archir.tools.lsp.words import words
+from archir.tools.mcp import examples
+from archir.tools.mcp.explaining import explained, known_libraries, listed
 from tests.conftest import ROOT
 from tests.portions import portion
 

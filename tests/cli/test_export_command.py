@@ -12,9 +12,9 @@ import pytest
 
 import archir
 from archir import backends
-from archir.cli.searches.train_folder import open_run
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.search.runs import hashes
+from archir.cli.train_folder import open_run
+from archir.equivalence.canonical import canonical_hash
+from archir.runs import hashes
 from tests.cli.test_cli import run
 
 ONNX = backends.get("onnx")

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import Diagnostic, Note, Source, Span
-from archir.base.explain import title
-from archir.base.visible import visible
 from archir.cli import main
 from archir.cli.formats import Places, github, sarif
+from archir.diagnostics.errors import Diagnostic, Note, Source, Span
+from archir.diagnostics.explain import title
+from archir.diagnostics.visible import visible
 
 BLOCK = "block layer(x, width) {\n    return x |> conv(wdith) |> relu\n}\n"
 NET = """import "parts/a.arch"

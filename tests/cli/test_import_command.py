@@ -14,9 +14,9 @@ from torch import nn
 
 import archir
 from archir.backends.imports import read_map, to_source
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.language.writing.imported import brought_back
+from archir.diagnostics.errors import ArchError
+from archir.language.decompiler.imported import brought_back
 from archir_torch.importing.entry import called, example
 from tests.cli.test_cli import run
 

@@ -13,11 +13,11 @@ import torch
 from click.testing import CliRunner, Result
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
 from archir.costs.latencies.table import Entry
 from archir.costs.latencies.timing import USUAL
 from archir.costs.latencies.workloads import workloads
+from archir.diagnostics.errors import ArchError
 from tests.conftest import ROOT
 from tests.latencies import SMALL, table_of, validation
 from tests.project.test_layers import FRAMEWORKS, run_alone

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from archir.cli import main
-from archir.cli.authoring.man import _plain, manual
 from archir.cli.main import _COMMANDS
+from archir.cli.man import _plain, manual
 
 ROOT = click.Context(main, info_name="archir")
 MACROS = {".TH", ".SH", ".TP", ".PP", ".RS", ".RE", ".nf", ".fi"}

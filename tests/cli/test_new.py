@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from archir.backends.speed.figures import Speeds
 from archir.cli import main
-from archir.cli.authoring.new import TEMPLATES
+from archir.cli.new import TEMPLATES
 from tests.plugins import forgotten
 
 NAMES = sorted(one.name for one in TEMPLATES.iterdir())
@@ -27,7 +27,7 @@ FEW["shrink"] = ("--epochs", "1", "--trials", "2")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("archir.api.models.shrinking.measure", lambda *_, **__: Speeds((), (), {}))  # takes seconds
+    monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))  # takes seconds
     with forgotten(tmp_path):
         yield tmp_path
     for name in ("data", "model"):  # known by paths below the folder that was the current one

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from archir.api.notebook.progress import SearchProgress, TrainingProgress
+from archir.api.progress import SearchProgress, TrainingProgress
 from archir.cli.progress import tracked
 
 
@@ -16,7 +16,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Standard error is one, where no cursor moves."""
     terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True), modules={})
     monkeypatch.setattr("archir.cli.progress.sys", terminal)
-    monkeypatch.setattr("archir.api.notebook.bars.sys", terminal)
+    monkeypatch.setattr("archir.api.bars.sys", terminal)
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("COLUMNS", "120")
 

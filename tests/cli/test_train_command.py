@@ -15,9 +15,9 @@ from torch import Tensor
 
 import archir
 from archir import __main__ as program
-from archir.base.errors import ArchError
-from archir.search.reuse.borrowing import seen_by
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError
+from archir.recipes.borrowing import seen_by
+from archir.runs import Run
 from tests.cli.test_cli import run
 from tests.torch_backend.tried import elastic, recipe
 

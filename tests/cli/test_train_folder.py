@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.cli.searches import train_folder as runs
-from archir.search.runs import hashes
-from archir_torch.training.checkpoints import folder as checkpoint
+from archir.cli import train_folder as runs
+from archir.diagnostics.errors import ArchError
+from archir.runs import hashes
+from archir_torch.training import checkpoint_folder as checkpoint
 from tests.cli.test_cli import run
 
 NET = "net net(classes = 10) {\n    input x: f32[1, 8, 8]\n    output y = x |> flatten |> linear(classes)\n}\n"

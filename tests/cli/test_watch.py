@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from archir.cli import main
-from archir.cli.analysis import watching
+from archir.cli import main, watching
 
 BLOCK = "block layer(x, width) {\n    return x |> conv(width) |> relu\n}\n"
 NET = 'import "a.arch"\n\nnet s {\n    input image: f32[3, 8, 8]\n    output y = image |> layer(8)\n}\n'

@@ -12,13 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli.main import main
 from archir.costs.means import means
 from archir.costs.optimal import bounded
 from archir.costs.scopes import by_scope, whole
-from archir.search.spaces.partial import largest, smallest
-from archir.search.spaces.space import MOST_COUNTED, Space
+from archir.diagnostics.errors import ArchError
+from archir.spaces.partial import largest, smallest
+from archir.spaces.space import MOST_COUNTED, Space
 from tests.portions import portion
 
 COSTS = ("params", "macs", "kernels")

@@ -9,7 +9,6 @@ from math import comb
 import numpy as np
 import pytest
 
-from archir.base.errors import ArchError
 from archir.costs.counting import merged_steps
 from archir.costs.counting.joint import Limit, Rooms
 from archir.costs.counting.merged_steps import Strides
@@ -18,7 +17,8 @@ from archir.costs.extremes import arrays, witnesses
 from archir.costs.means import averages
 from archir.costs.optimal.network import network
 from archir.costs.optimal.optimum import optimum
-from archir.ir.choices.cases import Choice, Value, at, case, support, varies, when
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import Choice, Value, at, case, support, varies, when
 from archir.ir.graph import Decision
 from tests.portions import portion
 

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli.main import main
 from archir.costs import account
 from archir.costs.counting import distribution
 from archir.costs.counting.joint import Limit, Rooms
 from archir.costs.symbolic import Symbolic
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Node
+from archir.ir.serial import from_json, to_json
 from archir.ir.structure import Select
-from archir.ir.text.serial import from_json, to_json
 from archir.ops.activation import Sigmoid
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of

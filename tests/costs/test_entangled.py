@@ -13,17 +13,17 @@ from click.testing import CliRunner
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError
-from archir.base.work import WorkError, bounded
 from archir.cli import main
 from archir.costs.extremes import forward
 from archir.costs.extremes.elimination import least
-from archir.ir.choices.cases import Choice, EntangledError, Value, at, case
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import WorkError, bounded
+from archir.diagrams.cases import Choice, EntangledError, Value, at, case
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Decision
 from archir.language.elaboration.elaborate import elaborate
 from archir.passes.cost import SUMMED, cost
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import ROOT
 from tests.ir.test_needs import ORDERED
 from tests.portions import portion

@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 from scipy.stats import chisquare
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
 from archir.costs.latencies.table import Correction, LatencyTable
 from archir.costs.latencies.workloads import workloads
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.spaces.space import Space
 from tests.latencies import SMALL, table_of
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of

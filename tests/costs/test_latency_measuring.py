@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
 from archir.costs.latencies import files
 from archir.costs.latencies.fill import belongs, start
 from archir.costs.latencies.timing import Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.latencies.workloads import workloads
+from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, table_of
 
 

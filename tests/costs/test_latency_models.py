@@ -16,18 +16,17 @@ from scipy.optimize import nnls
 from scipy.stats import t as student
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.costs.latencies import files
-from archir.costs.latencies.models import process
-from archir.costs.latencies.models.counts import Counts, of_codes, of_graphs
-from archir.costs.latencies.models.fitting import fit, nonnegative
-from archir.costs.latencies.models.model import LatencyModel
+from archir.costs.latencies import files, process
+from archir.costs.latencies.counts import Counts, of_codes, of_graphs
+from archir.costs.latencies.fitting import fit, nonnegative
+from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.workloads import Workload, steps, workloads
+from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
 from archir.ops.activation import Relu
 from archir.ops.conv import Conv, Linear
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import ROOT
 from tests.latencies import SMALL, FakeBench, filled, table_of
 from tests.portions import portion

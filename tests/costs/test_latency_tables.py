@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
 from archir.costs.latencies import files
 from archir.costs.latencies.table import Correction, latency_rule
 from archir.costs.latencies.workloads import steps, workloads
+from archir.diagnostics.errors import ArchError
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
 from archir.ops.activation import Relu

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
 from archir.costs.latencies.fill import fit, spearman, validate
+from archir.diagnostics.errors import ArchError
 from tests.latencies import QUICK, SMALL, FakeBench, filled, validation
 
 

@@ -14,7 +14,7 @@ from archir.ir.verify import verify
 from archir.ops.activation import Relu, Scale
 from archir.ops.calibration import Calibrate
 from archir.ops.conv import Conv
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.ir.random_graphs import graphs
@@ -44,7 +44,7 @@ def test_a_published_space_runs_what_random_architectures_run() -> None:
 @settings(max_examples=80, deadline=None)
 @given(graphs(most_nodes=15, most_choices=3))
 def test_random_spaces_run_what_their_assignments_run(graph: Graph) -> None:
-    from archir.passes.spaces.specialize import specialize
+    from archir.passes.specialize import specialize
 
     found: set[str] = set()
     for outcomes in assignments(graph):

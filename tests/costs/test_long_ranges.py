@@ -10,8 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import fail
-from archir.base.work import MOST_WORK, bounded
 from archir.costs import account, sums
 from archir.costs.account import Account
 from archir.costs.dynamic import Chain
@@ -19,11 +17,13 @@ from archir.costs.extremes import arrays
 from archir.costs.extremes import witnesses as bounds
 from archir.costs.rows import Parts, Sums
 from archir.costs.symbolic import Symbolic
+from archir.diagnostics.errors import fail
+from archir.diagnostics.work import MOST_WORK, bounded
+from archir.diagrams import symbols
+from archir.diagrams.cases import when
 from archir.ir import typing
-from archir.ir.choices import symbols
-from archir.ir.choices.cases import when
 from archir.passes.cost import SUMMED
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 
 FIRST = "x = x |> linear(a) |> gelu |> linear(b)"
 STEPS = [

@@ -10,20 +10,20 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 import archir
-from archir.base.errors import ArchError
-from archir.costs.named.lengths import Resized
-from archir.costs.named.rules import rule_of
+from archir.costs.lengths import Resized
+from archir.costs.rules import rule_of
 from archir.costs.symbolic import Symbolic
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.verify import typed
 from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu
 from archir.ops.attention import Attention
 from archir.ops.conv import Linear
-from archir.ops.tokens.lookup import Embedding
+from archir.ops.lookup import Embedding
 from archir.passes.cost import alive
 from archir.passes.resize import resize
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_torch import BACKEND as TORCH
 from tests.architectures import inputs_of
 from tests.conftest import EXAMPLES

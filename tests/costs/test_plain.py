@@ -11,13 +11,13 @@ import pytest
 from scipy.stats import chisquare
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.names import arrays
 from archir.costs.account import Account
 from archir.costs.counting.plain import PlainAccount
 from archir.costs.means import means
-from archir.ir.choices.cases import when
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import when
+from archir.spaces.space import Space
+from archir.utils import arrays
 from tests.conftest import EXAMPLES
 
 CONDITIONAL = """

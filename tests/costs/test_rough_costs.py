@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.work import WorkError, anew, bounded, current, portion, spend
 from archir.cli.main import main
 from archir.costs.extremes.rough import Ends
 from archir.costs.rows import Sums
 from archir.costs.symbolic import Symbolic
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import WorkError, anew, bounded, current, portion, spend
 from archir.passes.cost import SUMMED
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.language.reference.grow import program
 

@@ -8,11 +8,11 @@ from fractions import Fraction
 import pytest
 from click.testing import CliRunner
 
-from archir.base.errors import ArchError
-from archir.cli.analysis.cost import by_scope as of_network
+from archir.cli.cost import by_scope as of_network
 from archir.cli.main import main
 from archir.costs import scopes
 from archir.costs.means import means
+from archir.diagnostics.errors import ArchError
 from archir.passes.cost import SUMMED, Cost, cost
 from tests.conftest import EXAMPLES
 from tests.costs.test_costs import CUT, cut

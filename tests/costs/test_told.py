@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.base.errors import ArchError, fail
-from archir.base.work import TOO_MUCH
-from archir.cli.analysis.space_cost import _counted, _told
+from archir.cli.space_cost import _counted, _told
 from archir.costs.extremes.witnesses import Extreme
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.work import TOO_MUCH
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from pathlib import Path
 from lark import Token
 
 from archir.api.loading import proved
-from archir.base.errors import ArchError, Diagnostic
-from archir.language.elaboration.names.locals import walk
+from archir.diagnostics.errors import ArchError, Diagnostic
+from archir.language.elaboration.locals import walk
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse, tokens
 from tests.conftest import EXAMPLES

@@ -17,12 +17,12 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 from mcp import Client, StdioServerParameters
 
 import archir
-from archir.api.agents.answers import MOST_PROBLEMS, MOST_SAID, MOST_TEXT
-from archir.api.agents.server import language, libraries, make, operations
-from archir.api.agents.tools import CHANGING, TOOLS
-from archir.base.errors import ArchError
-from archir.base.files import read_bytes, within, write_atomic
+from archir.diagnostics.errors import ArchError
 from archir.ir.op import OPS
+from archir.tools.mcp.answers import MOST_PROBLEMS, MOST_SAID, MOST_TEXT
+from archir.tools.mcp.server import language, libraries, make, operations
+from archir.tools.mcp.tools import CHANGING, TOOLS
+from archir.utils.files import read_bytes, within, write_atomic
 from tests.conftest import EXAMPLES, ROOT
 
 SPACE = """\

@@ -11,9 +11,9 @@ import pytest
 
 pytest.importorskip("pygls", reason="the language server needs pygls (the extra `lsp`)")
 
-from archir.api.editor.server.aside import Aside, InterruptedWorkError
-from archir.base.errors import ArchError
-from archir.base.work import anew, bounded, portion, spend
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import anew, bounded, portion, spend
+from archir.tools.lsp.aside import Aside, InterruptedWorkError
 from tests.conftest import EXAMPLES
 from tests.editor.test_server import run, serving
 

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.api.editor.checking import Place
-from archir.api.editor.fixing.repair import repaired
 from archir.cli import main
-from archir.language.syntax.format import canonical
+from archir.language.formatter import canonical
+from archir.tools.fixing.repair import repaired
+from archir.tools.lsp.checking import Place
 from tests.editor.planting import KINDS, Planted, planted
 
 WRONG = """block conv_relu(x, width) {

@@ -17,8 +17,8 @@ from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
 
 import archir
-from archir.api.editor.checking import Place
-from archir.search.spaces.architecture import read_architecture
+from archir.spaces.architecture import read_architecture
+from archir.tools.lsp.checking import Place
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 

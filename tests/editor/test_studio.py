@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import archir
-from archir.api.editor.words import KEYWORDS
-from archir.api.studio.asked import MOST_TEXT, AskedError, offset, units
-from archir.api.studio.desk import COSTS, Desk
-from archir.api.studio.server import HOST, Studio, page
-from archir.base.errors import ArchError
-from archir.base.work import bounded, spend
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import bounded, spend
+from archir.tools.lsp.words import KEYWORDS
+from archir.tools.studio.asked import MOST_TEXT, AskedError, offset, units
+from archir.tools.studio.desk import COSTS, Desk
+from archir.tools.studio.server import HOST, Studio, page
 from tests.conftest import EXAMPLES, ROOT
 from tests.studio import served
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from archir.api.studio.server import Studio
+from archir.tools.studio.server import Studio
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES, ROOT
 from tests.studio import served

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lark import Lark, Token, UnexpectedCharacters
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.syntax.parse import tokens
 from archir_grammar import grammar
 from tests.editor.mutations import mutations, programs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from lark import LarkError
 
-from archir.language.elaboration.names.locals import walk
+from archir.language.elaboration.locals import walk
 from archir.language.syntax import ast
 from archir.language.syntax.layout import NestingError
 from archir.language.syntax.parse import parse

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from archir import __version__
-from archir.api.editor.checking import Place
+from archir.tools.lsp.checking import Place
 from tests.conftest import ROOT
 from tests.editor.textmate import EXTENSION
 

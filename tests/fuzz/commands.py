@@ -60,7 +60,7 @@ def commands(folder: Path) -> Maker:
                 arguments.append(rng.choice(odd_values) if rng.random() < 0.8 else words(rng, VALUES, 3))
 
         def take() -> None:
-            with _inside(folder), patch("archir.api.studio.server.serve"), patch("webbrowser.open"):
+            with _inside(folder), patch("archir.tools.studio.server.serve"), patch("webbrowser.open"):
                 result = CliRunner().invoke(main, [*arguments, "--traceback"], input="x")
             if result.exception is not None and not isinstance(result.exception, SystemExit):
                 raise result.exception

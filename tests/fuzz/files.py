@@ -11,18 +11,18 @@ from click.testing import CliRunner
 
 from archir import api, backends
 from archir.cli import main
-from archir.cli.searches import train_folder as runs
+from archir.cli import train_folder as runs
 from archir.cli.subject import given_parameters
 from archir.costs.latencies import files
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.ir.text.serial import from_json, to_json
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.elaboration.context import Limits
-from archir.search.recipes.reading import parse
-from archir.search.runs import summaries
-from archir.search.spaces.architecture import read_architecture
-from archir.search.spaces.space import Space
+from archir.recipes.reading import parse
+from archir.runs import summaries
+from archir.spaces.architecture import read_architecture
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Maker

@@ -15,7 +15,7 @@ from types import FrameType
 
 import click
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 
 SECONDS = 5
 """Of processor time."""

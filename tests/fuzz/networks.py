@@ -17,7 +17,7 @@ from onnx import parser
 from torch import nn
 
 from archir import api
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from tests.fuzz.files import fields
 from tests.fuzz.harness import Case, Maker
 from tests.fuzz.registry import kind

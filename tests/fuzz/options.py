@@ -12,7 +12,7 @@ from archir import api
 from archir.language.elaboration.asking import asked
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.parameters import parse_parameter
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.fuzz import odd
 from tests.fuzz.harness import Case, Maker
 from tests.fuzz.registry import RECIPE, SPACE, begin, kind, words

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from tests.conftest import ROOT
 from tests.fuzz.harness import found, tried
 from tests.fuzz.kinds import KINDS

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from archir.search.runs import Run
+from archir.runs import Run
 from tests.hostile.making import (
     COMMAND,
     Place,

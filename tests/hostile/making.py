@@ -22,9 +22,9 @@ from onnx import TensorProto, helper
 
 import archir
 from archir.backends import certificates
-from archir.cli.searches import train_folder
-from archir.ir.text.serial import to_json
-from archir.search.runs import Run, hashes, manifest
+from archir.cli import train_folder
+from archir.ir.serial import to_json
+from archir.runs import Run, hashes, manifest
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 

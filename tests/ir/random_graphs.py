@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import RuleError
-from archir.ir.choices.cases import Choice, Value, when
-from archir.ir.choices.conditions import both, either, if_else, negate
+from archir.diagnostics.errors import RuleError
+from archir.diagrams.cases import Choice, Value, when
+from archir.diagrams.conditions import both, either, if_else, negate
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.needs import needs
 from archir.ir.op import Op

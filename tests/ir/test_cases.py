@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import RuleError, listed
-from archir.ir.choices.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
-from archir.ir.choices.conditions import both, either, if_else, negate, restrict, told
-from archir.ir.choices.lifting import CaseError, lift
-from archir.language.elaboration.expressions.values import Items
+from archir.diagnostics.errors import RuleError, listed
+from archir.diagrams.cases import Case, Choice, Value, at, case, fix, leaves, smallest, support, when
+from archir.diagrams.conditions import both, either, if_else, negate, restrict, told
+from archir.diagrams.lifting import CaseError, lift
+from archir.language.elaboration.values import Items
 
 CHOICES = [Choice(f"c{i}", tuple(range(n)), i) for i, n in enumerate([2, 3, 2, 3])]
 ASSIGNMENTS = [

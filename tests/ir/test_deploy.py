@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.passes.deploy import deploy, fold_norm
 from archir_torch import BACKEND as TORCH

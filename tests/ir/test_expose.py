@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 from archir.passes.expose import expose, features
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from tests.conftest import EXAMPLES
 
 POOLED = """

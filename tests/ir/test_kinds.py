@@ -6,9 +6,9 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import leaves
-from archir.ir.text.reader import parse_graph
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import leaves
+from archir.ir.reader import parse_graph
 from archir.ir.typing import infer
 from archir.ir.verify import verify
 from archir.passes.expand import expand

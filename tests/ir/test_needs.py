@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.ir.choices import cases, conditions, lifting
-from archir.ir.choices.cases import at, support
-from archir.ir.choices.conditions import hull
+from archir.diagnostics.errors import ArchError
+from archir.diagrams import cases, conditions, lifting
+from archir.diagrams.cases import at, support
+from archir.diagrams.conditions import hull
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.needs import _Needing, needs, surely_needed
 from archir.ir.structure import Input, Select
@@ -17,7 +17,7 @@ from archir.ir.verify import verify
 from archir.language.elaboration.elaborate import elaborate
 from archir.ops.activation import Relu
 from archir.passes.prune import prune
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.language.reference.grow import program
 
 ORDERED = """

@@ -8,10 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
-from archir.passes.spaces.partial import partial
-from archir.passes.spaces.relax import relax
+from archir.passes.partial import partial
+from archir.passes.relax import relax
 from archir_torch.supernet.mixture import lower_mixed
 from tests.conftest import EXAMPLES
 

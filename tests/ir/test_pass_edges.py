@@ -9,18 +9,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
+from archir.ir.reader import parse_graph
 from archir.ir.structure import Mix
-from archir.ir.text.reader import parse_graph
 from archir.passes.deploy import fold_norm
-from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.freeze import freeze
+from archir.passes.lift import lift
+from archir.passes.partial import partial
+from archir.passes.relax import relax
 from archir.passes.resize import other_sizes
-from archir.passes.spaces.freeze import freeze
-from archir.passes.spaces.lift import lift
-from archir.passes.spaces.partial import partial
-from archir.passes.spaces.relax import relax
-from archir.passes.spaces.specialize import specialize
-from archir.search.spaces.partial import smallest
+from archir.passes.specialize import specialize
+from archir.spaces.partial import smallest
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.network import SuperNetwork, extract

@@ -13,18 +13,18 @@ from random_graphs import annotated, graphs
 from reference import assignments, meaning
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.op import Composite, Op
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
 from archir.ir.structure import Input
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
 from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Linear
 from archir.passes import PASSES, run
-from archir.passes.spaces.freeze import freeze
-from archir.passes.spaces.specialize import specialize
+from archir.passes.freeze import freeze
+from archir.passes.specialize import specialize
 from tests.op_cases import CASES, ELEMENTS, Dims
 
 

@@ -15,15 +15,15 @@ from hypothesis import strategies as st
 from random_graphs import annotated
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import Choice, case, when
-from archir.ir.choices.conditions import both
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import Choice, case, when
+from archir.diagrams.conditions import both
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, Decision, Graph, Node
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
 from archir.ir.structure import Input, Select
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.ir.text.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.ops.activation import Relu
 from archir.ops.conv import Conv

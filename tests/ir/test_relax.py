@@ -8,14 +8,14 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.structure import Mix, Select
 from archir.ir.verify import verify
-from archir.passes.spaces.freeze import freeze
-from archir.passes.spaces.lift import lift
-from archir.passes.spaces.relax import relax
-from archir.passes.spaces.specialize import specialize
-from archir.search.spaces.space import Space
+from archir.passes.freeze import freeze
+from archir.passes.lift import lift
+from archir.passes.relax import relax
+from archir.passes.specialize import specialize
+from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed
 from tests.examples import elaborated

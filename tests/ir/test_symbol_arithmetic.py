@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from archir.ir.choices.cases import Case, Choice, at, case
-from archir.ir.choices.symbols import AskError, Symbol, is_long, value_of
+from archir.diagrams.cases import Case, Choice, at, case
+from archir.diagrams.symbols import AskError, Symbol, is_long, value_of
 
 WIDTH, DEPTH = Choice("width", (2, 4, 6), 0), Choice("depth", (1, 3), 1)
 ASSIGNMENTS = [{"width": i, "depth": j} for i, j in product(range(3), range(2))]

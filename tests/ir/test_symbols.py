@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError
-from archir.base.work import bounded
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import bounded
+from archir.diagrams import symbols
+from archir.diagrams.cases import at
 from archir.ir import typing
-from archir.ir.choices import symbols
-from archir.ir.choices.cases import at
 from archir.ir.needs import needs
 from archir.ir.typing import infer
 from archir.ir.verify import verify

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from archir.ir.choices import conditions
-from archir.ir.choices.cases import Choice, EntangledError, Value, at, case, when
-from archir.ir.choices.conditions import (
+from archir.diagrams import conditions
+from archir.diagrams.cases import Choice, EntangledError, Value, at, case, when
+from archir.diagrams.conditions import (
     Restriction,
     both,
     compatible,

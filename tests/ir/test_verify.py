@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.ir.choices.cases import Choice, case, when
+from archir.diagrams.cases import Choice, case, when
 from archir.ir.graph import Constraint, Decision, Graph, Node
 from archir.ir.op import Free
+from archir.ir.reader import parse_graph
 from archir.ir.structure import Input, Select
-from archir.ir.text.reader import parse_graph
 from archir.ir.verify import BrokenGraph, verify
 from archir.ops.activation import LeakyRelu, Relu, Scale
 from archir.ops.arithmetic import Add, Concat

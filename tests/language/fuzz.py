@@ -18,15 +18,15 @@ from lark import Token
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import api
-from archir.base.errors import ArchError
-from archir.base.work import bounded
 from archir.costs.extremes.witnesses import Extreme
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import bounded
 from archir.ir.op import OPS
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
-from archir.language.syntax.format import canonical
+from archir.language.formatter import canonical
 from archir.language.syntax.parse import tokens
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import archir
-from archir.base.errors import ArchError, Diagnostic
+from archir.diagnostics.errors import ArchError, Diagnostic
 from tests.conftest import EXAMPLES
 
 

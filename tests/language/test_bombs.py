@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from archir import api
-from archir.base.errors import ArchError
-from archir.base.work import MOST_WORK, WorkError, bounded, current, spend
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import MOST_WORK, WorkError, bounded, current, spend
 from archir.ir.graph import Graph
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir.language.elaboration.parameters import parse_parameter
-from archir.language.syntax.format import canonical
+from archir.language.formatter import canonical
 from archir.pictures import picture
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 from tests.portions import portion
@@ -134,7 +134,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
 import archir.ops
 from archir.language.elaboration.elaborate import elaborate
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 text = sys.stdin.read()
 begin = resource.getrusage(resource.RUSAGE_SELF).ru_utime
 try:
@@ -161,7 +161,7 @@ def test_bombs_with_little_memory(name: str) -> None:
 
 CHILD = """
 import gc, resource, sys, time
-import archir.ops, archir.api, archir.search.spaces.space, archir.pictures, archir.costs.account
+import archir.ops, archir.api, archir.spaces.space, archir.pictures, archir.costs.account
 from archir.cli import main
 from archir.cli.analysis import check
 from archir.cli.analysis import cost

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 from tests.language.reference.compare import disagreement
 

@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.language.syntax.format import canonical
+from archir.diagnostics.errors import ArchError
+from archir.language.formatter import canonical
 from archir.language.syntax.parse import parse
 from tests.conftest import GOLDEN, ROOT
 from tests.language.programs import Speaker, untidy

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 from tests.language.fuzz import failure, program, survives
 

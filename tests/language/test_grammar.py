@@ -12,9 +12,9 @@ from itertools import product
 import pytest
 from lark import Lark, Tree, UnexpectedCharacters, UnexpectedToken
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
+from archir.language.formatter import canonical
 from archir.language.syntax.builder import Builder
-from archir.language.syntax.format import canonical
 from archir.language.syntax.layout import Layout, NestingError
 from archir.language.syntax.parse import parse
 from archir_grammar import TABLES, grammar, parser, tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 
 IN_A_NET = """net tiny(width = 8) {{

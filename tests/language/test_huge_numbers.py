@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.work import bounded
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import bounded
 from tests.portions import portion
 
 PROGRAM = """

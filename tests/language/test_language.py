@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
 from archir.ir.typing import infer

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archir
-from archir.base.errors import RuleError
-from archir.base.explain import codes, page
-from archir.base.work import MOST_WORK, bounded
 from archir.cli import main
+from archir.diagnostics.errors import RuleError
+from archir.diagnostics.explain import codes, page
+from archir.diagnostics.work import MOST_WORK, bounded
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv
 from tests.conftest import EXAMPLES, GOLDEN

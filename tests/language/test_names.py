@@ -18,14 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import Choice
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import Choice
 from archir.ir.graph import Decision, Graph, Node
 from archir.ir.names import is_name, is_scope
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
 from archir.ir.structure import Input, Select
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.ir.text.serial import from_json, to_json
 from archir.language.source import to_source
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Add

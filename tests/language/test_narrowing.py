@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.ir.text.serial import from_json, to_json
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
 from archir.ir.typing import infer
 from archir.ir.verify import verify
 from archir.passes.cost import cost
-from archir.passes.equivalence.canonical import canonical_hash
+from archir.passes.freeze import freeze
 from archir.passes.prune import prune
-from archir.passes.spaces.freeze import freeze
 
 
 def space(body: str, before: str = "") -> archir.Space:

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 from lark import Lark
 
-from archir.base.errors import Source
 from archir.cli import main
+from archir.diagnostics.errors import Source
 from archir.language.syntax import reading
 from archir_grammar.exporting import Choice, Class, Literal, Part, Ref, Repeat, Sequence, exported
 from archir_grammar.notations import ebnf, gbnf

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.language.opening.ladders import fewer, with_parts
-from archir.language.opening.opening import Opening, open_text
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.passes.spaces.specialize import specialize
+from archir.diagnostics.errors import ArchError
+from archir.equivalence.canonical import canonical_hash
+from archir.language.elastic.ladders import fewer, with_parts
+from archir.language.elastic.opening import Opening, open_text
+from archir.passes.specialize import specialize
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ALL = "widths,depths,heads,kernels,ratios"
@@ -214,7 +214,7 @@ def test_an_opening_that_was_given_up_does_not_say_that_there_is_nothing(
     monkeypatch: pytest.MonkeyPatch, bounds: tuple[str, ...]
 ) -> None:
     for name in bounds:
-        monkeypatch.setattr(f"archir.language.opening.search.{name}", 1)
+        monkeypatch.setattr(f"archir.language.elastic.search.{name}", 1)
     with pytest.raises(ArchError, match="in 1 rounds") as error:
         open_text(RESIDUAL, ALL)
     assert error.value.diagnostics[0].code == "A3231"
@@ -269,7 +269,7 @@ def test_a_space_that_was_opened_has_no_warnings(tmp_path: Path) -> None:
 
 def test_many_plain_blocks_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums of forty blocks are one width: not one round each."""
-    monkeypatch.setattr("archir.language.opening.search.MOST_ROUNDS", 5)
+    monkeypatch.setattr("archir.language.elastic.search.MOST_ROUNDS", 5)
     block = "    x = x + (x |> conv(32, kernel=3) |> relu |> conv(32, kernel=3))\n"
     start = "net plain {\n    input image: f32[3, 8, 8]\n    x = image |> conv(32, kernel=3)\n"
     text = f"{start}{block * 40}    output y = x |> global_avg_pool |> linear(5)\n}}\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 from tests.language.test_hints import IN_A_NET, ITEMS, STATEMENTS
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError, Source
-from archir.language.elaboration.names.locals import walk
+from archir.diagnostics.errors import ArchError, Source
+from archir.language.elaboration.locals import walk
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse, partial
 from archir.language.syntax.reading import Kept, RefusedError, read

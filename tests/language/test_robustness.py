@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lark import Lark
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.context import Limits
 from archir.language.elaboration.elaborate import elaborate, survey
 from archir_grammar import grammar

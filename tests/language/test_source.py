@@ -7,7 +7,7 @@ import random
 import pytest
 
 import archir
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir.language.source import to_source
 from tests.ir.test_relax import WAYS, space_of
 

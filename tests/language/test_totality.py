@@ -12,17 +12,17 @@ import pytest
 from click.testing import CliRunner
 
 from archir import api
-from archir.base import errors
-from archir.base.errors import ArchError, RuleError, total
 from archir.cli import main
-from archir.ir.choices import lifting
-from archir.ir.choices.cases import Choice, case
-from archir.ir.choices.lifting import lift
+from archir.diagnostics import errors
+from archir.diagnostics.errors import ArchError, RuleError, total
+from archir.diagrams import lifting
+from archir.diagrams.cases import Choice, case
+from archir.diagrams.lifting import lift
 from archir.ir.op import OPS, attribute_types
 from archir.ir.types import TensorType
+from archir.language.elaboration import static
 from archir.language.elaboration.elaborate import elaborate
-from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.values import Items
+from archir.language.elaboration.values import Items
 from tests.portions import portion
 
 NUMBERS = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 
 

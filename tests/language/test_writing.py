@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 import archir
 from archir.ir.graph import Graph, Node
+from archir.ir.reader import parse_graph
 from archir.ir.structure import Input
-from archir.ir.text.reader import parse_graph
 from archir.ir.typing import infer
+from archir.language.decompiler.imported import Imported
+from archir.language.decompiler.outline import First, Times
+from archir.language.decompiler.outline import Test as Condition
+from archir.language.decompiler.write import Written, program, write
+from archir.language.decompiler.writer import Writer
 from archir.language.elaboration.files import Loader
-from archir.language.writing.imported import Imported
-from archir.language.writing.outline import First, Times
-from archir.language.writing.outline import Test as Condition
-from archir.language.writing.rendering.writer import Writer
-from archir.language.writing.write import Written, program, write
-from archir.passes.spaces.specialize import specialize
-from archir.search.lint.lint import lint
+from archir.linting.lint import lint
+from archir.passes.specialize import specialize
 from tests.conftest import EXAMPLES
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments

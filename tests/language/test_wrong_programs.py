@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 
 WRONG = Path(__file__).parent / "wrong"

@@ -8,7 +8,7 @@ import IPython.display
 import pytest
 
 import archir
-from archir.api.notebook import bars, progress
+from archir.api import bars, progress
 from tests.notebook.test_showing import harmless, space
 
 

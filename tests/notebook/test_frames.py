@@ -10,9 +10,9 @@ import pyarrow
 import pytest
 
 import archir
-from archir.api.notebook.registration import html
 from archir.backends.speed.figures import Latency, Speed, Speeds, Subject
-from archir.search.reuse.columns import Trials
+from archir.reuse.columns import Trials
+from archir.tools.notebook.registration import html
 from archir_torch.search.single import Epoch, Result
 
 TRIALS = Trials(

@@ -17,19 +17,20 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import archir
-from archir.api.notebook import markup, pictures
-from archir.api.notebook.registration import SHOWN, html, register, text
-from archir.base.errors import Diagnostic, Diagnostics, Note, Source, Span
+from archir.api import drawing as pictures
 from archir.costs.latencies.fill import Network, Validation
-from archir.costs.latencies.models.model import LatencyModel
+from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import Entry, LatencyTable
 from archir.costs.latencies.timing import Timing
-from archir.ir.choices.cases import Choice
+from archir.diagnostics.errors import Diagnostic, Diagnostics, Note, Source, Span
+from archir.diagrams.cases import Choice
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
-from archir.search.reuse.columns import Trials
-from archir.search.scores.table import Scores, Term
-from archir.search.spaces.optimal.fronts import Front, Point
+from archir.pictures import markup
+from archir.reuse.columns import Trials
+from archir.spaces.optimal.fronts import Front, Point
+from archir.spaces.scores import Scores, Term
+from archir.tools.notebook.registration import SHOWN, html, register, text
 from tests.conftest import EXAMPLES
 
 PROGRAM = """net small(width = 4) {
@@ -124,7 +125,7 @@ def test_large_spaces_are_counted_in_powers_and_what_takes_long_is_left_out(monk
     many = archir.loads(f"net many {{\n    input x0: f32[4]\n{body}\n    output y = x60\n}}\n")
     assert repr(many) == "<Space many: about 10^18 architectures, 60 choices, x0 f32[4] -> y>"
     assert len(repr(many.sample(0))) < 150
-    monkeypatch.setattr("archir.search.spaces.counting.QUICK", 10)
+    monkeypatch.setattr("archir.spaces.counting.QUICK", 10)
     assert repr(archir.Space(many.graph)) == "<Space many: many architectures, 60 choices, x0 f32[4] -> y>"
 
 
@@ -235,7 +236,7 @@ def test_what_is_large_is_shown_in_part(monkeypatch: pytest.MonkeyPatch) -> None
     assert len(shown) < 20_000
     monkeypatch.setattr(markup, "MOST_PICTURE", 100)
     assert not harmless(html(space())).svgs
-    monkeypatch.setattr("archir.api.notebook.pictures.MOST_NODES", 5)
+    monkeypatch.setattr("archir.api.drawing.MOST_NODES", 5)
     assert "of many nodes: archir.show(graph) draws it" in harmless(html(space().graph)).text
 
 

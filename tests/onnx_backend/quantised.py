@@ -11,8 +11,8 @@ from archir.backends.samples import Samples
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.int8 import Mode, Quantised
-from archir_onnx.int8.sensitivity import relative
+from archir_onnx.quantization import Mode, Quantised
+from archir_onnx.quantization.sensitivity import relative
 from archir_torch import BACKEND as TORCH
 
 ERROR = 0.35

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.network import SuperNetwork, extract

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError, RuleError
+from archir.diagnostics.errors import ArchError, RuleError
 from archir.ir.typing import infer
 from tests.op_cases import CASES, Dims, graph_of
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
-from archir.passes.equivalence.canonical import canonical_hash
+from archir.diagnostics.errors import ArchError
+from archir.equivalence.canonical import canonical_hash
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.module import lower

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.typing import infer
 from archir.passes.deploy import deploy
-from archir.passes.spaces.sharing import Sharing
+from archir.passes.sharing import Sharing
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.network import SuperNetwork, extract

@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
 from archir.costs.latencies.workloads import workloads
+from archir.diagnostics.errors import ArchError
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.op import OPS
-from archir.ir.text.serial import to_json
+from archir.ir.serial import to_json
 from archir.ir.typing import infer
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.passes.spaces.sharing import Sharing
+from archir.passes.sharing import Sharing
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.network import SuperNetwork, extract
 

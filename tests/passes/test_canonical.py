@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
+from archir.equivalence.canonical import Canonical, canonical_hash
 from archir.ir.graph import Graph, Node
-from archir.ir.text.reader import parse_graph
+from archir.ir.reader import parse_graph
 from archir.ops.activation import Identity, Relu, Sigmoid, Tanh
 from archir.ops.arithmetic import Add, Mul
 from archir.ops.conv import Linear
-from archir.passes.equivalence.canonical import Canonical, canonical_hash
-from archir.passes.spaces.specialize import specialize
+from archir.passes.specialize import specialize
 from tests.conftest import EXAMPLES, ROOT
 from tests.ir.random_graphs import graphs
 from tests.ir.reference import assignments, meaning
@@ -348,7 +348,7 @@ def test_unique_architectures() -> None:
 
 
 def test_rare_architectures_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    from archir.search.spaces import space as module
+    from archir.spaces import space as module
 
     monkeypatch.setattr(module, "MOST_TRIES", 1)
     assert len(archir.loads(SMALL).sample_unique(6)) == 6

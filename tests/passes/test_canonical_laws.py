@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 import archir
-from archir.base.errors import ArchError, RuleError
+from archir.diagnostics.errors import ArchError, RuleError
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph, Node, state_name
 from archir.ir.op import Op
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
 from archir.ir.typing import infer
 from archir.ops import activation, arithmetic, norm, pool, shape
 from archir.ops import random as randoms
-from archir.passes.equivalence.canonical import canonical_hash
 from archir_torch.lowering.module import Layer, lower
 from tests.passes.test_canonical import MAP, X
 

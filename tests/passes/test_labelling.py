@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from archir.equivalence import isomorphism as labelling
+from archir.equivalence.canonical import canonical_hash
+from archir.equivalence.isomorphism import Vertex, canonical_text
 from archir.ir.graph import Graph, Node
-from archir.ir.text.reader import parse_graph
+from archir.ir.reader import parse_graph
 from archir.ops.activation import Relu
 from archir.ops.arithmetic import Mul
 from archir.ops.conv import Linear
-from archir.passes.equivalence import isomorphism as labelling
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.passes.equivalence.isomorphism import Vertex, canonical_text
 from tests.passes.test_canonical import X
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 import archir
 from archir.ir.op import Dealt, Gathered, Piece, Spread, Tie
 from archir.ir.typing import infer
-from archir.passes.spaces.positions import Along, Part, along, merged
-from archir.passes.spaces.sharing import Sharing
+from archir.passes.positions import Along, Part, along, merged
+from archir.passes.sharing import Sharing
 from tests.examples import elaborated
 from tests.op_cases import CASES, Case, graph_of, name_of
 

@@ -18,7 +18,7 @@ from archir.costs.scopes import by_scope, whole
 from archir.pictures import shading
 from archir.pictures.outline import Outline, outline
 from archir.pictures.shading import Heat, step
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.chromium import PROGRAM, Chromium
 from tests.conftest import EXAMPLES
 from tests.examples import elaborated

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from archir import api
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.ir.choices.cases import Choice, case
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import Choice, case
 from archir.ir.graph import Decision, Graph, Node
 from archir.ir.structure import Input, Select
 from archir.language.elaboration.elaborate import elaborate
@@ -31,7 +31,7 @@ from archir.pictures import FORMATS, picture
 from archir.pictures.labels import amount, width
 from archir.pictures.outline import Box, Link, Outline, outline
 from archir.pictures.place import HEADER, Edge, Sheet, place
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 from tests.examples import NETS, made_small
 from tests.ir.random_graphs import graphs

@@ -13,7 +13,7 @@ pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
 from archir import api
 from archir.ir.graph import Graph
-from archir.pictures.formats.html import to_html
+from archir.pictures.html import to_html
 from archir.pictures.outline import Outline, outline
 from archir.pictures.place import place
 from tests.chromium import PROGRAM, Chromium

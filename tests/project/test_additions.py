@@ -61,10 +61,10 @@ ADDITIONS = {
     ),
     "strategy that tries": Addition(
         {
-            "archir/search/multi/strategies/again.py": (
+            "archir/search/strategies/again.py": (
                 NEW,
-                "from archir.search.multi.strategies.random import Random, RandomOptions\n"
-                "from archir.search.multi.registry import strategy\n\n\n"
+                "from archir.search.strategies.random import Random, RandomOptions\n"
+                "from archir.search.registry import strategy\n\n\n"
                 '@strategy("again", RandomOptions)\nclass Again(Random):\n    pass\n',
             )
         },
@@ -72,9 +72,9 @@ ADDITIONS = {
     ),
     "strategy that trains": Addition(
         {
-            "backends/archir_torch/search/strategies/differentiable/softly.py": (
+            "backends/archir_torch/strategies/softly.py": (
                 NEW,
-                "from archir_torch.search.strategies.differentiable.relaxed import Options, Relaxed\n"
+                "from archir_torch.strategies.relaxed import Options, Relaxed\n"
                 "from archir_torch.search.job import strategy\n\n\n"
                 '@strategy("softly", Options)\nclass Softly(Relaxed):\n    pass\n',
             )
@@ -96,10 +96,10 @@ ADDITIONS = {
     ),
     "source of images": Addition(
         {
-            "archir/search/data/readers/first.py": (
+            "archir/data/readers/first.py": (
                 NEW,
-                "from archir.search.data.readers import digits\n"
-                "from archir.search.data.readers.source import source\n\n\n"
+                "from archir.data.readers import digits\n"
+                "from archir.data.readers.source import source\n\n\n"
                 '@source("first")\ndef read(rest, inputs):\n    return digits.read()\n',
             ),
         },
@@ -107,9 +107,9 @@ ADDITIONS = {
     ),
     "proxy": Addition(
         {
-            "backends/archir_torch/search/proxies/size.py": (
+            "backends/archir_torch/proxies/size.py": (
                 NEW,
-                "from archir_torch.search.proxies.registry import proxy\n\n\n"
+                "from archir_torch.proxies.registry import proxy\n\n\n"
                 "@proxy\ndef size(trial):\n    return float(len(trial.graph))\n",
             )
         },
@@ -117,12 +117,12 @@ ADDITIONS = {
     ),
     "command": Addition(
         {
-            "archir/cli/analysis/greet.py": (
+            "archir/cli/greet.py": (
                 NEW,
                 "import click\n\nfrom archir.cli.output import say\n\n\n"
                 '@click.command("greet")\ndef greet_command():\n    """Greet."""\n    say("hello")\n',
             ),
-            "archir/cli/main.py": ("_COMMANDS = {\n", '    "greet": ("analysis.greet", "Greet."),\n'),
+            "archir/cli/main.py": ("_COMMANDS = {\n", '    "greet": ("greet", "Greet."),\n'),
         },
         "from click.testing import CliRunner\nfrom archir.cli import main\n"
         'assert CliRunner().invoke(main, ["greet"]).output == "hello\\n"',

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 
 PROGRAM = """
 net n {

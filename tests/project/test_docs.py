@@ -17,23 +17,23 @@ from pydantic import BaseModel
 
 import archir
 from archir import api
-from archir.base.errors import ArchError
-from archir.base.explain import codes, page
-from archir.base.settings import parsed
-from archir.base.work import MOST_WORK
 from archir.cli import main
-from archir.ir.choices.cases import MOST_OUTCOMES
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.explain import codes, page
+from archir.diagnostics.work import MOST_WORK
+from archir.diagrams.cases import MOST_OUTCOMES
 from archir.language.elaboration.context import MOST_CALLS, Limits
-from archir.language.elaboration.expressions.lists import MOST_TIMES
-from archir.language.elaboration.expressions.static import FOLDS, FUNCTIONS
-from archir.language.elaboration.expressions.values import MOST_BITS, MOST_ITEMS
+from archir.language.elaboration.lists import MOST_TIMES
 from archir.language.elaboration.parameters import parse_parameter
+from archir.language.elaboration.static import FOLDS, FUNCTIONS
+from archir.language.elaboration.values import MOST_BITS, MOST_ITEMS
 from archir.language.syntax.parse import MOST_BYTES
-from archir.search.multi import registry
-from archir.search.recipes.reading import parse
-from archir.search.recipes.recipe import Recipe
+from archir.recipes.reading import parse
+from archir.recipes.recipe import Recipe
+from archir.search import registry
+from archir.utils.settings import parsed
+from archir_torch import strategies
 from archir_torch.objectives.create import check as check_objective
-from archir_torch.search import strategies
 from archir_torch.search.job import STRATEGIES, kind_of
 from docs import generate
 from tests.chromium import PROGRAM, Chromium

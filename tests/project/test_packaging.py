@@ -32,15 +32,15 @@ def test_the_wheel_holds_grammar_library_and_backends(built: tuple[Path, Path]) 
     wanted = {
         "archir/py.typed",
         "archir/language/std/attention.arch",
-        "archir/base/codes/A0401.md",
+        "archir/diagnostics/codes/A0401.md",
         "archir/pictures/page/page.js",
-        "archir/search/runs/sheet/report.js",
+        "archir/runs/sheet/report.js",
         "archir_grammar/arch.lark",
         "archir_grammar/ir.lark",
         "archir_torch/lowering/kernels/source/library.cpp",
         "archir_torch/lowering/kernels/source/maps.h",
         "archir_torch/lowering/local_attention.py",
-        "archir/search/data/readers/digits/digits.npz",
+        "archir/data/readers/digits/digits.npz",
         "archir_torch/py.typed",
         "archir_onnx/lowering/operations/attention.py",
         "archir_onnx/py.typed",
@@ -64,7 +64,7 @@ def test_the_sdist_holds_the_sources(built: tuple[Path, Path]) -> None:
     wanted = {
         "pyproject.toml", "Makefile", "README.md", "LICENSE", "constraints.txt",
         "SECURITY.md", "requirements.lock", "tools/sbom.py", "archir/language/std/attention.arch",
-        "grammar/archir_grammar/arch.lark", "archir/search/data/readers/digits/digits.npz",
+        "grammar/archir_grammar/arch.lark", "archir/data/readers/digits/digits.npz",
         "backends/archir_onnx/lowering/model.py",
         "examples/full_attention/full_attention.arch", "tests/project/test_packaging.py",
     }  # fmt: skip

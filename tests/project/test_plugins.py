@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from archir.base.errors import Interrupted
 from archir.cli import main
-from archir.search.runs import Run
+from archir.diagnostics.errors import Interrupted
+from archir.runs import Run
 from tests.conftest import ROOT
 from tests.documents import snippets, unpack
 from tests.plugins import forgotten

@@ -94,7 +94,7 @@ assert "networkx" not in sys.modules
 from archir import backends
 assert "archir.api" not in sys.modules, "a package was asked for, and all names were loaded"
 archir.load
-assert "archir.search.spaces.space" not in sys.modules, "classes are loaded when they are asked for"
+assert "archir.spaces.space" not in sys.modules, "classes are loaded when they are asked for"
 assert not {"torch", "onnx"} & set(sys.modules)
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
 from tests.conftest import ROOT
 from tests.documents import snippets

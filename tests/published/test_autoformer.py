@@ -6,7 +6,7 @@ import pytest
 
 import archir
 from archir.ir.typing import infer
-from archir.search.spaces.architecture import read_architecture
+from archir.spaces.architecture import read_architecture
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "autoformer"

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.search.spaces.architecture import read_architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import read_architecture
+from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from tests.conftest import EXAMPLES
 from tests.portions import portion

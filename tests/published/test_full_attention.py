@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "full_attention"

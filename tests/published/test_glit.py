@@ -9,8 +9,8 @@ import pytest
 import archir
 from archir.ir.graph import Graph
 from archir.passes.cost import Cost
-from archir.search.spaces.architecture import read_architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import read_architecture
+from archir.spaces.space import Space
 from tests.architectures import assert_works
 from tests.conftest import EXAMPLES
 

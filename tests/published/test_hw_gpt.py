@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run
 from tests.conftest import EXAMPLES
 from tests.plugins import forgotten
 

@@ -8,7 +8,7 @@ import pytest
 
 import archir
 from archir.passes.cost import costs
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.examples import NETS, elaborated
 from tests.sequences.laws import assert_deploys, assert_shared

@@ -13,8 +13,8 @@ from click.testing import CliRunner
 
 import archir
 from archir.cli import main
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "nas_bench_201"

@@ -9,7 +9,7 @@ import pytest
 
 import archir
 from archir.passes.cost import Cost
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 FILE = EXAMPLES / "nos" / "nos.arch"

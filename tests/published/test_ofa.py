@@ -6,8 +6,8 @@ import pytest
 
 import archir
 from archir.ir.typing import infer
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 FILE = EXAMPLES / "mobilenet_v3_ofa" / "mobilenet_v3_ofa.arch"

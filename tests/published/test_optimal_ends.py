@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.search.scores.table import Scores, Term
+from archir.spaces.scores import Scores, Term
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
 

@@ -16,21 +16,21 @@ from click.testing import CliRunner
 from safetensors.torch import save_file
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
 from archir.passes.expose import expose
-from archir.search.recipes.open_choices import settle
-from archir.search.recipes.reading import read
-from archir.search.recipes.recipe import Recipe
-from archir.search.recipes.spaces import space_of
-from archir.search.recipes.supernet import SupernetRecord
-from archir.search.runs import Run, Trial
-from archir.search.spaces.architecture import Architecture
+from archir.recipes.open_choices import settle
+from archir.recipes.reading import read
+from archir.recipes.recipe import Recipe
+from archir.recipes.spaces import space_of
+from archir.recipes.supernet import SupernetRecord
+from archir.runs import Run, Trial
+from archir.spaces.architecture import Architecture
 from archir_torch.data import load
 from archir_torch.lowering.module import lower
 from archir_torch.search.job import Job, made
 from archir_torch.search.preparation import begin
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.strategies.trials import Trials
 from archir_torch.supernet.network import SuperNetwork
 from tests.conftest import EXAMPLES
 from tests.portions import portion

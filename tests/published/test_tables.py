@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.globs import captured, filled, matches
-from archir.search.scores.results import mapping
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
+from archir.tabular import mapping
+from archir.utils.globs import captured, filled, matches
 from tests.conftest import EXAMPLES
 from tests.examples import elaborated
 from tests.portions import portion

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 import archir
 from archir import api, backends
 from archir.cli import main
-from archir.cli.searches.train_folder import WEIGHTS, open_run
-from archir.search.data.inputs import inputs_of
-from archir.search.data.splits import divided
-from archir.search.recipes.reading import read
+from archir.cli.train_folder import WEIGHTS, open_run
+from archir.data.inputs import inputs_of
+from archir.data.splits import divided
+from archir.recipes.reading import read
 from archir_torch.data import Data, Split, load
 from benchmarks.chance import TASKS, compared, written
 from tests.conftest import EXAMPLES

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import archir
-from archir.search.runs.manifest import NAME
+from archir.runs.manifest import NAME
 from benchmarks import trainings
 from benchmarks.trainings import EXAMPLES, FOUND, KINDS, SETTINGS, Comparison, Settings, Trained, row, table
 from tests.conftest import EXAMPLES as FOLDER

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from archir.search.runs import journal
+from archir.runs import journal
 
 
 @pytest.fixture(autouse=True)

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from archir.search.runs import Run, Trial, journal
-from archir.search.runs.manifest import NAME
+from archir.runs import Run, Trial, journal
+from archir.runs.manifest import NAME
 
 EPOCHS = 5
 TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.truncate", "os.chmod", "os.rmdir", "sqlite3.connect"}

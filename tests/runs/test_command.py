@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from archir.cli import main
-from archir.search.runs import Run
+from archir.runs import Run
 
 
 def said(*arguments: str) -> Result:

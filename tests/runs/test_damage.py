@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.base.explain import page
-from archir.search.runs import Run, summaries
-from archir.search.runs.journal import GO_ON
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.explain import page
+from archir.runs import Run, summaries
+from archir.runs.journal import GO_ON
 from tests.runs.scenario import work
 
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.base.files import drafts, read_bytes, sha256, write_atomic
-from archir.search.runs import Run, summaries
-from archir.search.runs.manifest import NAME
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, summaries
+from archir.runs.manifest import NAME
+from archir.utils.files import drafts, read_bytes, sha256, write_atomic
 from tests.runs.scenario import outcome, work
 
 FULL, OTHER, DONE = 3, 4, 0

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.base.errors import ArchError
-from archir.search.runs import journal
-from archir.search.runs.folder import JOURNAL
-from archir.search.runs.journal import Journal, Kind, numbers
-from archir.search.runs.manifest import Anchor
+from archir.diagnostics.errors import ArchError
+from archir.runs import journal
+from archir.runs.folder import JOURNAL
+from archir.runs.journal import Journal, Kind, numbers
+from archir.runs.manifest import Anchor
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 VALUES = st.recursive(

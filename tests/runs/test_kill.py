@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.search.runs import Run, summaries
-from archir.search.runs.lock import locked
-from archir.search.runs.manifest import NAME
+from archir.runs import Run, summaries
+from archir.runs.lock import locked
+from archir.runs.manifest import NAME
 from tests.conftest import ROOT
 from tests.runs.scenario import outcome
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.search.runs import lock
-from archir.search.runs.lock import NAME, Lock, locked
+from archir.diagnostics.errors import ArchError
+from archir.runs import lock
+from archir.runs.lock import NAME, Lock, locked
 
 
 def test_a_folder_is_locked_as_long_as_somebody_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,14 +20,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("fcntl", reason="the browser is driven over POSIX pipes")
 
-from archir.base.toml import overridden, read
 from archir.pictures.plot import scale
-from archir.search.runs import PhaseRows, Report, Weighing
-from archir.search.runs.report.choice_weights import png, sampled
-from archir.search.runs.report.curves import Chart, curves, epoch_ticks, label
-from archir.search.runs.report.mattered import shares
-from archir.search.runs.report.page import page
-from archir.search.runs.report.trials import Trials, Tried
+from archir.runs import PhaseRows, Report, Weighing
+from archir.runs.report.choice_weights import png, sampled
+from archir.runs.report.curves import Chart, curves, epoch_ticks, label
+from archir.runs.report.mattered import shares
+from archir.runs.report.page import page
+from archir.runs.report.trials import Trials, Tried
+from archir.utils.toml import overridden, read
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"

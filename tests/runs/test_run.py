@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.search.runs import Run, Trial, environment, summaries
-from archir.search.runs.lock import Lock, locked
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, Trial, environment, summaries
+from archir.runs.lock import Lock, locked
 
 INPUTS = {"recipe.toml": "epochs = 2\n", "space/net.arch": "net tiny {}\n"}
 
@@ -111,7 +111,7 @@ def test_one_writer(tmp_path: Path) -> None:
     with begun(tmp_path):
         with pytest.raises(ArchError, match=rf"A1807.*is being written by process {os.getpid()}\n.*wait until it ends"):
             Run.resume(tmp_path)
-        program = f"from archir.search.runs import Run; Run.resume({str(tmp_path)!r})"
+        program = f"from archir.runs import Run; Run.resume({str(tmp_path)!r})"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert "A1807" in other.stderr
     Run.resume(tmp_path).close()
@@ -155,7 +155,7 @@ def test_a_run_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_run_of_another_version(tmp_path: Path) -> None:
-    from archir.search.runs import manifest
+    from archir.runs import manifest
 
     begun(tmp_path).close()
     data = manifest.read(tmp_path).model_dump() | {"format": 2, "more": True}

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from archir.cli import main
-from archir.cli.searches.serving import HOST, Server
-from archir.search.runs import Run, Trial
+from archir.cli.serving import HOST, Server
+from archir.runs import Run, Trial
 
 HOSTILE = "<script>alert(1)</script>"
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from archir.search.runs import Run
-from archir.search.runs.report import tensorboard
+from archir.runs import Run
+from archir.runs.report import tensorboard
 
 
 def crc(data: bytes) -> int:

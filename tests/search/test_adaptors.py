@@ -13,9 +13,9 @@ import optuna
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.multi.adaptors.asking import asked
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.search.adaptors.asking import asked
+from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, REQUIRED, fits
 
 SPACES = {"plain": PLAIN, "required": REQUIRED, "bound": BOUND}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import archir
+from archir.linting.siblings import alike
+from archir.linting.subject import Subject
+from archir.linting.unbalanced import _totals
 from archir.passes.cost import cost
-from archir.search.lint.siblings import alike
-from archir.search.lint.subject import Subject
-from archir.search.lint.unbalanced import _totals
 from tests.language.test_lint import LINT
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of

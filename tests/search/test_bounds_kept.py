@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
 from archir.costs.counting import joint as rooms
-from archir.search.spaces import rows
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.spaces import rows
+from archir.spaces.space import Space
 
 # bounds that are no ranges
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import archir
-from archir.base.errors import ArchError, Diagnostic
+from archir.diagnostics.errors import ArchError, Diagnostic
 
 SPACE = archir.loads(
     "net n {\n input x: f32[8, 4, 4]\n repeat choose depth(1, 2, 3) { x = x |> conv(8) |> relu }\n output y = x\n}\n"

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.plugins import loading
 from archir.cli import main
-from archir.search.data import objects
-from archir.search.data.sources import read
+from archir.data import objects
+from archir.data.sources import read
+from archir.diagnostics.errors import ArchError
+from archir.plugins import loading
 from tests.plugins import forgotten
 
 SPACE = "net n {\n    input image: f32[1, 8, 8]\n    output y = image |> flatten |> linear(2)\n}\n"

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.derive import derive
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.spaces.architecture import Architecture
+from archir.spaces.derive import derive
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 Strengths = dict[str, list[float]]

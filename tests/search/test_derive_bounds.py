@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.derivation import check_some, derived
-from archir.search.recipes.recipe import Derive, SkipLimit
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.recipes.derivation import check_some, derived
+from archir.recipes.recipe import Derive, SkipLimit
+from archir.spaces.space import Space
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import archir
 from archir.cli import main
-from archir.search.spaces.diff import Difference
+from archir.spaces.diff import Difference
 from tests.conftest import EXAMPLES
 
 SPACE = """

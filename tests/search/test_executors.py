@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import ray
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.search.executors import Done, Executor, Failed, Outcome, Work, executor
 from archir.search.executors.cluster import QUIET
 from tests.search.works import Large, Obedient, OutOfMemoryError, Poison, Slow, Unprepared

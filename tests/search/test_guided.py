@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import Choice
-from archir.search.multi.guides.encoding import Encoding, normal
-from archir.search.multi.guides.ensemble import HIDDEN, RIDGE, Ensemble
-from archir.search.multi.guides.gaussian import BLOCK, MOST_LIKELY, GaussianProcess, forward, squared
-from archir.search.multi.guides.judges import improvement
-from archir.search.multi.registry import create
-from archir.search.multi.variation import MOST_NEIGHBOURS, neighbours
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import Choice
+from archir.search.registry import create
+from archir.search.surrogates.encoding import Encoding, normal
+from archir.search.surrogates.ensemble import HIDDEN, RIDGE, Ensemble
+from archir.search.surrogates.gaussian import BLOCK, MOST_LIKELY, GaussianProcess, forward, squared
+from archir.search.surrogates.judges import improvement
+from archir.search.variation import MOST_NEIGHBOURS, neighbours
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 from tests.search.test_multi import BOUND, PLAIN, fits
 
 HILLS = archir.loads(

@@ -7,9 +7,9 @@ import random
 import pytest
 
 import archir
-from archir.passes.equivalence.canonical import Canonical, canonical_hash
-from archir.search.multi.proposals import Proposals
-from archir.search.spaces.space import Space
+from archir.equivalence.canonical import Canonical, canonical_hash
+from archir.search.proposals import Proposals
+from archir.spaces.space import Space
 from tests.examples import NETS, elaborated
 from tests.portions import portion
 from tests.search.test_multi import PLAIN, REQUIRED

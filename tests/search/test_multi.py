@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import at
-from archir.search.multi.candidate import Candidate, MultiTrial, Scores
-from archir.search.multi.proposals import Proposals
-from archir.search.multi.registry import create, strategies
-from archir.search.multi.variation import crossed, moved, redrawn
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import at
+from archir.search.candidate import Candidate, MultiTrial, Scores
+from archir.search.proposals import Proposals
+from archir.search.registry import create, strategies
+from archir.search.variation import crossed, moved, redrawn
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
 from tests.portions import portion
 
 BODY = """

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
+from archir.runs.report.scatter import scatter
+from archir.search.ask_tell import Search
 from archir.search.fronts.listing import heading, rows, shown, table
-from archir.search.fronts.scatter import scatter
-from archir.search.multi.objectives import objective
-from archir.search.multi.registry import create
-from archir.search.multi.search import Search
+from archir.search.objectives import objective
+from archir.search.registry import create
 from tests.search.test_multi import BOUND, run
 
 SVG = "{http://www.w3.org/2000/svg}"

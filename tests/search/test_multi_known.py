@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from archir.search.multi.registry import create
+from archir.search.registry import create
 from benchmarks.rugged import Rugged, reference, search, space
 
 SEEDS, FEW = range(10), range(3)

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.search.multi.objectives import objective
-from archir.search.multi.pareto import front
-from archir.search.multi.registry import create
-from archir.search.multi.search import Scored, Search
-from archir.search.multi.strategies.evolution import PRESETS, EvolutionOptions
-from archir.search.multi.strategies.halving import budget
-from archir.search.multi.strategies.nsga2 import fittest
-from archir.search.multi.tournaments import Ranking, chances
+from archir.diagnostics.errors import ArchError
+from archir.search.ask_tell import Scored, Search
+from archir.search.objectives import objective
+from archir.search.pareto import front
+from archir.search.registry import create
+from archir.search.strategies.evolution import PRESETS, EvolutionOptions
+from archir.search.strategies.halving import budget
+from archir.search.strategies.nsga2 import fittest
+from archir.search.tournaments import Ranking, chances
 from tests.search.test_multi import BOUND, PLAIN, run
 
 

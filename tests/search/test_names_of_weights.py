@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from archir.base.errors import ArchError
-from archir.base.globs import captured, filled
-from archir.search.reuse.naming import Named, parse, read
+from archir.backends.naming import Named, parse, read
+from archir.diagnostics.errors import ArchError
+from archir.utils.globs import captured, filled
 
 MAP = """
 "layer*.conv.weight" = "blocks.*.0.weight"

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.settings import parsed
-from archir.search.multi import near as module
-from archir.search.multi.near import Within, near
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.search import near as module
+from archir.search.near import Within, near
+from archir.spaces.space import Space
+from archir.utils.settings import parsed
 
 SPACE = archir.loads("""net n {
     input image: f32[3, 8, 8]

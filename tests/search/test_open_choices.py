@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.open_choices import closed, settle
+from archir.diagnostics.errors import ArchError
+from archir.recipes.open_choices import closed, settle
 
 SPACE = archir.loads("""
 net three() {

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli.main import main
 from archir.costs.optimal import grid, labels
 from archir.costs.optimal import paths as listing
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.optimal.optimum import optimum
-from archir.search.scores.table import Scores, Term
-from archir.search.spaces.optimal import answers, fronts
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.spaces.optimal import answers, fronts
+from archir.spaces.scores import Scores, Term
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 

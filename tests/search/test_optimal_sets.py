@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import archir
-from archir.search.scores.table import Scores, Term
-from archir.search.spaces.space import Space
+from archir.spaces.scores import Scores, Term
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 

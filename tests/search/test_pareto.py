@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from archir.search.multi.pareto import Values, crowding, front, hypervolume, ranks
+from archir.search.pareto import Values, crowding, front, hypervolume, ranks
 
 Points = list[tuple[float, ...]]
 

@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import chisquare
 
 import archir
-from archir.search.spaces.partial import complete, largest, smallest
-from archir.search.spaces.paths import fair, sandwich, single
-from archir.search.spaces.space import Space
+from archir.spaces.partial import complete, largest, smallest
+from archir.spaces.paths import fair, sandwich, single
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES
 
 BLOCK = """

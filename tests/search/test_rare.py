@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import archir
-from archir.base.draws import Distribution
-from archir.base.errors import ArchError
-from archir.search.multi import variation
-from archir.search.recipes.open_choices import settle
-from archir.search.recipes.supernet import SupernetRecord
-from archir.search.spaces.partial import complete, largest, smallest
-from archir.search.spaces.paths import fair, single
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.recipes.open_choices import settle
+from archir.recipes.supernet import SupernetRecord
+from archir.search import variation
+from archir.spaces.partial import complete, largest, smallest
+from archir.spaces.paths import fair, single
+from archir.spaces.space import Space
+from archir.utils.draws import Distribution
 from archir_torch.supernet.network import SuperNetwork, extract
 
 ORDERS = ("deep: branch, skip: identity", "skip: identity, deep: branch")

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
 from archir import backends
-from archir.api.agents.recipes import recipe_schema
-from archir.base.plugins import loading
 from archir.cli import main
+from archir.plugins import loading
+from archir.tools.mcp.recipes import recipe_schema
 from tests.plugins import forgotten
 
 ROOT = Path(__file__).parents[2]
@@ -123,7 +123,7 @@ def test_strategies_of_plugins_are_in_it(tmp_path: Path) -> None:
 
 
 PLUGIN = """
-from archir.base.settings import Settings
+from archir.utils.settings import Settings
 from archir_torch.search.job import strategy
 
 

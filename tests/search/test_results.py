@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.multi.registry import strategies
-from archir.search.scores.results import pickled
-from archir.search.scores.results.table import Results
+from archir.diagnostics.errors import ArchError
+from archir.search.registry import strategies
+from archir.tabular import pickled
+from archir.tabular.table import Results
 from tests.search.test_multi import OPTIONS, score
 
 SPACE = archir.loads("""

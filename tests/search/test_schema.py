@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
 import archir
-from archir.api.agents import schema
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.spaces.space import Space
+from archir.tools.mcp import schema
 from tests.conftest import EXAMPLES
 
 SPACES = {

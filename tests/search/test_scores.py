@@ -12,16 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
-from archir.search.scores import sources
-from archir.search.scores.fitting import _solved, fitted
-from archir.search.scores.replacing import replaced, replacements
-from archir.search.scores.sources import _log_softmax
-from archir.search.scores.table import Scores, Term, read
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.scoring import sources
+from archir.scoring.fitting import _solved, fitted
+from archir.scoring.replacing import replaced, replacements
+from archir.scoring.sources import _log_softmax
+from archir.spaces.architecture import Architecture
+from archir.spaces.scores import Scores, Term, read
+from archir.spaces.space import Space
 
 TEXT = """net tiny {
     input image: f32[3, 8, 8]

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.choices.cases import at
-from archir.language.elaboration.expressions import calls
-from archir.search.spaces.architecture import Architecture, read_architecture
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.diagrams.cases import at
+from archir.language.elaboration import calls
+from archir.spaces.architecture import Architecture, read_architecture
+from archir.spaces.space import Space
 from tests.conftest import EXAMPLES, ROOT
 
 

@@ -21,14 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli.main import main
-from archir.search.multi.pareto import hypervolume
-from archir.search.scores.studies.anytime import Truth, marks
-from archir.search.scores.studies.cells import NONE, Trials
-from archir.search.scores.studies.run import Finished, run
-from archir.search.scores.studies.statistics import better, groups, holm, ranks, signed_ranks
-from archir.search.scores.studies.study import Scene, Task, read, scene
+from archir.diagnostics.errors import ArchError
+from archir.search.pareto import hypervolume
+from archir.studies.anytime import Truth, marks
+from archir.studies.cells import NONE, Trials
+from archir.studies.run import Finished, run
+from archir.studies.statistics import better, groups, holm, ranks, signed_ranks
+from archir.studies.study import Scene, Task, read, scene
 from tests.chromium import PROGRAM, Chromium
 
 HOSTILE = "</script><script>alert(1)</script>\"'&<b>"
@@ -317,7 +317,7 @@ def test_signed_ranks_of_many_are_nearly_exact(monkeypatch: pytest.MonkeyPatch) 
         differences = rng.normal(shift, 1, 50).tolist()
         exact = signed_ranks(differences)
         with monkeypatch.context() as patch:
-            patch.setattr("archir.search.scores.studies.statistics.EXACT", 0)
+            patch.setattr("archir.studies.statistics.EXACT", 0)
             assert signed_ranks(differences) == pytest.approx(exact, abs=0.01)
 
 

@@ -9,7 +9,7 @@ import torch
 
 import archir
 from archir.ir.graph import Graph
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit

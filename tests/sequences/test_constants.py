@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.torch_backend.export.test_emit import imported, last_class

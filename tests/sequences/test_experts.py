@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
-from archir.ops.tokens.routing import ExpertLinear
-from archir.passes.spaces.relax import relax
+from archir.diagnostics.errors import ArchError
+from archir.ops.routing import ExpertLinear
+from archir.passes.relax import relax
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.sequences.laws import assert_deploys, assert_shared

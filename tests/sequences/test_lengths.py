@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch import BACKEND as TORCH
 from tests.sequences.laws import assert_deploys, assert_shared
 

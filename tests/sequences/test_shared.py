@@ -12,11 +12,11 @@ import torch
 from safetensors import safe_open
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
 from archir.passes.batch import batch
-from archir.passes.spaces.relax import relax
-from archir.passes.spaces.shared_norms import share
+from archir.passes.relax import relax
+from archir.passes.shared_norms import share
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from archir_torch.lowering.weights import save_weights

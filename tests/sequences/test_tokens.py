@@ -14,15 +14,15 @@ import torch
 import archir
 from archir.backends.comparison import random_inputs
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError
 from archir.costs.latencies.workloads import workloads
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ir.typing import NodeError, infer
 from archir.ops.activation import Relu
+from archir.ops.lookup import Embedding
 from archir.ops.random import Dropout
-from archir.ops.tokens.lookup import Embedding
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.verification.probe import probe
 from archir_torch import BACKEND as TORCH

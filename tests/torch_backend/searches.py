@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from archir.language.elaboration.elaborate import elaborate
-from archir.search.recipes.recipe import DataSettings, Phase
-from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.search.spaces.space import Space
+from archir.recipes.recipe import DataSettings, Phase
+from archir.recipes.training import Augment, Optimizer, Training
+from archir.spaces.space import Space
+from archir_torch import strategies
 from archir_torch.data import Data, Split
-from archir_torch.search import strategies
 from archir_torch.search.job import Job, Strategy, made
 from tests.conftest import ROOT
 

@@ -15,12 +15,12 @@ from torch import Tensor
 
 import archir
 from archir.ir.graph import Graph, NodeId
-from archir.search.runs import Run, Trial
-from archir.search.spaces.space import Space
+from archir.runs import Run, Trial
+from archir.spaces.space import Space
 from archir_torch.objectives import Batch, Outputs
 from archir_torch.objectives.classification import Classification, ClassificationSettings
 from archir_torch.search.job import Job, made
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.strategies.trials import Trials
 from archir_torch.training.loop import Row
 from archir_torch.training.loop import run as through
 from tests.torch_backend import searches

@@ -5,7 +5,7 @@ import torch._dynamo
 import torch.distributed.tensor
 
 import archir_onnx  # noqa: F401
-import archir_torch.search.strategies.train
-import archir_torch.training.sharding.shards  # noqa: F401
+import archir_torch.strategies.train
+import archir_torch.training.shards  # noqa: F401
 
 torch.set_num_threads(1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.frames import Framed
+from archir.utils.frames import Framed
 
 PERCENTILES = (50, 90, 99)
 

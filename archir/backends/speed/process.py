@@ -19,9 +19,9 @@ from typing import Any, Protocol
 import archir.ops  # noqa: F401  (declares the operations)
 from archir import backends
 from archir.backends.speed import memory
-from archir.base import parent
-from archir.base.errors import ArchError
-from archir.ir.text.serial import from_json
+from archir.diagnostics.errors import ArchError
+from archir.ir.serial import from_json
+from archir.utils import parent
 
 LEAST_WARM = 2
 """Runs that are not counted, besides those of the first round."""

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from archir import __version__, backends
 from archir.backends.speed.figures import LeftOut, Speeds, Subject
 from archir.backends.speed.turns import Task, Watch, measure
-from archir.base.errors import ArchError, fail, suggest
 from archir.costs.latencies.machine import cores, gpu, processor
+from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.ir.graph import Graph
 
 T = TypeVar("T")

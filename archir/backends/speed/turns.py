@@ -16,9 +16,9 @@ from threading import Timer
 from typing import IO, Any
 
 from archir.backends.speed.figures import Latency, LeftOut, Speed, Subject
-from archir.base.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, fail
 from archir.ir.graph import Graph
-from archir.ir.text.serial import to_json
+from archir.ir.serial import to_json
 
 TURNS = 8
 """Processes there are at once."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from archir.base.names.arrays import np
 from archir.costs.counting.merged_steps import Strides
 from archir.costs.counting.totals import Counts, Part, Spread, TooManyTotalsError, empty_sum, lattice, merged, product
 from archir.costs.dynamic import State
 from archir.costs.extremes import witnesses as bounds
+from archir.utils.arrays import np
 
 FINE = 10_000_000
 """Totals on one side that are told apart."""

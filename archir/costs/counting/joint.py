@@ -13,13 +13,13 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from archir.base.draws import Distribution
-from archir.base.names.arrays import NDArray, np
 from archir.costs.counting.merged_steps import Stride, Strides
 from archir.costs.counting.slack import Lattice, Numbers
 from archir.costs.counting.totals import Counts, carry, exact, floats, limbs_for, widened
 from archir.costs.dynamic import State
 from archir.costs.extremes import witnesses as bounds
+from archir.utils.arrays import NDArray, np
+from archir.utils.draws import Distribution
 
 MOST_SORTED = 2**20
 """Rooms that are sorted; more are rounded until they can be marked."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from archir.base.names.arrays import NDArray, np
 from archir.costs.dynamic import Chain, State
+from archir.utils.arrays import NDArray, np
 
 MOST_PATHS = 2048
 """Ways through the choices of one stride, from all states before it."""

@@ -14,14 +14,14 @@ from itertools import accumulate
 from math import prod
 from typing import Any
 
-from archir.base.errors import RuleError, fail
-from archir.base.work import spend
 from archir.costs.account import Account
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.sums import Term, depends, factors
-from archir.ir.choices.cases import Choice, Value, at, fix, support, varies
-from archir.ir.choices.conditions import if_else
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import RuleError, fail
+from archir.diagnostics.work import spend
+from archir.diagrams.cases import Choice, Value, at, fix, support, varies
+from archir.diagrams.conditions import if_else
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Decision
 
 MOST_TOTALS = 50_000

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
-from archir.base.names.arrays import NDArray, np
+from archir.utils.arrays import NDArray, np
 
 Numbers: TypeAlias = "NDArray[np.int64]"
 

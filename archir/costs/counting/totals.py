@@ -11,7 +11,7 @@ from functools import cached_property
 from math import gcd
 from typing import NamedTuple, TypeAlias
 
-from archir.base.names.arrays import NDArray, np
+from archir.utils.arrays import NDArray, np
 
 Keys: TypeAlias = "NDArray[np.int64]"
 Counts: TypeAlias = "NDArray[np.int64]"

@@ -11,13 +11,13 @@ from functools import reduce
 from math import prod
 from typing import NamedTuple
 
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import spend
 from archir.costs.dynamic import Chain
 from archir.costs.extremes.elimination import allowed
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.tables import MULTIPLIED, Numbers, axes, check_cells, dense
-from archir.ir.choices.cases import Choice, at, support, varies
+from archir.diagnostics.work import spend
+from archir.diagrams.cases import Choice, at, support, varies
+from archir.utils.arrays import NDArray, np
 
 
 class _Table(NamedTuple):

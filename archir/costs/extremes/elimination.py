@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import inf, isinf
 
-from archir.base.work import current
-from archir.ir.choices.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
-from archir.ir.choices.conditions import either
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.work import current
+from archir.diagrams.cases import Case, Choice, EntangledError, Value, at, case, leaves, support, varies, when
+from archir.diagrams.conditions import either
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Decision
 
 MOST_CASES = 4_000

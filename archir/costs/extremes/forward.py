@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import WorkError, current, spend
 from archir.costs.extremes.elimination import Least, allowed
 from archir.costs.rows import Followed
 from archir.costs.tables import MOST_SUM, Codes, Numbers
-from archir.ir.choices.cases import Choice, EntangledError, Value, leaves, order_of, support, varies
-from archir.ir.choices.conditions import both
+from archir.diagnostics.work import WorkError, current, spend
+from archir.diagrams.cases import Choice, EntangledError, Value, leaves, order_of, support, varies
+from archir.diagrams.conditions import both
 from archir.ir.graph import Decision
+from archir.utils.arrays import NDArray, np
 
 MOST_ROWS = 100_000
 """Architectures that are begun at once."""

@@ -7,17 +7,17 @@ from functools import cached_property
 from math import inf
 from typing import TypeAlias
 
-from archir.base.errors import ArchError
-from archir.base.names.arrays import NDArray, np
-from archir.base.work import TOO_MUCH, WorkError, portion
 from archir.costs.extremes import elimination, forward
 from archir.costs.extremes.elimination import Least
 from archir.costs.extremes.witnesses import Extreme
 from archir.costs.rows import Followed
 from archir.costs.sums import Product, Term, weaker
 from archir.costs.tables import Codes, Numbers
-from archir.ir.choices.cases import Choice, EntangledError, Value, varies
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import TOO_MUCH, WorkError, portion
+from archir.diagrams.cases import Choice, EntangledError, Value, varies
 from archir.ir.graph import Decision
+from archir.utils.arrays import NDArray, np
 
 DRAWN, ROUNDS = 512, 12
 """Architectures that are looked at to begin with, and rounds in which the best is changed in one choice."""

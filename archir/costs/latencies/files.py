@@ -6,13 +6,13 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from archir.base.errors import fail
-from archir.base.files import reading
-from archir.costs.latencies.models.model import LatencyModel
+from archir.costs.latencies.model import LatencyModel
 from archir.costs.latencies.table import MOST_BYTES, LatencyTable, latency_rule
 from archir.costs.symbolic import Rule
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
-from archir.language.elaboration.names.locals import latency_confidence, latency_file
+from archir.language.elaboration.locals import latency_confidence, latency_file
+from archir.utils.files import reading
 
 
 class _Kind(BaseModel):

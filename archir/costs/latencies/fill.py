@@ -9,10 +9,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from archir.base.errors import fail
 from archir.costs.latencies.table import Correction, Device, Entry, LatencyTable
 from archir.costs.latencies.timing import USUAL, Effort, Timed, Timing, measure, measure_in_turns
 from archir.costs.latencies.workloads import Workload, chain
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 
 Watch = Callable[[Iterable[Any], int, str], Iterable[Any]]

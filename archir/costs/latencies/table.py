@@ -18,13 +18,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from archir.base.errors import fail, listed
-from archir.base.files import write_atomic
-from archir.base.frames import Framed
 from archir.costs.latencies.workloads import parts, steps, workloads
+from archir.diagnostics.errors import fail, listed
 from archir.ir.graph import Graph
 from archir.ir.op import Op
 from archir.ir.types import TensorType
+from archir.utils.files import write_atomic
+from archir.utils.frames import Framed
 
 Device = Literal["cpu", "cuda", "onnxruntime-cpu", "onnxruntime-cuda"]
 

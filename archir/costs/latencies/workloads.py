@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from archir.base.errors import RuleError, fail
+from archir.diagnostics.errors import RuleError, fail
 from archir.ir.graph import Graph, Node, NodeId
 from archir.ir.needs import needs
 from archir.ir.op import Composite, Op
+from archir.ir.printer import ValueWriter
 from archir.ir.structure import Input, Select
-from archir.ir.text.printer import ValueWriter
 from archir.ir.types import TensorType
 from archir.ir.typing import Types, infer_op, lifted
 from archir.ir.verify import typed

@@ -15,8 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from archir.base.errors import ArchError, fail
-from archir.base.work import MOST_WORK, TOO_MUCH, bounded, portion, spend
 from archir.costs.account import A_TRY, PEAKS, Account
 from archir.costs.counting.merged_steps import Strides
 from archir.costs.dynamic import A_STEP, MOST_STATES, MOST_STEPS, Chain, State, Step
@@ -26,8 +24,10 @@ from archir.costs.optimal.optimum import optimum
 from archir.costs.sums import Term, Terms, only
 from archir.costs.symbolic import Rule
 from archir.costs.tables import Codes, Groups, Numbers, Table, grouped
-from archir.ir.choices.conditions import if_else
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.work import MOST_WORK, TOO_MUCH, bounded, portion, spend
+from archir.diagrams.conditions import if_else
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Constraint, NodeId
 
 AT_MOST, AT_LEAST = {"<=": 0, "<": -1, "==": 0}, {">=": 0, ">": 1, "==": 0}

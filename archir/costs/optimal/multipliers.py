@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.work import spend
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.tables import MOST_SUM
+from archir.diagnostics.work import spend
 
 Floats = NDArray[np.float64]
 

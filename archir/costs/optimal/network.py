@@ -13,9 +13,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import fail
 from archir.costs.dynamic import Chain, State, Step
 from archir.costs.tables import MOST_SUM, Numbers
+from archir.diagnostics.errors import fail
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,11 @@ from math import log
 
 import numpy as np
 
-from archir.base.work import current
 from archir.costs.optimal.multipliers import Proof, multipliers
 from archir.costs.optimal.network import Network
 from archir.costs.optimal.paths import Paths, TooManyPathsError, paths
 from archir.costs.tables import Codes, Numbers
+from archir.diagnostics.work import current
 
 BEAM = 300
 """Beginnings that are followed where all are too many."""

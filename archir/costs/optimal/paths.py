@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.work import charge
 from archir.costs.optimal.network import Layer, Network
 from archir.costs.tables import MOST_SUM, Codes, Numbers
+from archir.diagnostics.work import charge
 
 AT_ONCE = 400_000
 """Steps that are tried at once."""

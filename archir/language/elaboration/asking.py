@@ -7,19 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from archir.base.errors import ArchError, Diagnostic, Note, Source, Span, fail
-from archir.base.work import bounded
-from archir.ir.choices.cases import Value, parted
-from archir.ir.choices.conditions import both, either
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, Source, Span, fail
+from archir.diagnostics.work import bounded
+from archir.diagrams.cases import Value, parted
+from archir.diagrams.conditions import both, either
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.language.elaboration.context import Context, Limits
 from archir.language.elaboration.elaborate import moved, net_graph
-from archir.language.elaboration.expressions.values import Block, Tensor, flat, kind, show
 from archir.language.elaboration.files import Loader
 from archir.language.elaboration.network import Network
 from archir.language.elaboration.recursion import deeply
+from archir.language.elaboration.values import Block, Tensor, flat, kind, show
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
 

@@ -9,11 +9,11 @@ from dataclasses import fields
 from functools import reduce
 from typing import Any
 
-from archir.base.work import spend
-from archir.ir.choices.cases import Value
+from archir.diagnostics.work import spend
+from archir.diagrams.cases import Value
 from archir.ir.op import OPS
-from archir.language.elaboration.expressions.values import Block, Operation
 from archir.language.elaboration.files import Module
+from archir.language.elaboration.values import Block, Operation
 from archir.language.syntax import ast
 
 Blocks = tuple[tuple[str, Value], ...]

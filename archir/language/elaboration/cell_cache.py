@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from archir.ir.choices.cases import Case, Value, case, key, leaves, varies
-from archir.ir.choices.lifting import lift
+from archir.diagrams.cases import Case, Value, case, key, leaves, varies
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Node, NodeId
 from archir.language.elaboration.context import A_COPY
-from archir.language.elaboration.expressions.values import Block, Items, Tensor
 from archir.language.elaboration.network import Network
+from archir.language.elaboration.values import Block, Items, Tensor
 
 _Key = TypeVar("_Key")
 _Known = TypeVar("_Known")

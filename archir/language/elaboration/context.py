@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from archir.base import work
-from archir.base.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
-from archir.base.work import MOST_WORK, WorkError
-from archir.ir.choices.cases import Value, leaves, same, varies
-from archir.ir.choices.conditions import Restriction, both, narrowed
-from archir.ir.choices.lifting import CaseError, Excluded, lift
+from archir.diagnostics import work
+from archir.diagnostics.errors import FAULTS, ArchError, Diagnostic, Note, RuleError, Span
+from archir.diagnostics.work import MOST_WORK, WorkError
+from archir.diagrams.cases import Value, leaves, same, varies
+from archir.diagrams.conditions import Restriction, both, narrowed
+from archir.diagrams.lifting import CaseError, Excluded, lift
 from archir.ir.graph import Constraint, Graph
-from archir.language.elaboration.expressions.values import POISON, Block
 from archir.language.elaboration.files import Module
-from archir.language.elaboration.names.origins import origins
+from archir.language.elaboration.origins import origins
+from archir.language.elaboration.values import POISON, Block
 
 MOST_CALLS = 64
 """Depth of calls."""
@@ -33,7 +33,7 @@ class Limits:
 
     nodes: int = 200_000
     work: int = MOST_WORK
-    """Units of `archir.base.work`, where there is no budget yet."""
+    """Units of `archir.diagnostics.work`, where there is no budget yet."""
     guess: bool = False
     """Whether a node whose operands should be alike, and are not, has the type of the first one, so that what comes
     after it is looked at, too."""

@@ -8,27 +8,27 @@ from fractions import Fraction
 from functools import reduce
 from pathlib import Path
 
-from archir.base.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
-from archir.base.work import WorkError, bounded
-from archir.ir.choices.cases import Value, same, varies
-from archir.ir.choices.conditions import both, if_else, negate
-from archir.ir.choices.lifting import Excluded
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, RuleError, Source, Span, fail, suggest
+from archir.diagnostics.work import WorkError, bounded
+from archir.diagrams.cases import Value, same, varies
+from archir.diagrams.conditions import both, if_else, negate
+from archir.diagrams.lifting import Excluded
 from archir.ir.contradictions import contradiction, together
 from archir.ir.graph import Constraint, Graph
 from archir.ir.structure import Input
 from archir.ir.types import DTYPES
 from archir.ir.typing import prove
+from archir.language.elaboration import static
+from archir.language.elaboration.choose import Chooser
 from archir.language.elaboration.context import Context, Frame, LimitError, Limits, unseen
-from archir.language.elaboration.expressions import static
-from archir.language.elaboration.expressions.choose import Chooser
-from archir.language.elaboration.expressions.values import POISON, UNBOUND
+from archir.language.elaboration.costs import completed, spelled
 from archir.language.elaboration.files import Loader, Module
+from archir.language.elaboration.foreign import about_dtype
 from archir.language.elaboration.given import give
-from archir.language.elaboration.names.costs import completed, spelled
-from archir.language.elaboration.names.foreign import about_dtype
-from archir.language.elaboration.names.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, names_read, walk
-from archir.language.elaboration.names.unused_bodies import check_names
+from archir.language.elaboration.locals import COSTS, FURTHER, LATENCY, assigned, latency_name, names_read, walk
 from archir.language.elaboration.recursion import deeply
+from archir.language.elaboration.unused_bodies import check_names
+from archir.language.elaboration.values import POISON, UNBOUND
 from archir.language.syntax import ast
 from archir.passes.prune import prune, prune_excluded
 

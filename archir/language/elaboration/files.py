@@ -10,14 +10,14 @@ from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
 
-from archir.base.errors import ArchError, Diagnostic, Note, Span, fail, suggest
-from archir.base.files import read_bytes, reading
-from archir.base.plugins.libraries import library_file, library_names
-from archir.base.plugins.registry import with_door
-from archir.ir.choices.cases import Value
-from archir.language.elaboration.expressions.values import Block, Library
+from archir.diagnostics.errors import ArchError, Diagnostic, Note, Span, fail, suggest
+from archir.diagrams.cases import Value
+from archir.language.elaboration.values import Block, Library
 from archir.language.syntax import ast
 from archir.language.syntax.parse import MOST_BYTES, parse
+from archir.plugins.libraries import library_file, library_names
+from archir.plugins.registry import with_door
+from archir.utils.files import read_bytes, reading
 
 MOST_IMPORTS = 64
 MOST_PATH = 4_096

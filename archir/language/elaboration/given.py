@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import isfinite
 
-from archir.base.errors import fail, suggest
-from archir.ir.choices.cases import Value
-from archir.ir.text.spelling import MOST_NESTING
-from archir.language.elaboration.expressions.choose import Chooser
-from archir.language.elaboration.expressions.values import MOST_BITS, Items
+from archir.diagnostics.errors import fail, suggest
+from archir.diagrams.cases import Value
+from archir.ir.spelling import MOST_NESTING
+from archir.language.elaboration.choose import Chooser
+from archir.language.elaboration.values import MOST_BITS, Items
 from archir.language.syntax import ast
 
 

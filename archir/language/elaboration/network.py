@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from archir.base.errors import RuleError, Span, require
-from archir.ir.choices.cases import Case, Choice, Value, first, leaves, support, varies
-from archir.ir.choices.conditions import both, if_else
-from archir.ir.choices.lifting import lift
+from archir.diagnostics.errors import RuleError, Span, require
+from archir.diagrams.cases import Case, Choice, Value, first, leaves, support, varies
+from archir.diagrams.conditions import both, if_else
+from archir.diagrams.lifting import lift
 from archir.ir.graph import Node, NodeId
 from archir.ir.op import Op
 from archir.ir.structure import Select, merge
@@ -16,8 +16,8 @@ from archir.ir.types import TensorType
 from archir.ir.typing import Typing, infer_op, joined_type, lifted
 from archir.ir.verify import told, weight_shapes
 from archir.language.elaboration.context import A_NODE, Context, Scope
-from archir.language.elaboration.expressions.values import POISON, UNBOUND, Tensor, kind, not_applied
-from archir.language.elaboration.names.makers import makers
+from archir.language.elaboration.makers import makers
+from archir.language.elaboration.values import POISON, UNBOUND, Tensor, kind, not_applied
 
 
 def is_tensor(value: Value) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from archir.base.errors import ArchError, fail
-from archir.base.work import bounded
-from archir.ir.choices.cases import Value
+from archir.diagnostics.errors import ArchError, fail
+from archir.diagnostics.work import bounded
+from archir.diagrams.cases import Value
 from archir.language.elaboration.context import LimitError, Limits
 from archir.language.elaboration.elaborate import Elaborator
 from archir.language.elaboration.files import Loader

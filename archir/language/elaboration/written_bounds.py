@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
-from archir.base.errors import ArchError, Diagnostic, Source, Span, listed, suggest
+from archir.diagnostics.errors import ArchError, Diagnostic, Source, Span, listed, suggest
 from archir.ir.graph import Constraint
+from archir.language.elaboration.costs import BITS
 from archir.language.elaboration.elaborate import elaborate_bounds
-from archir.language.elaboration.names.costs import BITS
-from archir.language.elaboration.names.locals import COSTS, latency_file
+from archir.language.elaboration.locals import COSTS, latency_file
 
 Place = Callable[[int, bool], int]
 """Where in a text a place is, given it in another one, and whether something ends there."""

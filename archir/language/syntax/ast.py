@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from archir.base.errors import Span
+from archir.diagnostics.errors import Span
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from archir.base.errors import Diagnostic, Note, Source, Span
+from archir.diagnostics.errors import Diagnostic, Note, Source, Span
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _OPENING = {closing: opening for opening, closing in _CLOSING.items()}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lark import Token
 
-from archir.base.errors import Source, Span, fail
+from archir.diagnostics.errors import Source, Span, fail
 from archir.language.syntax import ast
 
 T = TypeVar("T", bound=ast.Tree)

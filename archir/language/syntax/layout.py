@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from lark import Token
 from lark.lark import PostLex
 
-from archir.base.errors import Diagnostic, Source, Span
-from archir.base.work import spend
+from archir.diagnostics.errors import Diagnostic, Source, Span
+from archir.diagnostics.work import spend
 
 MOST_NESTING = 100
 A_TOKEN, _MANY = 20, 256

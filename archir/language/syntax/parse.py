@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 from lark import Token
 
-from archir.base.errors import ArchError, Source, Span, fail
-from archir.base.work import WorkError, current
+from archir.diagnostics.errors import ArchError, Source, Span, fail
+from archir.diagnostics.work import WorkError, current
 from archir.language.syntax import ast
 from archir.language.syntax.reading import Kept, RefusedError, layout, read
 from archir.language.syntax.recovery import Recovered, recovered

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from lark import Lark
 
-from archir.base.errors import ArchError, Diagnostic, Source
+from archir.diagnostics.errors import ArchError, Diagnostic, Source
 from archir.language.syntax import ast
 from archir.language.syntax.builder import Builder
 from archir.language.syntax.layout import Layout, NestingError

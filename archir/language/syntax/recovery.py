@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from archir.base.errors import Diagnostic, Source, Span
-from archir.base.work import WorkError, portion
+from archir.diagnostics.errors import Diagnostic, Source, Span
+from archir.diagnostics.work import WorkError, portion
 from archir.language.syntax import ast
 from archir.language.syntax.reading import Known, RefusedError, parted, reach, read
 

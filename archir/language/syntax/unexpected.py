@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from lark import Token
 
-from archir.base.errors import Diagnostic, Source, Span, suggest
+from archir.diagnostics.errors import Diagnostic, Source, Span, suggest
 from archir.language.syntax.brackets import code, mismatch
 from archir.language.syntax.habits import habit
 

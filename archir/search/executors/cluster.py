@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
 from archir.search.executors.protocol import Outcome, Score, Work
 from archir.search.executors.workers import Crew, DiedError, Worker

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.search.executors.guard import attempt, prepare
 from archir.search.executors.protocol import Outcome, Score, Work
 

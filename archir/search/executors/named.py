@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from archir.base.errors import ArchError, fail, suggest
+from archir.diagnostics.errors import ArchError, fail, suggest
 from archir.search.executors.cluster import Actors
 from archir.search.executors.local import LocalExecutor
 from archir.search.executors.processes import Processes

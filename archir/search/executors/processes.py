@@ -17,7 +17,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.search.executors.guard import Packed, Ready, attempts, line, prepare
 from archir.search.executors.interrupts import listen
 from archir.search.executors.protocol import Outcome, Score, Work

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.search.executors.guard import Packed, Ready, line
 from archir.search.executors.interrupts import undisturbed
 from archir.search.executors.protocol import Failed, Outcome, Reason, Work

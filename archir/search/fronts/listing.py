@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from archir.base.visible import plain
-from archir.language.elaboration.names.costs import unit as unit_of
+from archir.diagnostics.visible import plain
+from archir.language.elaboration.costs import unit as unit_of
+from archir.search.candidate import Candidate, Scores
 from archir.search.fronts.figures import is_part
-from archir.search.multi.candidate import Candidate, Scores
-from archir.search.multi.objectives import Objective
+from archir.search.objectives import Objective
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -12,8 +12,8 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from archir.base.errors import fail
-from archir.base.files import read_bytes
+from archir.diagnostics.errors import fail
+from archir.utils.files import read_bytes
 
 MOST_BYTES = 1 << 31
 """What protobuf can hold."""

@@ -12,7 +12,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import external_data_helper, helper
 
-from archir.base.files import Bytes, write_atomic
+from archir.utils.files import Bytes, write_atomic
 
 MOST_BYTES = 2**31 - 2**20
 """A protobuf holds less than 2 GiB."""

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import Diagnostic, fail, listed
+from archir.diagnostics.errors import Diagnostic, fail, listed
 
 OPSETS = {17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13, 26: 13}
 """Opsets and the IR versions they come with; onnxruntime 1.31 refuses newer ones."""

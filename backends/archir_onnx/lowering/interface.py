@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 from archir.passes.resize import along
 from archir_onnx.lowering.builder import Builder

@@ -18,7 +18,7 @@ from archir import __version__
 from archir.backends import unlowered
 from archir.backends.certificates import MOST_ELEMENTS
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.typing import Types, infer

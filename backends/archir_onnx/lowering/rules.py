@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from archir.base.plugins.registry import Registry
 from archir.ir.op import OPS, Composite, Op
+from archir.plugins.registry import Registry
 from archir_onnx.lowering.builder import Builder
 
 RULES: Registry[type[Op], Callable[..., str]] = Registry("lowering to ONNX", "lowerings to ONNX")

@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from archir.backends.certificates import PROVIDERS
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir_onnx.lowering.interface import limit
 from archir_onnx.running.sessions import session
 

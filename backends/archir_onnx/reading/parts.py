@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from onnx import helper, shape_inference
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.types import TensorType
 from archir_onnx.files import external
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onnx import checker, defs, external_data_helper, helper, numpy_helper, shape_inference
 
 from archir.backends.calls import Call, Calls
-from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.types import TensorType
 from archir_onnx.files import external
 from archir_onnx.reading.parts import inferred, without_weights

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from archir.backends.certificates import PROVIDERS
-from archir.base.errors import ArchError, fail, listed
+from archir.diagnostics.errors import ArchError, fail, listed
 from archir_onnx.running.placement import elsewhere
 
 Arrays = Mapping[str, NDArray[Any]]

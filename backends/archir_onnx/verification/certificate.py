@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from archir import __version__
 from archir.backends import certificates
 from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir_onnx.files import external
 from archir_onnx.running.sessions import run, session
 from archir_onnx.verification.probe import probe, shapes_of

@@ -18,8 +18,8 @@ from typing import Any
 import onnx
 
 from archir.backends import certificates
-from archir.base import parent
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, fail
+from archir.utils import parent
 from archir_onnx.files import external
 from archir_onnx.running.sessions import CPU, run, session
 from archir_onnx.verification.probe import probe

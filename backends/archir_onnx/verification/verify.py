@@ -13,8 +13,8 @@ import onnx
 from numpy.typing import NDArray
 
 from archir.backends.comparison import Difference, random_input
-from archir.base.errors import ArchError, fail, listed
-from archir.base.visible import one_line
+from archir.diagnostics.errors import ArchError, fail, listed
+from archir.diagnostics.visible import one_line
 from archir.ir.types import TensorType
 from archir_onnx.lowering.form import PLAIN, Form, Pixels
 from archir_onnx.lowering.interface import seen, unseen

@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archir.search.data import Rows, selected
-from archir.search.data import minibatch as drawn_from
-from archir.search.data.inputs import Input, Size, as_inputs
-from archir.search.data.readers.encoded import Encoded, Raw
+from archir.data import Rows, selected
+from archir.data import minibatch as drawn_from
+from archir.data.inputs import Input, Size, as_inputs
+from archir.data.readers.encoded import Encoded, Raw
 from archir_torch.data.pixels import Pixels, Typed, normalised, settled, statistics
 from archir_torch.data.split import Data, Scale, Split
 

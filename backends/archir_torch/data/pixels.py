@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from archir.data.readers.encoded import Encoded, Raw
 from archir.ir.types import TensorType
-from archir.search.data.readers.encoded import Encoded, Raw
 
 Device = torch.device | str
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from archir.search.data.selection import halves
+from archir.data.selection import halves
 from archir_torch.data.pixels import Device, Pixels, chosen
 
 

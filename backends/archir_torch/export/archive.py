@@ -16,9 +16,9 @@ from struct import error as StructError
 from typing import Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile
 
-from archir.base.errors import ArchError, fail
-from archir.base.files import reading
+from archir.diagnostics.errors import ArchError, fail
 from archir.ir.types import TensorType
+from archir.utils.files import reading
 from archir_torch.export.package import Form
 
 MOST_READ = 1 << 24

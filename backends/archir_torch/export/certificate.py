@@ -17,9 +17,9 @@ from archir import __version__
 from archir.backends import certificates
 from archir.backends.certificates import MOST_ELEMENTS, SEED, Verified
 from archir.backends.comparison import random_inputs
-from archir.base.errors import fail
-from archir.base.files import reading
+from archir.diagnostics.errors import fail
 from archir.ir.types import DTYPES, TensorType
+from archir.utils.files import reading
 from archir_torch.export.archive import MOST_AXES, require_as_described
 from archir_torch.export.package import TOLERANCE, Form, Report, Runner, runner
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from archir.backends.comparison import Difference, random_inputs
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir.passes.deploy import deploy

@@ -11,15 +11,15 @@ from math import prod
 import numpy as np
 import torch
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir.ir.graph import Graph, Node, NodeId, state_name
 from archir.ir.op import Op
 from archir.ir.types import TensorType
-from archir.language.writing.imported import Array, Source, digest
+from archir.language.decompiler.imported import Array, Source, digest
 from archir.ops.arithmetic import Concat
+from archir.ops.constant import Constant as Numbers
 from archir.ops.pool import GlobalAvgPool, GlobalMaxPool
 from archir.ops.shape import ChannelShuffle, Flatten, Parameter, Reshape, Slice, ToMap, ToTokens, Transpose
-from archir.ops.tokens.constant import Constant as Numbers
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axes, Axis, Unsupported, Value, plain, sizes
 

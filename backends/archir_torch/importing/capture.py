@@ -17,10 +17,10 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from archir.backends.tensors import CODES
-from archir.base.errors import ArchError, Diagnostic, fail, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import Graph
 from archir.ir.structure import Input
-from archir.language.writing.imported import Array, Imported, Source, held
+from archir.language.decompiler.imported import Array, Imported, Source, held
 from archir.passes.prune import prune
 from archir_torch.importing import operators  # noqa: F401  (registers them)
 from archir_torch.importing.builder import Builder, scope_of

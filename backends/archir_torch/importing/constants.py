@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from archir.language.writing.imported import Move
+from archir.language.decompiler.imported import Move
 
 
 class Named(NamedTuple):

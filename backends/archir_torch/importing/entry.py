@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError, fail, listed, suggest
-from archir.base.plugins import loading
+from archir.diagnostics.errors import ArchError, fail, listed, suggest
+from archir.plugins import loading
 from archir_torch.lowering.weights import read_weights
 
 DTYPES = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32}

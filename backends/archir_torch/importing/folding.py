@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir.language.writing.imported import Move
+from archir.language.decompiler.imported import Move
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Unsupported
 

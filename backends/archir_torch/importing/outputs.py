@@ -8,7 +8,7 @@ from typing import Any
 
 from torch.utils import _pytree as pytree
 
-from archir.language.writing.spelling import RESERVED
+from archir.language.decompiler.spelling import RESERVED
 
 
 def labelled(outputs: Any) -> dict[str, Any]:

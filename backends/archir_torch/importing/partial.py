@@ -16,7 +16,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from archir.backends.comparison import Difference
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir_torch.importing.layout import Atom, Value

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
-from archir.language.writing.imported import Array
-from archir.ops.tokens.constant import Positions
-from archir.ops.tokens.lookup import Equal
+from archir.language.decompiler.imported import Array
+from archir.ops.constant import Positions
+from archir.ops.lookup import Equal
 from archir_torch.importing.outputs import labelled, named
 from archir_torch.importing.partial import differs
 from archir_torch.lowering.module import Network

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from archir.base.plugins.registry import Registry
+from archir.plugins.registry import Registry
 
 Operator = Callable[..., Any]
 O_ = TypeVar("O_", bound=Operator)

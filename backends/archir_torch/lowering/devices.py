@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import torch
 
-from archir.base.errors import fail
-from archir.base.settings import meant
+from archir.diagnostics.errors import fail
+from archir.utils.settings import meant
 
 
 def device_of(name: str | None) -> str:

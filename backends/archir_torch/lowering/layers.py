@@ -9,9 +9,9 @@ from typing import Any
 from archir.ir.op import Op
 from archir.ir.types import TensorType
 from archir.ops.conv import Conv, Conv1d, Conv3d, ConvTranspose, Linear
+from archir.ops.lookup import Embedding
 from archir.ops.norm import BatchNorm, GroupNorm, LayerNorm, RmsNorm
 from archir.ops.random import Dropout
-from archir.ops.tokens.lookup import Embedding
 from archir.ops.windows import alike
 
 

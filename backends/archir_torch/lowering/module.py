@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from archir.backends import unlowered
-from archir.base.errors import ArchError, Diagnostic
+from archir.diagnostics.errors import ArchError, Diagnostic
 from archir.ir.graph import Graph, NodeId, Together, state_name
 from archir.ir.op import OPS, Composite, Op, Weight
 from archir.ir.structure import Input, Mix

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 from torch import Tensor
 
-from archir.base.plugins.registry import Registry
 from archir.ir.op import Op
+from archir.plugins.registry import Registry
 
 Function = Callable[..., Tensor]
 F_ = TypeVar("F_", bound=Function)

@@ -11,10 +11,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError, Diagnostic, fail, listed
-from archir.base.files import reading, write_atomic
+from archir.backends.naming import Named, Names
+from archir.diagnostics.errors import ArchError, Diagnostic, fail, listed
 from archir.ir.graph import state_name
-from archir.search.reuse.naming import Named, Names
+from archir.utils.files import reading, write_atomic
 
 
 def save_weights(module: nn.Module, path: Path, metadata: Mapping[str, str] | None = None, *, scope: str = "") -> None:

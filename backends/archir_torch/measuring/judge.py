@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from archir.backends.samples import Call, Interface, Samples
-from archir.base.settings import parsed
-from archir.search.data.inputs import Input
-from archir.search.plugins import import_named
+from archir.data.inputs import Input
+from archir.recipes.plugins import import_named
+from archir.utils.settings import parsed
 from archir_torch.data import Split, load
 from archir_torch.objectives.task import Task, prepared
 from archir_torch.search.single import Settings, objective_of

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import fail
 from archir.costs.latencies.machine import clock, processor
 from archir.costs.latencies.timing import Timed
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir.ir.types import TensorType
 from archir_torch.lowering.module import lower

@@ -7,7 +7,7 @@ import platform
 import torch
 
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input

@@ -4,7 +4,7 @@
 `create("mymodule:MyObjective", {})`, or has a name of its own: `@objective("mine")`. Every file of this folder is read.
 """
 
-from archir.base.plugins.bundled import import_all
+from archir.plugins.bundled import import_all
 from archir_torch.objectives.create import create
 from archir_torch.objectives.measures import MEASURES, Measure, measure
 from archir_torch.objectives.objective import OBJECTIVES, Batch, Objective, Outputs, Together, objective

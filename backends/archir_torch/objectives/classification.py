@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir.base.settings import Count, Many, NonNegative
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
+from archir.utils.settings import Count, Many, NonNegative
 from archir_torch.data import Data
 from archir_torch.objectives.measures import TopAccuracy
 from archir_torch.objectives.objective import Batch, Outputs, objective, output, shape

@@ -9,10 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import fail
-from archir.base.settings import Settings
+from archir.diagnostics.errors import fail
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import features
+from archir.utils.settings import Settings
 from archir_torch.data import Data
 from archir_torch.lowering.generators import generator as seeded
 from archir_torch.objectives.objective import Batch, Objective, Outputs, image, objective, output, shape

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from archir.base.errors import ArchError, fail, suggest
-from archir.base.plugins import loading
-from archir.base.settings import Where, parsed
-from archir.search.reuse.teachers import TEACHER
+from archir.diagnostics.errors import ArchError, fail, suggest
+from archir.plugins import loading
+from archir.reuse.teachers import TEACHER
+from archir.utils.settings import Where, parsed
 from archir_torch.objectives.objective import OBJECTIVES, Objective
 
 

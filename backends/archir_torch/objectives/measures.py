@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir.base.plugins.registry import Registry
+from archir.diagnostics.errors import fail
+from archir.plugins.registry import Registry
 
 Compared = Literal["classes", "labels", "numbers"]
 """What targets are: a class, at every place if there are several; several labels, zeros and ones; or numbers."""

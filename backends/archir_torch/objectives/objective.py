@@ -10,12 +10,12 @@ from typing import ClassVar, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import fail, listed, suggest
-from archir.base.plugins.registry import Registry
-from archir.base.settings import Settings
+from archir.diagnostics.errors import fail, listed, suggest
 from archir.ir.graph import Graph, NodeId
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
+from archir.plugins.registry import Registry
+from archir.utils.settings import Settings
 from archir_torch.data import Data
 from archir_torch.objectives.measures import Compared, Measure
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir.base.work import MOST
+from archir.diagnostics.errors import fail
+from archir.diagnostics.work import MOST
 from archir.ir.graph import Graph
 from archir_torch.data import Data
 from archir_torch.objectives import measures

@@ -8,9 +8,9 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.settings import Positive
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
+from archir.utils.settings import Positive
 from archir_torch.data import Data
 from archir_torch.objectives import measures
 from archir_torch.objectives.objective import Batch, Outputs, objective

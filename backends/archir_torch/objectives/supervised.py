@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor
 
-from archir.base.errors import ArchError, Span, fail, listed, suggest
-from archir.base.settings import Many, NonNegative, Settings
+from archir.diagnostics.errors import ArchError, Span, fail, listed, suggest
 from archir.ir.graph import Graph, NodeId
+from archir.utils.settings import Many, NonNegative, Settings
 from archir_torch.data import Data
 from archir_torch.objectives.measures import measures_of
 from archir_torch.objectives.objective import Batch, Objective, Outputs, output

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archir.ir.graph import Graph
 from archir.passes.expose import expose
-from archir.search.seeds import mixed
+from archir.utils.seeds import mixed
 from archir_torch.data import Data, Split
 from archir_torch.lowering.generators import generator
 from archir_torch.objectives.objective import Objective, given

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from archir.base.errors import fail, listed, suggest
-from archir.language.elaboration.names.costs import is_cost
-from archir.search.multi.objectives import objective as aim
-from archir.search.recipes.trials import TABLE, TrialOptions
-from archir.search.scores.results.table import Results
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import fail, listed, suggest
+from archir.language.elaboration.costs import is_cost
+from archir.recipes.trials import TABLE, TrialOptions
+from archir.search.objectives import objective as aim
+from archir.spaces.space import Space
+from archir.tabular.table import Results
 from archir_torch.objectives import Objective
 from archir_torch.search.job import Job
 from archir_torch.search.task import objective_of

@@ -10,7 +10,7 @@ from typing import Any
 from safetensors.torch import save
 
 from archir import backends
-from archir.search.recipes.results import CERTIFICATE, MODEL, Exported
+from archir.recipes.results import CERTIFICATE, MODEL, Exported
 from archir_torch.lowering.module import Network, lower
 from archir_torch.search.job import Outcome
 

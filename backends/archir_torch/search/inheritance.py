@@ -7,14 +7,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError, fail, listed
-from archir.ir.text.serial import from_json
-from archir.search.recipes.supernet import SupernetRecord
-from archir.search.reuse.naming import Named
-from archir.search.spaces.architecture import Architecture
+from archir.backends.naming import Named
+from archir.diagnostics.errors import ArchError, fail, listed
+from archir.ir.serial import from_json
+from archir.recipes.supernet import SupernetRecord
+from archir.spaces.architecture import Architecture
 from archir_torch.lowering.weights import shapes
+from archir_torch.reuse.start import merging
 from archir_torch.search.job import Job
-from archir_torch.search.ordering.start import merging
 from archir_torch.supernet.network import SuperNetwork
 
 

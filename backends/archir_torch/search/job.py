@@ -6,8 +6,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from archir.search.recipes import job
-from archir.search.recipes.strategies import Strategies
+from archir.recipes import job
+from archir.recipes.strategies import Strategies
 from archir_torch.data import Data
 from archir_torch.training.loop import Trainee
 
@@ -19,7 +19,7 @@ class Strategy(Trainee, Protocol):
     """A strategy of a phase. One that does not train has no epochs.
 
     If there is a method `shown`, TensorBoard shows the numbers by name that it gives after an epoch. If there is a
-    class method `mistakes`, recipes are refused for what it says (see `archir.search.recipes.strategies.Mistakes`).
+    class method `mistakes`, recipes are refused for what it says (see `archir.recipes.strategies.Mistakes`).
     """
 
     epochs: int

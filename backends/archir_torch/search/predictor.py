@@ -8,12 +8,12 @@ from statistics import fmean, pstdev
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import fail
 from archir.costs.latencies.fill import spearman
-from archir.search.runs import Trial
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
-from archir_torch.training.optimizers.uncompiled import AdamW
+from archir.diagnostics.errors import fail
+from archir.runs import Trial
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+from archir_torch.training.uncompiled_optimizers import AdamW
 
 LEAST = 8
 """Trials that a predictor is fitted to, at least."""

@@ -11,36 +11,36 @@ from typing import Any
 import torch
 
 from archir import backends
-from archir.base.errors import ArchError, fail
-from archir.base.plugins import loading
-from archir.base.settings import parsed
+from archir.backends import naming
+from archir.data.inputs import inputs_of
+from archir.data.sources import origin
+from archir.diagnostics.errors import ArchError, fail
 from archir.passes.expose import expose
-from archir.search import plugins
-from archir.search.data.inputs import inputs_of
-from archir.search.data.sources import origin
-from archir.search.recipes import division
-from archir.search.recipes.reading import Written, parse, read
-from archir.search.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
-from archir.search.recipes.spaces import files_of, space_of
-from archir.search.recipes.trials import TrialOptions
-from archir.search.reuse import borrowing, naming
-from archir.search.reuse.teachers import teaching
-from archir.search.runs import Run, environment, extension
-from archir.search.runs.folder import Content
-from archir.search.runs.phase import WEIGHTS
-from archir.search.scores.results import reading
-from archir.search.scores.results.table import Results
-from archir.search.scores.sources import kept_as
-from archir.search.scores.table import read as read_scores
-from archir.search.spaces.space import Space
+from archir.plugins import loading
+from archir.recipes import borrowing, division, plugins
+from archir.recipes import tables as reading
+from archir.recipes.reading import Written, parse, read
+from archir.recipes.recipe import DataSettings, Evaluate, Phase, Recipe
+from archir.recipes.spaces import files_of, space_of
+from archir.recipes.trials import TrialOptions
+from archir.reuse.teachers import teaching
+from archir.runs import Run, environment, extension
+from archir.runs.folder import Content
+from archir.runs.phase import WEIGHTS
+from archir.scoring.sources import kept_as
+from archir.spaces.scores import read as read_scores
+from archir.spaces.space import Space
+from archir.tabular.table import Results
+from archir.utils.settings import parsed
+from archir_torch import strategies
 from archir_torch.data import Data, load
 from archir_torch.lowering.weights import read_weights
 from archir_torch.objectives import Objective
 from archir_torch.objectives.create import check as check_objective
 from archir_torch.objectives.create import kind_of as objective_kind
-from archir_torch.search import aims, strategies
+from archir_torch.reuse.measures import measure_of
+from archir_torch.search import aims
 from archir_torch.search.job import STRATEGIES, kind_of, whole
-from archir_torch.search.ordering.measures import measure_of
 from archir_torch.search.task import objective_of
 
 strategies.load()  # recipes name them

@@ -14,23 +14,21 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
-from archir.base.errors import ArchError, Interrupted, fail
-from archir.base.plugins import loading
-from archir.search import plugins
-from archir.search.recipes import division, results
-from archir.search.recipes.job import Trials
-from archir.search.recipes.outcomes import outcome_files, read_outcome
-from archir.search.recipes.reading import Written, read
-from archir.search.recipes.recipe import DataSettings, Phase, elsewhere
-from archir.search.recipes.spaces import space_of
-from archir.search.reuse import borrowing
-from archir.search.reuse.teachers import taught
-from archir.search.runs import Run, Trial
-from archir.search.runs.listed.summaries import OBJECTIVE
-from archir.search.runs.phase import Phase as PhaseRecord
-from archir.search.scores.results import reading
+from archir.diagnostics.errors import ArchError, Interrupted, fail
+from archir.plugins import loading
+from archir.recipes import borrowing, division, plugins, results
+from archir.recipes import tables as reading
+from archir.recipes.job import Trials
+from archir.recipes.outcomes import outcome_files, read_outcome
+from archir.recipes.reading import Written, read
+from archir.recipes.recipe import DataSettings, Phase, elsewhere
+from archir.recipes.spaces import space_of
+from archir.reuse.teachers import taught
+from archir.runs import Run, Trial
+from archir.runs.phase import Phase as PhaseRecord
+from archir.runs.summaries import OBJECTIVE
 from archir.search.signals import interruptions
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_torch.data import Data, about, record, verify
 from archir_torch.lowering.devices import threads
 from archir_torch.search.aims import compared
@@ -38,7 +36,7 @@ from archir_torch.search.deployment import Deployment
 from archir_torch.search.job import STRATEGIES, Job, Outcome, made, whole
 from archir_torch.search.preparation import Search, begin, images, of_run, resumed, written_of
 from archir_torch.training import distributed, loop
-from archir_torch.training.checkpoints.phase import PhaseKeeper
+from archir_torch.training.checkpoint_phase import PhaseKeeper
 from archir_torch.training.loop import Row, Watch
 
 

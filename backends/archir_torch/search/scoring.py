@@ -11,34 +11,34 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from archir.base.errors import fail
-from archir.base.plugins import loading
-from archir.base.settings import Settings, parsed
-from archir.ir.text.serial import from_json
+from archir.data.inputs import sizes_of
+from archir.data.selection import limited
+from archir.diagnostics.errors import fail
+from archir.ir.serial import from_json
 from archir.passes.resize import taking
-from archir.search.data.inputs import sizes_of
-from archir.search.data.selection import limited
-from archir.search.recipes.recipe import Phase
-from archir.search.recipes.supernet import SupernetRecord
-from archir.search.recipes.training import Augment
-from archir.search.recipes.trials import Scorer, scorer
-from archir.search.runs import Trial
-from archir.search.scores.results.table import Results
-from archir.search.seeds import mixed
+from archir.plugins import loading
+from archir.recipes.recipe import Phase
+from archir.recipes.supernet import SupernetRecord
+from archir.recipes.training import Augment
+from archir.recipes.trials import Scorer, scorer
+from archir.runs import Trial
 from archir.search.signals import left_to_others
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+from archir.tabular.table import Results
+from archir.utils.seeds import mixed
+from archir.utils.settings import Settings, parsed
 from archir_torch.data import Data, Split
 from archir_torch.lowering.precision import autocast
 from archir_torch.objectives.supervised import Supervised
+from archir_torch.proxies import PROXIES
+from archir_torch.proxies.untrained import trial
+from archir_torch.reuse.start import merging
 from archir_torch.search.inheritance import restored, take_over
 from archir_torch.search.job import Job
-from archir_torch.search.ordering.start import merging
 from archir_torch.search.predictor import Predictor, fitted, require_enough
-from archir_torch.search.proxies import PROXIES
-from archir_torch.search.proxies.untrained import trial
-from archir_torch.search.strategies.train import Train, TrainOptions
 from archir_torch.search.task import Task, objective_of
+from archir_torch.strategies.train import Train, TrainOptions
 from archir_torch.supernet.network import extract
 from archir_torch.training import loop
 from archir_torch.training.feed import Batch, Feed

@@ -11,19 +11,19 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from archir.base.errors import fail
-from archir.base.frames import Framed
-from archir.base.settings import Count, NonNegative, Positive, Seed
-from archir.base.settings import Settings as Checked
-from archir.search.recipes.training import MOST_LR, Augment, Momentum, Optimizer
+from archir.diagnostics.errors import fail
+from archir.recipes.training import MOST_LR, Augment, Momentum, Optimizer
+from archir.utils.frames import Framed
+from archir.utils.settings import Count, NonNegative, Positive, Seed
+from archir.utils.settings import Settings as Checked
 from archir_torch.data import Data
 from archir_torch.objectives import Objective, create
 from archir_torch.objectives.create import kind_of
 from archir_torch.objectives.task import Task, tested
+from archir_torch.training import checkpoint_folder as checkpoint
 from archir_torch.training import distributed, loop
 from archir_torch.training.augment import is_image
-from archir_torch.training.checkpoints import folder as checkpoint
-from archir_torch.training.checkpoints.state import State
+from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.norms import synchronise

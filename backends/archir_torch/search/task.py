@@ -8,10 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
+from archir.data.inputs import sizes_of
 from archir.ir.graph import Graph
 from archir.passes.resize import taking
-from archir.search.data.inputs import sizes_of
-from archir.search.recipes.recipe import Phase
+from archir.recipes.recipe import Phase
 from archir_torch.objectives import Objective, Together, create, task
 from archir_torch.objectives.task import LOOK, Call, tested, validated
 from archir_torch.search.job import Job

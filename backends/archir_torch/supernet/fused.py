@@ -1,6 +1,6 @@
 """Nodes that stand for several: the layers of all keep their weights.
 
-`archir.passes.spaces.shared_norms` and `archir.passes.batch` make such nodes.
+`archir.passes.shared_norms` and `archir.passes.batch` make such nodes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from archir.backends import unlowered
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, NodeId
 from archir.ir.structure import Mix
 from archir.ir.typing import infer

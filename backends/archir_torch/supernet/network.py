@@ -1,7 +1,7 @@
 """A space as an `nn.Module` whose architecture is an argument: `model(x, architecture)`.
 
 Weights are there once, at the size that the largest architecture needs; an architecture uses its part of them
-(`archir.passes.spaces.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of
+(`archir.passes.sharing`). Nothing is rebuilt from one call to the next: what a node does under the outcomes of
 the choices that it depends on is worked out once, and so is the order of the nodes that an architecture needs.
 """
 
@@ -17,15 +17,15 @@ import torch
 from torch import Tensor, nn
 
 from archir.backends import unlowered
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, NodeId, state_name
 from archir.ir.op import Composite, Op, Weight
 from archir.ir.structure import Select
 from archir.ir.types import TensorType
-from archir.passes.spaces.positions import Part
-from archir.passes.spaces.sharing import Sharing
-from archir.passes.spaces.specialize import specialize
-from archir.search.spaces.architecture import Architecture
+from archir.passes.positions import Part
+from archir.passes.sharing import Sharing
+from archir.passes.specialize import specialize
+from archir.spaces.architecture import Architecture
 from archir_torch.lowering.initial import initial
 from archir_torch.lowering.inputs import Expected, check_inputs, expected
 from archir_torch.lowering.kernels.compiled import compiled

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archir.passes.spaces.positions import Along, Part
+from archir.passes.positions import Along, Part
 
 
 class Picked:

@@ -13,7 +13,7 @@ from torch import Tensor
 from archir.ir.graph import Graph
 from archir.passes.batch import batch as batched
 from archir.passes.cse import cse
-from archir.passes.spaces.shared_norms import share
+from archir.passes.shared_norms import share
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.module import Layer
 from archir_torch.lowering.operations.conv import conv

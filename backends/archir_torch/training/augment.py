@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.search.recipes.training import Augment, registered
-from archir.search.seeds import mixed
+from archir.recipes.training import Augment, registered
+from archir.utils.seeds import mixed
 from archir_torch.lowering.generators import generator
 
 DRAWS = 5

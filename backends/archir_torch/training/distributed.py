@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from archir.base.errors import Interrupted, fail, listed
+from archir.diagnostics.errors import Interrupted, fail, listed
 
 BUCKET = 2**25
 """Bytes that are averaged at once, at most, unless a single tensor is larger."""

@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.errors import fail
-from archir.search.recipes.training import Augment
+from archir.diagnostics.errors import fail
+from archir.recipes.training import Augment
 from archir_torch.data.pixels import Pixels, reads_on
 from archir_torch.data.split import Split
 from archir_torch.lowering.generators import generator

@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from archir.base.errors import ArchError, fail
-from archir.search.recipes.job import Decided
-from archir.search.recipes.training import Training
+from archir.diagnostics.errors import ArchError, fail
+from archir.recipes.job import Decided
+from archir.recipes.training import Training
 from archir_torch.lowering.kernels.library import impossible, is_built, library
 from archir_torch.lowering.module import Network
 from archir_torch.lowering.precision import autocast, chosen_precision

@@ -9,15 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import fail
-from archir.search.recipes.training import Optimizer, Training
+from archir.diagnostics.errors import fail
+from archir.recipes.training import Optimizer, Training
 from archir_torch.lowering.precision import autocast, chosen_precision
 from archir_torch.training import distributed
-from archir_torch.training.checkpoints.state import State
+from archir_torch.training.checkpoint_state import State
 from archir_torch.training.drop_path import DropPaths
 from archir_torch.training.feed import Batch
-from archir_torch.training.optimizers.build import build, factor
-from archir_torch.training.sharding.tensors import divided_like, is_divided, local, whole
+from archir_torch.training.optimizer import build, factor
+from archir_torch.training.tensors import divided_like, is_divided, local, whole
 
 
 class Update(NamedTuple):

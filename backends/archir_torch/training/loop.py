@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from archir.base.errors import Interrupted, fail
-from archir.search.seeds import mixed
+from archir.diagnostics.errors import Interrupted, fail
 from archir.search.signals import interruptions
-from archir_torch.training.checkpoints.state import State
+from archir.utils.seeds import mixed
+from archir_torch.training.checkpoint_state import State
 from archir_torch.training.distributed import agreed, world
 from archir_torch.training.metrics import WINDOW, Measured
 

@@ -13,7 +13,7 @@ sys.path.insert(0, "/archir")
 sys.dont_write_bytecode = True
 program = open("/archir/example.arch").read()
 os.remove("/archir/example.arch")
-from archir.api.studio.desk import Desk
+from archir.tools.studio.desk import Desk
 desk = Desk()
 kinds = {"check": {}, "picture": {"depth": 1}, "format": {}, "hover": {"at": 30}, "complete": {"at": 30}, "sample": {"seed": 1, "count": 2}}
 for kind, fields in kinds.items():

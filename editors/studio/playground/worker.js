@@ -6,8 +6,8 @@ const BEGIN = `
 import json, sys, time
 sys.path.insert(0, "/archir")
 begun = time.monotonic()
-from archir.api.studio.asked import AskedError
-from archir.api.studio.desk import Desk
+from archir.tools.studio.asked import AskedError
+from archir.tools.studio.desk import Desk
 desk = Desk()
 
 def ask(kind, fields):

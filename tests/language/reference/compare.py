@@ -8,13 +8,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.work import MOST_WORK, bounded
+from archir.diagnostics.errors import ArchError
+from archir.diagnostics.work import MOST_WORK, bounded
+from archir.equivalence.canonical import canonical_hash
 from archir.ir.graph import Graph
 from archir.ir.typing import infer
 from archir.language.syntax.parse import parse
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from tests.language.reference.interpret import Walk, files_of, walks
 from tests.language.reference.values import TooMany
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir.ir.op import OPS, Op
 from archir.ir.structure import Input
 from archir.language.syntax import ast

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.syntax import ast
 from archir.language.syntax.parse import parse
 from tests.language.reference.compare import disagreement

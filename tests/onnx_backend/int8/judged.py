@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from archir.backends.samples import Judge, Samples
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir_onnx.int8.feeding import Entrance, outputs
+from archir.diagnostics.errors import ArchError
+from archir_onnx.quantization.feeding import Entrance, outputs
 from archir_onnx.running.sessions import session
 
 

@@ -12,11 +12,11 @@ import pytest
 from onnx import inliner, numpy_helper
 
 import archir
-from archir_onnx.int8 import layers as lay
-from archir_onnx.int8.arithmetic import Quantizer
-from archir_onnx.int8.compact import compact
-from archir_onnx.int8.feeding import Entrance, batches
-from archir_onnx.int8.sensitivity import relative
+from archir_onnx.quantization import layers as lay
+from archir_onnx.quantization.arithmetic import Quantizer
+from archir_onnx.quantization.compact import compact
+from archir_onnx.quantization.feeding import Entrance, batches
+from archir_onnx.quantization.sensitivity import relative
 from archir_onnx.running.sessions import session
 from tests.onnx_backend.quantised import noise
 

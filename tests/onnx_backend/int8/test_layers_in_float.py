@@ -18,7 +18,7 @@ import archir
 from archir.backends.samples import Samples
 from archir.cli import main
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.int8.sensitivity import fewest
+from archir_onnx.quantization.sensitivity import fewest
 from archir_torch.data import Split
 from archir_torch.measuring.judge import Judge as Halved
 from archir_torch.objectives.classification import Classification

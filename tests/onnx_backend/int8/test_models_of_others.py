@@ -14,8 +14,8 @@ from torch import nn
 
 import archir
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.int8 import Mode
-from archir_onnx.int8.sensitivity import relative
+from archir_onnx.quantization import Mode
+from archir_onnx.quantization.sensitivity import relative
 from tests.onnx_backend.int8.nets import FLAT
 from tests.onnx_backend.quantised import ERROR, noise
 

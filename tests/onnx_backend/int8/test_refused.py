@@ -15,7 +15,7 @@ from onnx import helper
 
 import archir
 from archir.backends.samples import Samples
-from archir.base.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, fail
 from archir_onnx import BACKEND as ONNX
 from archir_torch import BACKEND as TORCH
 from tests.onnx_backend.int8.judged import changed, code_of
@@ -92,7 +92,9 @@ def test_what_was_there_stays_until_a_new_one_holds(
         raise fail("A0914", "it does not run")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.modules["archir_onnx.int8.quantize"], "certify", refused)  # the package has its function
+        patch.setattr(
+            sys.modules["archir_onnx.quantization.quantize"], "certify", refused
+        )  # the package has its function
         assert code_of(lambda: ONNX.quantize(path, path, digits)) == "A0914"
     assert [file.name for file in tmp_path.iterdir()] == ["net.onnx"]
     assert path.read_bytes() == trained.read_bytes()

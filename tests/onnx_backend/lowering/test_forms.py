@@ -11,13 +11,13 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ops.attention import Attention
 from archir.passes.resize import other_sizes, resize
 from archir_onnx import BACKEND as ONNX
-from archir_onnx.int8.layers import layers
 from archir_onnx.lowering.form import ATTENTIONS, OPSETS, Pixels
+from archir_onnx.quantization.layers import layers
 from archir_onnx.running.sessions import session
 from archir_torch import BACKEND as TORCH
 from tests.op_cases import CASES, Case, graph_of, name_of

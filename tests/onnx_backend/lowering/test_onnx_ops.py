@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files.models import Model, save

@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import archir
-from archir.base.errors import ArchError
-from archir.language.writing.imported import Imported
+from archir.diagnostics.errors import ArchError
+from archir.language.decompiler.imported import Imported
 from tests.onnx_backend.reading.test_reading import file, node, numbers, operations
 
 WEIGHTS = {"w": numbers(8, 4, 3, 3), "v": numbers(4, 8, 3, 3), "u": numbers(4, 4, 1, 1), "zero": np.float32(0)}

@@ -15,10 +15,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.language.writing.imported import Imported
-from archir.language.writing.write import write
+from archir.language.decompiler.imported import Imported
+from archir.language.decompiler.write import write
 from tests.conftest import EXAMPLES
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -14,7 +14,7 @@ import pytest
 
 import archir
 from archir.backends import get
-from archir.base.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, fail
 from archir_onnx.running import sessions
 from archir_onnx.running.placement import sizing
 from archir_onnx.running.sessions import session

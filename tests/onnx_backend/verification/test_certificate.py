@@ -18,9 +18,9 @@ from onnx import external_data_helper
 import archir
 from archir.backends import certificates
 from archir.backends.certificates import beside
-from archir.base.errors import ArchError
-from archir.base.files import protected
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
+from archir.utils.files import protected
 from archir_onnx import BACKEND as ONNX
 from archir_onnx.files import external
 from archir_onnx.files.models import save

@@ -9,7 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch.data import load
 
 

@@ -18,9 +18,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from archir.base.errors import ArchError
-from archir.search.data.readers import extras, parquet
-from archir.search.data.readers.extras import needed
+from archir.data.readers import extras, parquet
+from archir.data.readers.extras import needed
+from archir.diagnostics.errors import ArchError
 from archir_torch.data import load
 
 RNG = np.random.default_rng(0)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
-from archir.base.errors import ArchError
-from archir.search.data.readers import digits, encoded
-from archir.search.data.selection import stratified
-from archir.search.seeds import permutations
+from archir.data.readers import digits, encoded
+from archir.data.selection import stratified
+from archir.diagnostics.errors import ArchError
+from archir.utils.seeds import permutations
 from archir_torch.data import load, pixels, record, verify
 
 

@@ -12,8 +12,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.data.inputs import inputs_of
+from archir.data.inputs import inputs_of
+from archir.diagnostics.errors import ArchError
 from archir_torch.data import load
 from archir_torch.training.feed import Feed
 

@@ -13,9 +13,9 @@ import torch
 from PIL import Image
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.data.inputs import Inputs, inputs_of
-from archir.search.data.readers.source import Part, Source
+from archir.data.inputs import Inputs, inputs_of
+from archir.data.readers.source import Part, Source
+from archir.diagnostics.errors import ArchError
 from archir_torch.data import Split, load
 
 TABLE = "size,town,price,sold\n" + "".join(

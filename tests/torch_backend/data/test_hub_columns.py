@@ -14,10 +14,10 @@ import pytest
 import torch
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.data import columns
-from archir.search.data.inputs import Inputs, inputs_of
-from archir.search.data.readers import hub
+from archir.data import columns
+from archir.data.inputs import Inputs, inputs_of
+from archir.data.readers import hub
+from archir.diagnostics.errors import ArchError
 from archir_torch.data import Data, load
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from tests.cli.test_cli import run
 
 RNG = np.random.default_rng(0)

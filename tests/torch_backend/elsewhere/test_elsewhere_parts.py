@@ -11,16 +11,16 @@ from torch import Tensor
 
 import archir
 from archir.backends.ranges import ranged_inputs
+from archir.data.readers.encoded import Encoded
 from archir.ir.graph import Graph
 from archir.ops.random import Dropout, DropPath
-from archir.search.data.readers.encoded import Encoded
-from archir.search.recipes.training import Augment
+from archir.recipes.training import Augment
 from archir_torch.data import Split
 from archir_torch.data.pixels import Chosen, Decoded, Device, Mapped, Normalised, Pixels, Typed
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 from archir_torch.objectives import create
-from archir_torch.search.proxies import PROXIES, trial
+from archir_torch.proxies import PROXIES, trial
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.metrics import WINDOW, Measured
 from tests.op_cases import CASES, Case, graph_of, name_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from archir.search.multi import registry as asking
-from archir.search.recipes.recipe import DataSettings
-from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.search.runs import Run
+from archir.recipes.recipe import DataSettings
+from archir.recipes.training import Augment, Optimizer, Training
+from archir.runs import Run
+from archir.search import registry as asking
 from archir_torch.lowering.replay import AFTER
 from archir_torch.search.job import STRATEGIES, Job, Strategy, made
 from archir_torch.search.run import execute
@@ -36,7 +36,7 @@ STEPPED: list[tuple[str, dict[str, Any]]] = [
 """Those that train in steps of their own; what tries candidates trains each of them with `train`."""
 SHORT = {"pc_darts", "snas", "fair", "train"}
 """Those that the suite steps in numbers of 16 bits, too: mixtures, draws, paths, a network."""
-INHERENT = {"gdas": ["archir_torch.search.strategies.differentiable.alphas"] * 2}
+INHERENT = {"gdas": ["archir_torch.strategies.alphas"] * 2}
 """What has to be waited for: a draw of GDAS says which paths the host starts."""
 
 

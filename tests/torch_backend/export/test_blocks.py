@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.search.spaces.architecture import read_architecture
+from archir.spaces.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit_block
 from archir_torch.lowering.weights import read_weights

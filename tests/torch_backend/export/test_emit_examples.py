@@ -14,7 +14,7 @@ import torch
 import archir
 from archir.ir.graph import Graph
 from archir.language.elaboration.files import read
-from archir.search.spaces.architecture import read_architecture
+from archir.spaces.architecture import read_architecture
 from archir_torch import BACKEND as TORCH
 from archir_torch.export.source.emit import emit
 from tests.architectures import inputs_of

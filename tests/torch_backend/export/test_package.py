@@ -19,9 +19,9 @@ from click.testing import CliRunner
 
 import archir
 from archir.backends import certificates
-from archir.base.errors import ArchError
-from archir.base.files import sha256
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
+from archir.utils.files import sha256
 from archir_torch import BACKEND as TORCH
 from archir_torch.export import package
 from archir_torch.export.package import Form

@@ -13,8 +13,8 @@ import archir
 from archir.backends.imports import Program, program_of
 from archir.ops.arithmetic import Concat
 from archir.ops.attention import Attention
+from archir.ops.constant import Constant
 from archir.ops.shape import Pad
-from archir.ops.tokens.constant import Constant
 from benchmarks.imports import again, checked
 
 

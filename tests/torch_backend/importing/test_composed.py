@@ -12,7 +12,7 @@ from torch import Tensor, nn
 import archir
 from archir.ir.graph import Graph
 from archir.ops.conv import Conv, Conv3d
-from archir.ops.tokens.routing import TopK
+from archir.ops.routing import TopK
 
 
 class Body(nn.Module):

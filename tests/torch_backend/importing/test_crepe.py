@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import archir
-from archir.passes.equivalence.canonical import canonical_hash
-from archir.search.spaces.partial import largest
+from archir.equivalence.canonical import canonical_hash
+from archir.spaces.partial import largest
 from archir_torch.objectives import MEASURES
 from tests.conftest import EXAMPLES
 

@@ -15,7 +15,7 @@ from torch.nn.utils import parametrizations
 
 import archir
 from archir.backends.imports import Program, program_of, to_source
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch.importing.proof import network
 
 

@@ -18,7 +18,7 @@ import torch
 import archir
 from archir import backends
 from archir.backends.imports import program_of, to_source
-from archir.passes.equivalence.canonical import canonical_hash
+from archir.equivalence.canonical import canonical_hash
 from benchmarks.imports import Case, cases, names, settled, used
 
 MISSING = [name for name in ("timm", "torchvision", "transformers") if find_spec(name) is None]

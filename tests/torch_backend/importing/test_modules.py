@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.verify import verify
-from archir.language.writing.imported import Imported, brought_back
+from archir.language.decompiler.imported import Imported, brought_back
 from archir_torch.lowering.module import weights_of
 
 IMAGE = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(0))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch.importing import proof
 
 IMAGE = torch.zeros(1, 3, 8, 8)

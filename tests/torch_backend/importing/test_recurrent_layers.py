@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import archir
 from archir.backends.imports import program_of
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from tests.onnx_backend.reading.test_reading import file, node, numbers
 
 TOKENS = torch.zeros(1, 4, 5)

@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_torch.lowering.kernels import depthwise, library, norm, separable, sums
 from archir_torch.lowering.kernels.attention import windowed
 from archir_torch.lowering.kernels.depthwise import geometry

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.kernels.compiled import KERNELS
 from archir_torch.lowering.kernels.library import ARGUMENTS, impossible

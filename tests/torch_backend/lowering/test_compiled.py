@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 import archir
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.passes.spaces.relax import relax
-from archir.search.spaces.space import Space
+from archir.passes.relax import relax
+from archir.spaces.space import Space
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.kernels.library import impossible
 from archir_torch.lowering.module import Layer, lower

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from archir.backends.ranges import ranged_inputs
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
 from archir_torch.measuring.latency import random_input
 from tests.examples import NETS, made_small

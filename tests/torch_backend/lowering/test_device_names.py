@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch.lowering.devices import device_of, threads
 
 

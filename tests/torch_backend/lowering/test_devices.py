@@ -18,23 +18,23 @@ from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from archir.base.errors import ArchError, fail
 from archir.costs.latencies import machine
+from archir.diagnostics.errors import ArchError, fail
 from archir.language.elaboration.elaborate import elaborate
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
+from archir.recipes.training import Augment, Training
 from archir.search.executors import device_of
-from archir.search.recipes.training import Augment, Training
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_torch.data import Split, pixels
 from archir_torch.data.pixels import Chosen, Device, Normalised
 from archir_torch.lowering.depthwise import depthwise_conv
 from archir_torch.lowering.operations.conv import conv
 from archir_torch.lowering.precision import chosen_precision, exact
 from archir_torch.search.job import made
-from archir_torch.search.strategies.differentiable.alphas import Alphas, Drawn
-from archir_torch.search.strategies.differentiable.relaxed import Relaxed
-from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.search.task import Task
+from archir_torch.strategies.alphas import Alphas, Drawn
+from archir_torch.strategies.relaxed import Relaxed
+from archir_torch.strategies.trials import Trials
 from archir_torch.supernet.mixture import MixedNetwork, Shares, lower_mixed
 from archir_torch.training import distributed
 from archir_torch.training.feed import Batch, Feed

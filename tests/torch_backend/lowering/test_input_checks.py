@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import archir
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_torch import BACKEND
 from archir_torch.lowering.module import lower
 from archir_torch.supernet.mixture import lower_mixed

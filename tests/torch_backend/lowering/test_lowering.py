@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import archir.ops  # noqa: F401  (declares the operations)
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
 from archir.ir.op import OPS, Composite, Op
 from archir.ir.types import TensorType
@@ -25,14 +25,14 @@ from archir.ir.verify import verify
 from archir.ops.activation import Relu, Zero
 from archir.ops.arithmetic import Greater
 from archir.ops.attention import Attention, AxialAttention, LocalAttention
+from archir.ops.constant import Constant, Positions, Sinusoidal
 from archir.ops.conv import Conv
+from archir.ops.lookup import Equal, OneHot, ToNumbers
 from archir.ops.norm import BatchNorm
 from archir.ops.pool import AvgPool, MaxPool
 from archir.ops.random import Dropout, DropPath
+from archir.ops.routing import TopPositions
 from archir.ops.shape import ChannelShuffle, FirstTokens, Pad, Parameter, Slice, ToMap, ToTokens, Upsample
-from archir.ops.tokens.constant import Constant, Positions, Sinusoidal
-from archir.ops.tokens.lookup import Equal, OneHot, ToNumbers
-from archir.ops.tokens.routing import TopPositions
 from archir.passes.cost import cost
 from archir_torch.lowering.local_attention import local_attention
 from archir_torch.lowering.module import Network, lower, missing_rules, weights_of

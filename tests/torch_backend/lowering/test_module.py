@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError, Source, Span
-from archir.ir.choices.cases import Choice, when
-from archir.ir.choices.conditions import if_else
+from archir.diagnostics.errors import ArchError, Source, Span
+from archir.diagrams.cases import Choice, when
+from archir.diagrams.conditions import if_else
 from archir.ir.graph import Decision, Graph, Node, NodeId
 from archir.ir.op import Init, Op, Weight
 from archir.ir.structure import Input, Select

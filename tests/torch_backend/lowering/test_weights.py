@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 import archir.ops  # noqa: F401  (declares the operations)
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, Node
 from archir.ir.structure import Input
 from archir.ops.conv import Linear

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.settings import Settings
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph, NodeId
 from archir.passes.expose import expose
+from archir.utils.settings import Settings
 from archir_torch.data import Data, load
 from archir_torch.lowering.generators import generator
 from archir_torch.lowering.module import lower

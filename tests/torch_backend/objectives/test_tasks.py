@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.reading import parse
-from archir.search.recipes.training import Augment
+from archir.diagnostics.errors import ArchError
+from archir.recipes.reading import parse
+from archir.recipes.training import Augment
 from archir_torch.data import Split
 from archir_torch.objectives import MEASURES, create
 from archir_torch.objectives.measures import measures_of

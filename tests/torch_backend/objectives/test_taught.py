@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.passes.expose import expose
 from archir_torch.data import Data, load
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 from archir_torch.objectives import Objective, create
-from archir_torch.objectives.taught.distillation import Distillation
-from archir_torch.objectives.taught.memory import memory_of
+from archir_torch.objectives.distillation import Distillation
+from archir_torch.objectives.memory import memory_of
 from archir_torch.training.feed import Batch, Feed
 
 NETS = """

@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 import archir
 from archir import backends
-from archir.base.errors import ArchError
-from archir.search.reuse.borrowing import SEEN
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError
+from archir.recipes.borrowing import SEEN
+from archir.runs import Run
 from archir_torch import BACKEND as TORCH
 from archir_torch.lowering.weights import read_weights
 from tests.portions import portion

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.recipe import Start
-from archir.search.spaces.partial import largest, smallest
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.recipes.recipe import Start
+from archir.spaces.partial import largest, smallest
+from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
+from archir_torch.reuse import Merging, Trained, merging, start
 from archir_torch.search.job import made
-from archir_torch.search.ordering import Merging, Trained, merging, start
 from archir_torch.supernet import SuperNetwork, extract
 from tests.portions import portion
 from tests.torch_backend.tried import elastic, job

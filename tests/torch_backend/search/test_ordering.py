@@ -13,16 +13,16 @@ from torch import Tensor
 
 import archir
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.search.recipes.recipe import Start
-from archir.search.spaces.partial import largest
-from archir.search.spaces.space import Space
+from archir.recipes.recipe import Start
+from archir.spaces.partial import largest
+from archir.spaces.space import Space
 from archir_torch.lowering.module import lower
+from archir_torch.reuse import IMPORTANCES, Trained, importance
+from archir_torch.reuse.order import ordered
+from archir_torch.reuse.units import Units
 from archir_torch.search.job import made
-from archir_torch.search.ordering import IMPORTANCES, Trained, importance
-from archir_torch.search.ordering.order import ordered
-from archir_torch.search.ordering.units import Units
 from archir_torch.supernet import extract
 from tests.conftest import EXAMPLES
 from tests.examples import NETS

@@ -15,13 +15,13 @@ from click.testing import CliRunner, Result
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.cli.authoring.doctor import Finding, findings
+from archir.cli.doctor import Finding, findings
+from archir.diagnostics.errors import ArchError
 from archir_torch import BACKEND
 from archir_torch.data import Split, load, minibatch
-from archir_torch.search.proxies import PROXIES
-from archir_torch.search.proxies.untrained import Trial, trial
+from archir_torch.proxies import PROXIES
+from archir_torch.proxies.untrained import Trial, trial
 from tests.conftest import EXAMPLES
 from tests.portions import portion
 from tests.published.test_spaces import SPACES, space_of

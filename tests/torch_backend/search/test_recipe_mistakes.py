@@ -15,12 +15,12 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import archir
-from archir.base.errors import ArchError
-from archir.base.settings import Settings
 from archir.cli import main
-from archir.search.multi.registry import strategies
-from archir.search.recipes.reading import parse
-from archir.search.recipes.recipe import Phase, Recipe
+from archir.diagnostics.errors import ArchError
+from archir.recipes.reading import parse
+from archir.recipes.recipe import Phase, Recipe
+from archir.search.registry import strategies
+from archir.utils.settings import Settings
 from archir_torch.lowering.devices import device_of
 from archir_torch.objectives import OBJECTIVES
 from archir_torch.search.job import STRATEGIES

@@ -10,16 +10,16 @@ import torch
 import torch.nn.functional as F
 
 import archir
-from archir.base.errors import ArchError
-from archir.ir.text.printer import print_graph
-from archir.ir.text.reader import parse_graph
-from archir.ir.text.serial import from_json, to_json
+from archir.data.inputs import inputs_of, sizes_of
+from archir.diagnostics.errors import ArchError
+from archir.ir.printer import print_graph
+from archir.ir.reader import parse_graph
+from archir.ir.serial import from_json, to_json
 from archir.ir.verify import verify
 from archir.language.source import to_source
+from archir.passes.relax import relax
 from archir.passes.resize import taking
-from archir.passes.spaces.relax import relax
-from archir.search.data.inputs import inputs_of, sizes_of
-from archir.search.spaces.space import Space
+from archir.spaces.space import Space
 from archir_torch import BACKEND as TORCH
 from archir_torch.data import minibatch
 from archir_torch.supernet import SuperNetwork

@@ -16,17 +16,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError
-from archir.search.recipes import division
-from archir.search.recipes.reading import parse
+from archir.diagnostics.errors import ArchError
+from archir.recipes import division
+from archir.recipes.reading import parse
 from archir_torch.data import Data, Split, load, origin
-from archir_torch.objectives.taught.attention_transfer import AttentionTransfer
+from archir_torch.objectives.attention_transfer import AttentionTransfer
 from archir_torch.search import preparation, run, scoring
 from archir_torch.search.job import whole
 from archir_torch.search.run import execute
-from archir_torch.search.strategies.differentiable import relaxed
-from archir_torch.search.strategies.one_shot import inherit, supernet
 from archir_torch.search.task import Task
+from archir_torch.strategies import inherit, relaxed, supernet
 from archir_torch.training.learner import Learner
 from tests.portions import portion
 

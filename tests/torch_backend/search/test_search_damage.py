@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from archir import backends
-from archir.base.errors import ArchError, Interrupted
-from archir.base.explain import page
-from archir.search.runs import Run
-from archir.search.runs.phase import Phase
+from archir.diagnostics.errors import ArchError, Interrupted
+from archir.diagnostics.explain import page
+from archir.runs import Run
+from archir.runs.phase import Phase
 from tests.runs.test_damage import corrupted, files
 from tests.torch_backend.searches import recipe
 

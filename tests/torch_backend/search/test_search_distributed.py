@@ -17,9 +17,9 @@ from torch.distributed.tensor import DTensor
 from archir import backends
 from archir.cli import main
 from archir.language.elaboration.elaborate import elaborate
-from archir.search.recipes.training import Optimizer, Training
-from archir.search.runs import Run
-from archir.search.spaces.space import Space
+from archir.recipes.training import Optimizer, Training
+from archir.runs import Run
+from archir.spaces.space import Space
 from archir_torch.search.job import Strategy
 from archir_torch.training import distributed
 from archir_torch.training.loop import Row, run

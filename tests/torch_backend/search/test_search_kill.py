@@ -19,10 +19,10 @@ from safetensors.torch import load
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.runs import Run, summaries
-from archir.search.runs.lock import locked
-from archir.search.runs.manifest import NAME
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, summaries
+from archir.runs.lock import locked
+from archir.runs.manifest import NAME
 from tests.portions import portion
 from tests.runs.test_tensorboard import shown
 from tests.torch_backend.forked import Command

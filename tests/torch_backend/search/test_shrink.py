@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 import archir
 from archir.backends.speed.figures import Latency, Speed, Speeds, Subject
-from archir.base.errors import ArchError
 from archir.cli import main
+from archir.diagnostics.errors import ArchError
 from archir.ir.graph import Graph
-from archir.search.reuse.borrowing import SEEN
+from archir.recipes.borrowing import SEEN
 from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import save_weights
 
@@ -78,7 +78,7 @@ def in_no_time(networks: Mapping[str, Graph], on: Sequence[str], seconds: float)
 
 
 def test_before_and_after(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archir.api.models.shrinking.measure", in_no_time)
+    monkeypatch.setattr("archir.api.shrinking.measure", in_no_time)
     arguments = [
         "shrink", f"{trained}/nets.arch:full", "--weights", str(trained / "full.safetensors"), "--choose",
         "widths", "--budget", "macs <= 0.6x", "--budget", "params < 2K", "--elastic", "1",
@@ -110,7 +110,7 @@ def test_the_same_command_goes_on(trained: Path, tmp_path: Path) -> None:
 def test_a_run_is_of_the_files_that_it_was_begun_with(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("archir.api.models.shrinking.measure", lambda *_, **__: Speeds((), (), {}))
+    monkeypatch.setattr("archir.api.shrinking.measure", lambda *_, **__: Speeds((), (), {}))
     (tmp_path / "nets.arch").write_text(NETS)
     (tmp_path / "full.safetensors").write_bytes((trained / "full.safetensors").read_bytes())
     first = shrunk(tmp_path, tmp_path / "run")

@@ -12,12 +12,12 @@ from click.testing import CliRunner
 
 import archir
 from archir import backends
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.ir.text.serial import from_json
-from archir.search.reuse.borrowing import supernet_of
-from archir.search.runs import Run
-from archir.search.spaces.partial import largest
+from archir.diagnostics.errors import ArchError
+from archir.ir.serial import from_json
+from archir.recipes.borrowing import supernet_of
+from archir.runs import Run
+from archir.spaces.partial import largest
 from archir_torch.lowering.weights import read_weights
 from archir_torch.search.inheritance import restored
 from tests.torch_backend.search.test_borrowing import HEAD, SUPERNET, TRAIN, search

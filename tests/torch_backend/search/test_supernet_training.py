@@ -13,16 +13,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.training import Optimizer, Training
-from archir.search.seeds import mixed
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.recipes.training import Optimizer, Training
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+from archir.utils.seeds import mixed
 from archir_torch.lowering.module import lower
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import made
-from archir_torch.search.strategies.multi_trial.trials import Trials
-from archir_torch.search.strategies.one_shot.supernet import Supernet
+from archir_torch.strategies.supernet import Supernet
+from archir_torch.strategies.trials import Trials
 from archir_torch.supernet.network import extract
 from archir_torch.training.loop import run
 from archir_torch.training.recalibration import recalibrate

@@ -16,11 +16,11 @@ from archir.ir.graph import Graph
 from archir.ir.verify import verify
 from archir.passes.batch import batch
 from archir.passes.cse import cse
-from archir.passes.spaces.relax import relax
-from archir.passes.spaces.shared_norms import share
+from archir.passes.relax import relax
+from archir.passes.shared_norms import share
 from archir_torch.lowering.weights import load_weights, save_weights
 from archir_torch.search.job import made
-from archir_torch.search.strategies.differentiable.relaxed import Relaxed
+from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.supernet.mixture import MixedNetwork, lower_mixed
 from archir_torch.supernet.tuning import Plan, planned, tuned
 from tests.examples import elaborated

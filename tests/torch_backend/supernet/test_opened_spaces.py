@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from benchmarks.opening import compare
 from tests.language.networks import Networks
 from tests.portions import portion

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import archir
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.partial import smallest
-from archir.search.spaces.space import Space
+from archir.spaces.architecture import Architecture
+from archir.spaces.partial import smallest
+from archir.spaces.space import Space
 from archir_torch.lowering.module import Network
 from archir_torch.supernet.network import SuperNetwork, extract
 from tests.architectures import image_of

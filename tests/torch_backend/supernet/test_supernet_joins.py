@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import archir
-from archir.language.opening.opening import open_text
-from archir.passes.spaces.sharing import Sharing
-from archir.search.spaces.partial import largest
+from archir.language.elastic.opening import open_text
+from archir.passes.sharing import Sharing
+from archir.spaces.partial import largest
 from archir_torch.supernet import extract
 
 IMAGE = "input image: f32[3, 6, 6]"

@@ -15,17 +15,17 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError, Interrupted, fail
+from archir.diagnostics.errors import ArchError, Interrupted, fail
 from archir.language.elaboration.elaborate import elaborate
-from archir.search.recipes.training import Augment, Optimizer
+from archir.recipes.training import Augment, Optimizer
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training import distributed, norms
-from archir_torch.training.checkpoints.state import State
+from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Batch, Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.loop import Nowhere, Row, run
-from archir_torch.training.sharding.shards import ShardKeeper, shard
+from archir_torch.training.shards import ShardKeeper, shard
 from tests.torch_backend.forked import together
 
 NET = """

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.errors import ArchError
-from archir.base.settings import Settings
-from archir.search.recipes.training import AUGMENTATIONS, Augment, Augmentation
-from archir.search.seeds import mixed
+from archir.diagnostics.errors import ArchError
+from archir.recipes.training import AUGMENTATIONS, Augment, Augmentation
+from archir.utils.seeds import mixed
+from archir.utils.settings import Settings
 from archir_torch.data import Split
 from archir_torch.lowering.generators import generator
 from archir_torch.training.augment import augmented, draws, mixing

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir.language.elaboration.elaborate import elaborate
-from archir.search.recipes.training import Augment, Optimizer
+from archir.recipes.training import Augment, Optimizer
 from archir_torch.data import Split
 from archir_torch.lowering.module import lower
 from archir_torch.training.drop_path import DropPaths

@@ -15,11 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError, Interrupted
-from archir.search.recipes.training import Augment, Optimizer
+from archir.diagnostics.errors import ArchError, Interrupted
+from archir.recipes.training import Augment, Optimizer
 from archir_torch.data import Split
 from archir_torch.training import metrics as measured
-from archir_torch.training.checkpoints.state import State
+from archir_torch.training.checkpoint_state import State
 from archir_torch.training.feed import Feed
 from archir_torch.training.learner import Learner
 from archir_torch.training.loop import Figures, Row, Silent, run

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LinearLR, LRScheduler, MultiStepLR
 
-from archir.base.errors import ArchError
-from archir.base.settings import parsed
-from archir.search.recipes.training import Augment, Optimizer, Training
-from archir.search.seeds import mixed
-from archir_torch.training.optimizers.build import build, factor
+from archir.diagnostics.errors import ArchError
+from archir.recipes.training import Augment, Optimizer, Training
+from archir.utils.seeds import mixed
+from archir.utils.settings import parsed
+from archir_torch.training.optimizer import build, factor
 
 
 def test_what_toml_says_is_taken() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from archir.base.errors import ArchError
-from archir.search.runs import Run
-from archir_torch.training.checkpoints.phase import PhaseKeeper
-from archir_torch.training.checkpoints.state import State
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run
+from archir_torch.training.checkpoint_phase import PhaseKeeper
+from archir_torch.training.checkpoint_state import State
 
 
 def tensors() -> dict[str, torch.Tensor]:

@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from archir import backends
-from archir.base.errors import ArchError, Interrupted, fail
-from archir.search.recipes.training import Training
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError, Interrupted, fail
+from archir.recipes.training import Training
+from archir.runs import Run
 from archir_torch.lowering.kernels import library
 from archir_torch.lowering.kernels.library import impossible
 from archir_torch.lowering.module import Network

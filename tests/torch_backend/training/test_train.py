@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from archir.base.errors import ArchError
-from archir.base.files import sha256, write_atomic
+from archir.diagnostics.errors import ArchError
+from archir.utils.files import sha256, write_atomic
 from archir_torch.data import Data, Split, load
 from archir_torch.search.single import Epoch, Settings, Silent, fit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from archir.ops.tokens import constant as ops
+from archir.ops import constant as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from archir.ops.tokens import lookup as ops
+from archir.ops import lookup as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 from archir.ops import pool as ops
 from archir.ops.windows import Window
 from archir_onnx.lowering.builder import Builder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archir.ops.tokens import routing as ops
+from archir.ops import routing as ops
 from archir_onnx.lowering.builder import Builder
 from archir_onnx.lowering.rules import lowers
 

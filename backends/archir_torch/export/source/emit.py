@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from archir.base.errors import ArchError, fail, listed
+from archir.diagnostics.errors import ArchError, fail, listed
 from archir.ir.graph import Graph, Node, NodeId, rebuild
 from archir.ir.names import require_names
 from archir.ir.types import TensorType

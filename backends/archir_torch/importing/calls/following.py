@@ -18,13 +18,13 @@ from torch import Tensor
 from archir.backends.calls import Calls
 from archir.backends.comparison import Difference
 from archir.backends.ranges import ranged_inputs
-from archir.base.errors import ArchError, Diagnostic, fail
+from archir.diagnostics.errors import ArchError, Diagnostic, fail
 from archir.ir.graph import Graph
 from archir.ir.names import is_name
 from archir.ir.types import TensorType
 from archir.ir.typing import infer
-from archir.language.writing.imported import Imported, Source, digest, held
-from archir.language.writing.spelling import RESERVED
+from archir.language.decompiler.imported import Imported, Source, digest, held
+from archir.language.decompiler.spelling import RESERVED
 from archir_torch.importing import capture, proof
 from archir_torch.importing.calls.fusing import fused
 from archir_torch.importing.calls.module import Followed

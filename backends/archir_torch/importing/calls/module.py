@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from archir.backends.calls import Call, Calls
-from archir.base.errors import ArchError, Diagnostic, RuleError, listed
+from archir.diagnostics.errors import ArchError, Diagnostic, RuleError, listed
 from archir.ir.types import TensorType
-from archir.language.writing.imported import Move
+from archir.language.decompiler.imported import Move
 from archir_torch.importing.calls.operators import OPERATORS, takes_tensors
 from archir_torch.importing.calls.static import FUNCTIONS, known
 from archir_torch.importing.capture import quiet

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 
 Array = NDArray[Any]
 Attributes = Mapping[str, Any]

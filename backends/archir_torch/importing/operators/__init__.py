@@ -1,5 +1,5 @@
 """Operators of torch, one family a file. Importing this package registers those of all its files."""
 
-from archir.base.plugins.bundled import import_all
+from archir.plugins.bundled import import_all
 
 import_all(__name__)

@@ -11,7 +11,7 @@ import torch
 from archir.ir.op import Op
 from archir.ops import activation as unary
 from archir.ops import arithmetic as binary
-from archir.ops.tokens.lookup import ToNumbers
+from archir.ops.lookup import ToNumbers
 from archir_torch.importing.builder import Builder, number_of
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import (

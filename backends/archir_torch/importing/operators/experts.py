@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from archir.ops.tokens.routing import CombineExperts, ExpertLinear, TopK, TopPositions
+from archir.ops.routing import CombineExperts, ExpertLinear, TopK, TopPositions
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, plain

@@ -10,9 +10,9 @@ import torch
 
 from archir.ops import conv as convolutions
 from archir.ops import norm as norms
-from archir.ops.tokens.constant import Constant as Numbers
-from archir.ops.tokens.constant import Positions
-from archir.ops.tokens.lookup import Embedding
+from archir.ops.constant import Constant as Numbers
+from archir.ops.constant import Positions
+from archir.ops.lookup import Embedding
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value, fresh, plain

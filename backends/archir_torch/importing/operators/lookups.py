@@ -9,8 +9,8 @@ import torch
 
 from archir.ops import activation as unary
 from archir.ops import pool
-from archir.ops.tokens.lookup import OneHot
-from archir.ops.tokens.routing import TopK, TopPositions
+from archir.ops.lookup import OneHot
+from archir.ops.routing import TopK, TopPositions
 from archir_torch.importing.builder import Builder, number_of
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value

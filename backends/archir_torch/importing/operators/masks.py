@@ -10,8 +10,8 @@ import torch
 
 from archir.ops import activation as unary
 from archir.ops import arithmetic as binary
-from archir.ops.tokens.lookup import Equal, OneHot, ToNumbers
-from archir.ops.tokens.routing import TopPositions
+from archir.ops.lookup import Equal, OneHot, ToNumbers
+from archir.ops.routing import TopPositions
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Unsupported, Value, plain

@@ -12,7 +12,7 @@ import torch
 from archir.ir.op import Op
 from archir.ops import resize as archir_resize
 from archir.ops import shape
-from archir.ops.tokens.lookup import Gather
+from archir.ops.lookup import Gather
 from archir_torch.importing.builder import Builder
 from archir_torch.importing.constants import Constant
 from archir_torch.importing.layout import Atom, Axis, Unsupported, Value, coalesced, fresh, regrouped

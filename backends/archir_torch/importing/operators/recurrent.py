@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from archir.ir.graph import NodeId
-from archir.language.writing.idioms.recurrences import layer
+from archir.language.decompiler.recurrences import layer
 from archir.ops.activation import Tanh
 from archir.ops.conv import Linear
 from archir_torch.importing.builder import Builder, number_of

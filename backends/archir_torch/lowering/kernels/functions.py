@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 from torch.autograd import Function
 
-from archir.base.errors import fail
+from archir.diagnostics.errors import fail
 
 Gradients = TypeVar("Gradients")
 

@@ -22,8 +22,8 @@ from typing import Any
 
 import torch
 
-from archir.base import files
-from archir.base.errors import ArchError, fail
+from archir.diagnostics.errors import ArchError, fail
+from archir.utils import files
 
 SOURCE = Path(__file__).parent / "source"
 FLAGS = ("-O3", "-std=c++17", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")

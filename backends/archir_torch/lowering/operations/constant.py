@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archir.ops.tokens import constant as ops
+from archir.ops import constant as ops
 from archir_torch.lowering.rules import lowers
 
 

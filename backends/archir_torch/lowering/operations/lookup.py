@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.ops.tokens import lookup as ops
+from archir.ops import lookup as ops
 from archir_torch.lowering.rules import lowers
 
 

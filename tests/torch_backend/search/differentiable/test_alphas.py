@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.passes.spaces.relax import relax
+from archir.passes.relax import relax
 from archir_torch.lowering.module import lower
-from archir_torch.search.strategies.differentiable.alphas import Alphas, Sampling
+from archir_torch.strategies.alphas import Alphas, Sampling
 from archir_torch.supernet.mixture import lower_mixed
 from tests.torch_backend.searches import doubles, images, space, tiny
 

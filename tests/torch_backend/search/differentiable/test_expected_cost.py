@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from archir.ir.choices.cases import Choice, at
-from archir.search.spaces.space import Space
-from archir_torch.search.strategies.differentiable.alphas import Alphas
-from archir_torch.search.strategies.differentiable.expected_cost import Expected
+from archir.diagrams.cases import Choice, at
+from archir.spaces.space import Space
+from archir_torch.strategies.alphas import Alphas
+from archir_torch.strategies.expected_cost import Expected
 from tests.torch_backend.searches import doubles, space
 
 COSTLY = """

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from archir.base.errors import ArchError
-from archir.search.recipes.derivation import crowded, derived
-from archir.search.recipes.recipe import Derive, SkipLimit
-from archir.search.recipes.training import Optimizer, Training
-from archir_torch.search.strategies.differentiable.curvature import dominant_eigenvalue, rising
-from archir_torch.search.strategies.differentiable.expected_cost import Expected
-from archir_torch.search.strategies.differentiable.relaxed import Relaxed
+from archir.diagnostics.errors import ArchError
+from archir.recipes.derivation import crowded, derived
+from archir.recipes.recipe import Derive, SkipLimit
+from archir.recipes.training import Optimizer, Training
+from archir_torch.strategies.curvature import dominant_eigenvalue, rising
+from archir_torch.strategies.expected_cost import Expected
+from archir_torch.strategies.relaxed import Relaxed
 from archir_torch.training.loop import run
 from tests.torch_backend.searches import doubles, space, strategy, tiny
 

@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archir.passes.spaces.relax import relax
-from archir.search.recipes.training import Optimizer
-from archir_torch.search.strategies.differentiable.relaxed import Relaxed
-from archir_torch.search.strategies.differentiable.unrolled import unrolled_gradient
+from archir.passes.relax import relax
+from archir.recipes.training import Optimizer
+from archir_torch.strategies.relaxed import Relaxed
+from archir_torch.strategies.unrolled import unrolled_gradient
 from archir_torch.supernet.mixture import lower_mixed
 from tests.torch_backend.searches import doubles, space, strategy
 

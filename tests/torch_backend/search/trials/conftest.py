@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from archir.cli import main
-from archir.search.runs import Run
+from archir.runs import Run
 from archir_torch.search.job import Job, made
 from archir_torch.training.loop import run as through
 from tests.torch_backend.tried import job, recipe

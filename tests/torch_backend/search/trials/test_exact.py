@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.recipes.recipe import Start
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError
+from archir.recipes.recipe import Start
+from archir.runs import Run
 from archir_torch.search.job import made
 from tests.torch_backend.search.trials.test_scoring import tried
 from tests.torch_backend.tried import elastic, gone_through, job, recipe

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 
 import archir
 from archir import backends
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.search.multi.registry import strategies
-from archir.search.runs import Run, Trial
-from archir.search.runs.lock import locked
-from archir.search.runs.phase import Phase
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, Trial
+from archir.runs.lock import locked
+from archir.runs.phase import Phase
+from archir.search.registry import strategies
 from tests.plugins import forgotten
 from tests.portions import portion
 from tests.torch_backend.forked import Command

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import archir
-from archir.base.errors import ArchError
+from archir.diagnostics.errors import ArchError
 from archir_torch.search.job import Job, made
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.strategies.trials import Trials
 from tests.torch_backend.search.trials.test_scoring import ADDITIVE, tried
 from tests.torch_backend.tried import elastic, gone_through, job
 

@@ -13,15 +13,15 @@ import torch
 import archir
 import archir_torch
 from archir.costs.latencies.fill import spearman
-from archir.search.recipes.training import Training
-from archir.search.runs import Trial
-from archir.search.seeds import mixed
-from archir.search.spaces.architecture import Architecture
-from archir.search.spaces.space import Space
+from archir.recipes.training import Training
+from archir.runs import Trial
+from archir.spaces.architecture import Architecture
+from archir.spaces.space import Space
+from archir.utils.seeds import mixed
 from archir_torch.search.inheritance import restored
 from archir_torch.search.job import Job, made
 from archir_torch.search.scoring import Request
-from archir_torch.search.strategies.multi_trial.trials import Trials
+from archir_torch.strategies.trials import Trials
 from archir_torch.supernet.network import extract
 from archir_torch.training.feed import Feed
 from archir_torch.training.loop import run as through

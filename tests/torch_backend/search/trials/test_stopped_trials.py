@@ -14,15 +14,15 @@ import torch
 from click.testing import CliRunner
 
 from archir import backends
-from archir.base.errors import ArchError, Interrupted
 from archir.cli import main
-from archir.search.recipes.spaces import load_space
-from archir.search.runs import Run
-from archir.search.runs.folder import JOURNAL
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError, Interrupted
+from archir.recipes.spaces import load_space
+from archir.runs import Run
+from archir.runs.folder import JOURNAL
+from archir.spaces.space import Space
 from archir_torch.search.job import Job, made
-from archir_torch.search.strategies.multi_trial.trials import Trials
 from archir_torch.search.task import Task
+from archir_torch.strategies.trials import Trials
 from archir_torch.training.loop import run as through
 from tests.portions import portion
 from tests.torch_backend.search.trials.test_scoring import scored_by
@@ -132,7 +132,7 @@ def test_a_space_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         made_of.append((path, dict(parameters)))
         return load_space(path, folder, parameters)
 
-    monkeypatch.setattr("archir.search.recipes.spaces.load_space", counted)
+    monkeypatch.setattr("archir.recipes.spaces.load_space", counted)
     text = RECIPE.replace("[data]", "export = false\n\n[data]", 1)
     backends.get("torch").search(recipe(tmp_path, text), tmp_path / "run", device="cpu")
     assert made_of == [("elastic.arch", {})]

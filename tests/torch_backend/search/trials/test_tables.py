@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import archir
-from archir.base.errors import ArchError
-from archir.search.runs import Run
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run
 from tests.torch_backend.tried import ELASTIC, elastic
 
 MAPPING = """

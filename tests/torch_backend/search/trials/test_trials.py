@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 import archir
-from archir.base.errors import ArchError
 from archir.cli import main
-from archir.search.runs import Run, Trial
-from archir.search.scores import sources
-from archir.search.spaces.space import Space
+from archir.diagnostics.errors import ArchError
+from archir.runs import Run, Trial
+from archir.scoring import sources
+from archir.spaces.space import Space
 from tests.torch_backend.tried import COUNTS, PHASES, elastic, trials_of
 
 DISTINCT = ("evolve", "plane", "finals")

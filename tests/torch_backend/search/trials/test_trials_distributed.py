@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from archir import backends
-from archir.base.errors import Interrupted
-from archir.search.runs import Run
+from archir.diagnostics.errors import Interrupted
+from archir.runs import Run
 from archir_torch.search import run as searching
 from archir_torch.search.job import Outcome
 from archir_torch.search.preparation import Search

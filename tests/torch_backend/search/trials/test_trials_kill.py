@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from archir import backends
-from archir.search.runs import Run, Trial, summaries
-from archir.search.runs.folder import JOURNAL
-from archir.search.runs.lock import locked
-from archir.search.runs.manifest import NAME
+from archir.runs import Run, Trial, summaries
+from archir.runs.folder import JOURNAL
+from archir.runs.lock import locked
+from archir.runs.manifest import NAME
 from tests.portions import portion
 from tests.search.marked import gone, left
 from tests.torch_backend.forked import Command

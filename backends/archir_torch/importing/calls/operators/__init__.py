@@ -3,7 +3,7 @@
 Importing this package registers those of all its files.
 """
 
-from archir.base.plugins.bundled import import_all
+from archir.plugins.bundled import import_all
 from archir_torch.importing.calls.operators.registry import OPERATORS, takes_tensors
 
 import_all(__name__)

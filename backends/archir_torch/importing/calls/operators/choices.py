@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import ints, operator
 
 

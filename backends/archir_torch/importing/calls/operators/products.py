@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import operator
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 from archir_torch.importing.calls.operators.registry import operator
 
 ORDERS = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from archir.base.errors import RuleError
+from archir.diagnostics.errors import RuleError
 
 Operator = Callable[..., Any]
 OPERATORS: dict[str, Operator] = {}

@@ -1,1 +1,0 @@
-"""What editors ask of a text: functions from a text and a place to results; and mistakes mended."""

@@ -1,1 +1,0 @@
-"""Functions of networks that people bring: import, open, shrink."""

@@ -1,1 +1,0 @@
-"""The commands for who writes programs: layout, editors, explanations, installation."""

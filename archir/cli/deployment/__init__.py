@@ -1,1 +1,0 @@
-"""The commands that write what is deployed, and prove it."""

@@ -1,0 +1,70 @@
+"""What `archir compile` and `archir export` write for torch: Python files with weights beside them, and packages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from archir import api, backends
+from archir.cli import train_folder
+from archir.cli.output import emit, say
+from archir.ir.graph import Graph
+from archir.passes.block import only_call
+from archir.utils.files import drafts, sha256
+
+PACKAGES = ("exported", "aot")
+
+
+def export_run(run: Path, output: Path, form: str, block: str | None, as_trained: bool, as_json: bool) -> None:
+    """Write the network of a run's folder, with its weights."""
+    if block is not None and form != "python":
+        raise click.UsageError("--block is for --to python")
+    if as_trained and form == "python":
+        raise click.UsageError("--as-trained is not for --to python, which writes networks as they are trained")
+    trained = train_folder.open_run(run)
+    graph, module = trained.graph, api.compile(trained.graph)
+    backends.get("torch").load(module, run / train_folder.WEIGHTS)
+    if form == "python":
+        files = write_python(graph, output, module, block)
+        said: Mapping[str, Any] = {"form": form, "files": files}
+        text = f"wrote {' and '.join(map(str, files))}"
+    else:
+        report = package(graph, output, module, form, trained.metadata, as_trained)
+        digest = sha256(output)
+        said = {**asdict(report), "sha256": digest}
+        text = f"wrote {output}: {report}\nsha256: {digest}; `archir verify {output}` looks at it again"
+    if as_json:
+        emit(said)
+    else:
+        say(text)
+
+
+def write_python(graph: Graph, output: Path, module: Any | None, block: str | None) -> list[Path]:
+    """Write a network, or a block of it, as Python, and a module's weights beside it; the files."""
+    torch = backends.get("torch")
+    text = torch.emit(graph) if block is None else torch.emit_block(graph, block)
+    scope = only_call(graph, block) if module is not None and block is not None else ""
+    files = [output]
+    with drafts(output) as draft:
+        draft.write_text(text, "utf-8")
+        if module is not None:
+            files.append(output.with_suffix(".safetensors"))
+            torch.save(module, draft.with_name(files[1].name), scope=scope)
+    return files
+
+
+def package(
+    graph: Graph,
+    output: Path,
+    module: Any,
+    form: str,
+    metadata: Mapping[str, str],
+    as_trained: bool = False,
+) -> Any:
+    """Write a package of torch with its certificate; the report of its verification."""
+    kind: Literal["exported", "aot"] = "aot" if form == "aot" else "exported"
+    return backends.get("torch").package(graph, output, module, kind, metadata=metadata, deployed=not as_trained)

@@ -1,0 +1,1 @@
+"""Diagnostics: errors with a place in a source, their rendering, their pages, and the budget of work."""

@@ -1,1 +1,0 @@
-"""Expressions: their values, calls, choices."""

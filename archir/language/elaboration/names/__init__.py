@@ -1,1 +1,0 @@
-"""Names: which a body has, what those may mean that mean nothing."""

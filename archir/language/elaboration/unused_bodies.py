@@ -1,0 +1,80 @@
+"""What can be told of bodies that nothing calls yet: names that mean nothing, attributes that operations and blocks do
+not have, parameters that are there twice, comparisons with what was never to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import islice
+
+from archir.diagnostics.errors import Diagnostic, Note, suggest
+from archir.diagnostics.work import spend
+from archir.ir.op import OPS
+from archir.language.elaboration.context import MOST_DIAGNOSTICS, WEIGHTS
+from archir.language.elaboration.evaluate import known_names
+from archir.language.elaboration.files import Module
+from archir.language.elaboration.foreign import about_attribute
+from archir.language.elaboration.locals import assigned, walk
+from archir.language.elaboration.never_equal import never_chosen
+from archir.language.elaboration.unknown import about_name
+from archir.language.elaboration.values import Block
+from archir.language.syntax import ast
+
+
+def check_names(module: Module) -> Iterator[Diagnostic]:
+    """Problems with names in every definition of a file, as many as are shown."""
+    return islice(_problems(module), MOST_DIAGNOSTICS)
+
+
+def _problems(module: Module) -> Iterator[Diagnostic]:
+    if module.incomplete:
+        return
+    everywhere = set(known_names(module))
+    for definition in module.definitions():
+        spend(5)
+        yield from _doubled(definition)
+        yield from never_chosen(definition, module)
+        local = {param.name.text for param in definition.params}
+        local.update(assigned(definition.body))
+        for tree in walk(definition):
+            spend(1)
+            if isinstance(tree, ast.Name) and not (tree.text in local or tree.text in everywhere or tree.text in OPS):
+                hint = about_name(tree, local | everywhere, module)
+                yield Diagnostic("A0201", f"there is no `{tree}`", tree.span, hint)
+            elif isinstance(tree, ast.Call) and isinstance(tree.callee, ast.Name) and tree.callee.text not in local:
+                yield from _arguments(tree, tree.callee.text, module)
+
+
+def _doubled(definition: ast.Definition) -> Iterator[Diagnostic]:
+    """Parameters that are there twice, and inputs that are called like a parameter."""
+    first: dict[str, ast.Name] = {}
+    for param in definition.params:
+        if param.name.text in first:
+            text = f"the parameter `{param.name}` is there twice"
+            yield Diagnostic(
+                "A0202", text, param.name.span, None, (Note("the first one", first[param.name.text].span),)
+            )
+        first.setdefault(param.name.text, param.name)
+    for statement in definition.body:
+        if isinstance(statement, ast.Input) and statement.name.text in first:
+            text = f"`{statement.name}` is a parameter, and cannot be an input, too"
+            note = Note("the parameter", first[statement.name.text].span)
+            yield Diagnostic("A0202", text, statement.name.span, None, (note,))
+
+
+def _arguments(call: ast.Call, name: str, module: Module) -> Iterator[Diagnostic]:
+    callee = module.lookup(name)
+    notes: tuple[Note, ...] = ()
+    if isinstance(callee, Block):
+        names = [param.name.text for param in callee.definition.params]
+        word, notes = "parameter", (Note(f"`{name}` is defined here", callee.definition.name.span),)
+    elif callee is None and OPS.here(name) and not OPS[name].internal:
+        names, word = [f.name for f in fields(OPS[name])], "attribute"
+        names += [operand for operand in OPS[name].operands if not operand.startswith("*")]
+    else:
+        return
+    for argument in call.arguments:
+        if argument.name is not None and argument.name.text not in (*names, WEIGHTS):
+            shown = [n for n in names if word == "parameter" or n not in OPS[name].operands]
+            hint = (suggest if word == "parameter" else about_attribute)(argument.name.text, shown)
+            yield Diagnostic("A0203", f"`{name}` has no {word} `{argument.name}`", argument.name.span, hint, notes)

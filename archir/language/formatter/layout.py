@@ -1,0 +1,196 @@
+"""The layout of the language: from brackets, parts and words to a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from archir.language.formatter.doc import Braces, Comment, Doc, Group, IfBroken, Indent, Line, Newline, Row, is_tall
+from archir.language.formatter.group import Bracket, Part, Piece, first
+from archir.language.formatter.tokens import Word
+from archir.language.formatter.trivia import Gap, gap
+
+_DEFINITIONS = {"own", "block", "cell", "net"}
+_LOOSEST = [{"|>"}, {"if", "else"}, {"or"}, {"and"}, {"+", "-"}, {"*", "/", "//", "%"}]
+"""Words in front of which a line in brackets may break: the first of these sets of which there is one."""
+
+
+def file(content: Bracket) -> Doc:
+    """The document of a file; it starts with line breaks."""
+    docs: list[Doc] = []
+    for i, part in enumerate(content.parts):
+        between = gap(part.before if i else "\n" + part.before)
+        apart = i > 0 and (_defines(part) or _defines(content.parts[i - 1]))
+        docs += [_comment(between), _lead(between, first=i == 0, apart=apart), _statement(part.pieces)]
+    end = gap(content.end + "\n" if content.parts else "\n" + content.end + "\n")
+    return [docs, _comment(end), _comments(end, first=not content.parts)]
+
+
+def _defines(part: Part) -> bool:
+    return first(part.pieces[0]).kind in _DEFINITIONS
+
+
+def _statement(pieces: Sequence[Piece]) -> Doc:
+    """What stands between bodies is a line each: `if a {body} else {body}`."""
+    docs: list[Doc] = []
+    line: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, Bracket) and piece.role == "body":
+            docs += [_line(line), " ", _body(piece), " "]
+            line = []
+        else:
+            line.append(piece)
+    return [docs, _line(line)] if line else docs[:-1]
+
+
+def _body(body: Bracket) -> Doc:
+    docs: list[Doc] = []
+    for i, part in enumerate(body.parts):
+        between = gap(part.before)
+        docs += [_comment(between), _lead(between, first=i == 0), _statement(part.pieces)]
+    end = gap(body.end)
+    docs += [_comment(end), _comments(end, first=not body.parts)]
+    return ["{", Indent(docs), Newline(), "}"] if body.parts or end.has_comments else "{}"
+
+
+def _line(pieces: Sequence[Piece], inside: bool = False, indented: bool = True) -> Doc:
+    """Pieces on one line, or broken in front of the operators that bind loosest: outside of brackets, of `|>` alone.
+
+    Where the author broke a chain of `|>` it stays broken, and in other places only as far as lines get too long. A
+    chain that was not broken and does not fit breaks in front of each, or in the brackets of its last call: if it has
+    one `|>`, or if the author broke it there.
+    """
+    breaks = _breaks(pieces, inside)
+    if not breaks:
+        return _words(pieces)
+    between = [gap(first(pieces[i]).before) for i in breaks]
+    is_pipe = first(pieces[breaks[0]]).kind == "|>"
+    by_author = is_pipe and any(one.breaks for one in between)
+    last = pieces[-1]
+    hug = not inside and not by_author and isinstance(last, Bracket) and (len(breaks) == 1 or last.breaks)
+    tail: list[Doc] = []
+    for one, start, end in zip(between, breaks, [*breaks[1:], len(pieces)], strict=True):
+        words = _words(pieces[start:end], hug and end == len(pieces))
+        if one.has_comments:
+            tail += [_comment(one), _comments(one), Newline(), words]
+        elif by_author and not one.breaks:
+            tail.append(Group([Line(" "), words], chain=True))
+        else:
+            tail += [Line(" "), words]
+    return Group([_words(pieces[: breaks[0]]), Indent(tail) if indented else tail], by_author, chain=True)
+
+
+def _words(pieces: Sequence[Piece], hug: bool = False) -> Doc:
+    """Pieces on one line, but for comments between them; `hug` is for brackets at the end."""
+    docs: list[Doc] = []
+    for i, piece in enumerate(pieces):
+        word = first(piece)
+        between = gap(word.before)
+        if i > 0 and between.has_comments:
+            docs.append(Indent([_comment(between), _comments(between), Newline()]))
+        elif i > 0 and word.spaced:
+            docs.append(" ")
+        docs.append(_bracket(piece, hug and i == len(pieces) - 1) if isinstance(piece, Bracket) else piece.text)
+    return docs
+
+
+def _breaks(pieces: Sequence[Piece], inside: bool) -> list[int]:
+    """The positions of the pieces in front of which a line may break."""
+    kinds = [piece.kind if isinstance(piece, Word) and piece.spaced and not piece.unary else "" for piece in pieces]
+    if "for" in kinds and inside:
+        start = kinds.index("for")
+        return [i for i, kind in enumerate(kinds) if kind == "for" or (kind == "if" and i > start)]
+    allowed = _LOOSEST if inside else _LOOSEST[:1]
+    words: set[str] = next((words for words in allowed if words & set(kinds)), set())
+    return [i for i, kind in enumerate(kinds) if kind in words and i > 0]
+
+
+def _bracket(bracket: Bracket, hug: bool = False) -> Doc:
+    """Brackets on one line, or their content on a line of its own, or else one element a line.
+
+    Several elements on several lines stay on those lines if neither of the first two fits.
+    """
+    if bracket.role == "alternatives":
+        return _alternatives(bracket)
+    start, close = bracket.opened_by.text, bracket.closed_by
+    end = gap(bracket.end)
+    if not bracket.parts:
+        return Group([start, _comment(end), Indent(_comments(end)), Line() if end.has_comments else "", close])
+    if _holds_bracket(bracket):
+        return [start, _line(bracket.parts[0].pieces), close]
+    begin = gap(bracket.parts[0].before)
+    inner = Group([_elements(bracket), _comment(end), *([Newline(), comment] for comment in end.comments)])
+    above: list[Doc] = [[comment, Newline()] for comment in begin.comments]
+    return Group([start, _comment(begin), Indent([Line(), above, inner]), Line(), close], hug=hug)
+
+
+def _elements(bracket: Bracket) -> Doc:
+    between = [gap(part.before) for part in bracket.parts[1:]]
+    alone = not between
+    by_author = any(one.breaks for one in between)
+    docs: list[Doc] = [_line(bracket.parts[0].pieces, inside=True, indented=not alone)]
+    for one, part in zip(between, bracket.parts[1:], strict=True):
+        line = _line(part.pieces, inside=True)
+        docs += [",", _comment(one)]
+        if by_author and not one.breaks:
+            docs.append(Group([Line(" "), line]))
+        else:
+            docs += [Line(" "), [[comment, Newline()] for comment in one.comments], line]
+    if alone and bracket.trailing_comma and bracket.role == "group" and bracket.closed_by == ")":
+        return [docs, ","]
+    if bracket.trailing_comma or not (alone or by_author):
+        docs.append(IfBroken(","))
+    return Group(docs, broken=bracket.trailing_comma)
+
+
+def _holds_bracket(bracket: Bracket) -> bool:
+    """Whether what is inside opens and closes on the lines of the bracket: `sum([...])`, `(x |> choose op {...})`."""
+    if len(bracket.parts) > 1 or bracket.trailing_comma or gap(bracket.parts[0].before + bracket.end).has_comments:
+        return False
+    pieces = bracket.parts[0].pieces
+    last = pieces[-1]
+    return isinstance(last, Bracket) and (len(pieces) == 1 or last.role == "alternatives")
+
+
+def _alternatives(bracket: Bracket) -> Doc:
+    begin = gap(bracket.parts[0].before if bracket.parts else bracket.end)
+    end = gap(bracket.end)
+    after = [*(gap(part.before) for part in bracket.parts[1:]), end]
+    rows = [
+        _row(part, follows, first=i == 0)
+        for i, (part, follows) in enumerate(zip(bracket.parts, after if bracket.parts else [], strict=True))
+    ]
+    tall = any(is_tall([row.key, row.value]) for row in rows)
+    broken = bracket.breaks or tall
+    return Braces(rows, broken, [_comment(begin)], [_comments(end, first=not rows)])
+
+
+def _row(part: Part, follows: Gap, first: bool) -> Row:
+    words = [piece.kind if isinstance(piece, Word) else "" for piece in part.pieces]
+    arrow = next(i for i, word in enumerate(words) if word in {":", "=>"})
+    key, value = part.pieces[:arrow], part.pieces[arrow + 1 :]
+    sign = ":" if words[arrow] == ":" else " =>"
+    above = gap(part.before)
+    return Row("" in above.lines, [_lead(above, first)], [_line(key), sign], _line(value), [_comment(follows)])
+
+
+def _comment(between: Gap) -> Doc:
+    """The comment at the end of a line."""
+    return Comment(between.comment) if between.comment else ""
+
+
+def _comments(between: Gap, first: bool = False) -> Doc:
+    """Comments on lines of their own, each after a line break; no blank lines in front if they come `first`."""
+    docs: list[Doc] = []
+    blank = False
+    for line in between.lines:
+        if line:
+            docs += [Newline(blank and not (first and not docs)), line]
+        blank = not line
+    return docs
+
+
+def _lead(between: Gap, first: bool, apart: bool = False) -> Doc:
+    """Comments in front of a statement, and the line break that it comes after; `apart` asks for a blank line."""
+    lines = ("", *between.lines) if apart and "" not in between.lines else between.lines
+    blank = bool(lines) and not lines[-1] and not (first and not any(lines))
+    return [_comments(Gap("", lines), first), Newline(blank)]

@@ -1,1 +1,0 @@
-"""What the library has blocks for."""

@@ -1,1 +1,0 @@
-"""From the outline of a program to its text: statements, expressions in them, blocks and nets of them."""

@@ -1,1 +1,0 @@
-"""Passes that make, merge or move choices."""

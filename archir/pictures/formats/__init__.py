@@ -1,1 +1,0 @@
-"""The formats that pictures are written in, one a file."""

@@ -1,0 +1,93 @@
+"""Pictures as a page: one file, without anything from elsewhere, whose blocks open and close."""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from archir.pictures import place, shading
+from archir.pictures.labels import KINDS, printable
+from archir.pictures.order import plan
+from archir.pictures.outline import Box, Outline
+from archir.pictures.style import STYLE
+from archir.pictures.svg import text
+
+
+def to_html(outline: Outline, depth: int = 1) -> str:
+    """The page of an outline whose outermost `depth` levels are open at first."""
+    boxes = list(outline.root.walk())
+    used = {box.kind for box in boxes[1:]}
+    data = {
+        "legend": outline.scale or [(kind, name) for kind, name in KINDS.items() if kind in used],
+        "opened": sorted(outline.opened(depth)),
+        "sizes": {
+            "sweeps": place.SWEEPS,
+            "work": place.WORK,
+            "header": place.HEADER,
+            "pad": place.PAD,
+            "gap": place.GAP,
+            "lane": place.LANE,
+            "pull": place.PULL,
+        },
+        "boxes": [_data(box) for box in boxes],
+    }
+    style, script = _style(bool(outline.scale)), _read("page.js")
+    parts = {
+        "title": text(outline.title),
+        "subtitle": text(outline.subtitle),
+        "policy": f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
+        "style": style,
+        "script": script,
+        "data": _json(data),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+
+
+def _style(coloured: bool) -> str:
+    return STYLE + (shading.STYLE if coloured else "") + _read("page.css")
+
+
+def inline() -> tuple[list[str], list[str]]:
+    """What a content security policy calls the scripts and the styles of all such pages: for a page that frames one."""
+    return [_hash(_read("page.js"))], [_hash(_style(coloured)) for coloured in (False, True)]
+
+
+def _data(box: Box) -> dict[str, Any]:
+    wide, high = place.closed_size(box)
+    data: dict[str, Any] = {
+        "kind": box.kind, "title": printable(box.title), "lines": list(map(printable, box.lines)),
+        "scope": printable(box.scope), "details": [[name, printable(value)] for name, value in box.details],
+        "style": box.style, "width": wide, "height": high,
+    }  # fmt: skip
+    if box.warmth:
+        data["warmth"] = box.warmth
+    if box.parts:
+        order = plan(box)
+        data |= {
+            "header": printable(box.header),
+            "least": place.header_width(box),
+            "parts": [part.number for part in box.parts],
+            "plan": {
+                "parts": order.parts, "tensors": order.tensors, "rows": order.rows, "segments": order.segments,
+            },
+        }  # fmt: skip
+    return data
+
+
+def _json(data: Any) -> str:
+    """JSON in which no character could end the script element that holds it."""
+    dense = json.dumps(data, separators=(",", ":"))
+    return dense.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _read(name: str) -> str:
+    return (files("archir.pictures") / "page" / name).read_text("utf-8")
+
+
+def _hash(source: str) -> str:
+    """What a content security policy calls an inline style or script: only these, as they are, may run."""
+    return "sha256-" + b64encode(sha256(source.encode()).digest()).decode()

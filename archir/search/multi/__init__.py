@@ -1,1 +1,0 @@
-"""Strategies that try many architectures: they ask for scores of some, and are told. `registry.create` makes one."""

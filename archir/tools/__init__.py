@@ -1,0 +1,1 @@
+"""Tools built on archir: the language server, the studio, notebooks, MCP. Only the command line imports them."""

@@ -1,1 +1,0 @@
-"""Objectives that compare a network with one that was trained before."""

@@ -1,6 +1,0 @@
-"""The channels of a trained network by how important they are: in another order, it computes the same."""
-
-from archir_torch.search.ordering.measures import IMPORTANCES, Trained, importance
-from archir_torch.search.ordering.merging import Merging
-
-__all__ = ["IMPORTANCES", "Merging", "Trained", "importance"]

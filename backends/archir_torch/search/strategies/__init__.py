@@ -1,8 +1,0 @@
-"""Strategies, one a file, in a folder for each family of them."""
-
-from archir.base.plugins.bundled import import_all
-
-
-def load() -> None:
-    """Register all of them: every module below this folder is read."""
-    import_all(__name__)

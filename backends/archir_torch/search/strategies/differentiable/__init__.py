@@ -1,1 +1,0 @@
-"""Differentiable search: relaxed graphs and architecture parameters, whatever weighs the mixtures."""

@@ -1,1 +1,0 @@
-"""Strategies that try architectures one by one, or many at once."""

@@ -1,1 +1,0 @@
-"""Supernets: strategies that differ in which architectures a step trains, and what takes over their weights."""

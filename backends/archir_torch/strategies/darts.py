@@ -1,0 +1,11 @@
+"""DARTS (Liu et al. 2019): mixtures weighted by a softmax."""
+
+from __future__ import annotations
+
+from archir_torch.search.job import strategy
+from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
+
+
+@strategy("darts", Options, gives=GIVES)
+class Darts(Relaxed):
+    """First order by default; `order = 2` unrolls a step of the weights."""

@@ -1,0 +1,21 @@
+"""PC-DARTS (Xu et al. 2020): mixtures see a part of the channels, and inputs have weights of their own."""
+
+from __future__ import annotations
+
+from archir.passes.relax import Edges
+from archir.utils.settings import Count, NonNegative
+from archir_torch.search.job import strategy
+from archir_torch.strategies.relaxed import GIVES, Options, Relaxed
+
+
+class PartialOptions(Options):
+    """A quarter of the channels; architecture parameters wait for 15 epochs (section 4.2)."""
+
+    edges: Edges = "weighted"
+    partial: Count = 4
+    hold: NonNegative = 15.0
+
+
+@strategy("pc_darts", PartialOptions, gives=GIVES)
+class PcDarts(Relaxed):
+    """DARTS with these options."""

@@ -1,1 +1,0 @@
-"""Optimizers, and how fast they learn."""

@@ -31,7 +31,7 @@ class Missing(MetaPathFinder):
             raise ModuleNotFoundError(f"{name} was imported", name=name)
 
 sys.meta_path.insert(0, Missing())
-from archir.api.studio.desk import Desk
+from archir.tools.studio.desk import Desk
 desk, text = Desk(), open(sys.argv[1]).read()
 drawn = desk.ask("sample", {"text": text, "seed": 1, "count": 2})["architectures"]
 one, other = (each["choices"] for each in drawn)

@@ -163,11 +163,11 @@ CHILD = """
 import gc, resource, sys, time
 import archir.ops, archir.api, archir.spaces.space, archir.pictures, archir.costs.account
 from archir.cli import main
-from archir.cli.analysis import check
-from archir.cli.analysis import cost
-from archir.cli.authoring import fmt
-from archir.cli.analysis import show
-from archir.cli.analysis import count_sample as spaces
+from archir.cli import check
+from archir.cli import cost
+from archir.cli import fmt
+from archir.cli import show
+from archir.cli import count_sample as spaces
 from archir.cli import options
 options.TIMES = 1  # what a unit takes does not depend on how many there are
 def peak():  # ru_maxrss would be what the process that started this one held, if that is more

@@ -32,7 +32,7 @@ def _looked_at_here(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
     ) -> dict[str, dict[str, list[float]]]:
         return sandbox._answer({"path": path, "providers": providers, "sizes": sizes, "run": run})
 
-    for module in ("int8.quantize", "verification.certificate"):  # a package has the function `quantize`, too
+    for module in ("quantization.quantize", "verification.certificate"):  # a package has the function `quantize`, too
         monkeypatch.setattr(sys.modules[f"archir_onnx.{module}"], "computed", computed)
 
 

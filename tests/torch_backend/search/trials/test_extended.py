@@ -93,9 +93,9 @@ def came_to(folder: Path) -> Mapping[str, Any]:
 
 
 PLUGIN = """
-from archir.search.multi.strategies.random import Random, RandomOptions
-from archir.search.multi.registry import strategy
-from archir.search.multi.variation import moved
+from archir.search.strategies.random import Random, RandomOptions
+from archir.search.registry import strategy
+from archir.search.variation import moved
 
 
 @strategy("climb", RandomOptions)

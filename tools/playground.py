@@ -18,7 +18,7 @@ from archir.tools.studio.policy import policy
 
 ROOT = Path(__file__).resolve().parent.parent
 STUDIO = ROOT / "editors" / "studio"
-PAGE = ROOT / "archir" / "api" / "studio" / "page"
+PAGE = ROOT / "archir" / "tools" / "studio" / "page"
 PYODIDE = STUDIO / "node_modules" / "pyodide"
 EXAMPLE = ROOT / "examples" / "nas_bench_201" / "nas_bench_201.arch"
 MOST_BYTES = 15_000_000

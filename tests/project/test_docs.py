@@ -288,7 +288,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.soak
 def test_the_site_has_places_and_names_of_files(site: Path) -> None:
     assert 'id="conv"' in (site / "docs" / "operations.html").read_text("utf-8")
-    assert (site / "archir" / "base" / "codes" / "A0401.html").exists()
+    assert (site / "archir" / "diagnostics" / "codes" / "A0401.html").exists()
     assert '<span class="caption-text">tiny.arch</span>' in (site / "docs" / "index.html").read_text("utf-8")
     plugins = (site / "docs" / "plugins.html").read_text("utf-8")
     named = [one.file for one in snippets(ROOT / "docs" / "plugins.md") if one.file is not None]

@@ -137,6 +137,24 @@ def test_heads_of_one_width_are_the_first_ones() -> None:
     assert rows(packed[0]) == spans((0, 31), (48, 79), (96, 127))  # of queries, keys and values
 
 
+def test_concatenations_of_parts_of_other_widths_share_the_channels_of_the_widest() -> None:
+    """Only parts of equal width are one stream: of others, the sum would be wider than any network is."""
+    space = archir.loads("""
+        net joined() {
+            input image: f32[3, 4, 4]
+            wa = choose wa(2, 4, 8)
+            wb = choose wb(2, 4, 8)
+            a = image |> conv(wa, kernel=1)
+            b = image |> conv(wb, kernel=1)
+            wider_a = image |> conv(wa + 2, kernel=1)
+            wider_b = image |> conv(wb + 2, kernel=1)
+            x = choose how { one: concat(a, wider_b), other: concat(wider_a, b) }
+            output y = x |> conv(5, kernel=1)
+        }
+    """)
+    assert Sharing(space.graph).shapes["conv_5"]["weight"][1] == 8 + 10
+
+
 def test_packed_projections_keep_their_pieces_and_heads() -> None:
     space = archir.loads("""
         import std.attention

@@ -27,8 +27,16 @@ RECIPES = [
 
 
 @pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    return recipe_schema()
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The file that the command writes, and what it says."""
+    path = tmp_path_factory.mktemp("schema") / "recipe.schema.json"
+    return path, CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "-o", str(path)]).output
+
+
+@pytest.fixture(scope="module")
+def schema(written: tuple[Path, str]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(written[0].read_text())
+    return found
 
 
 def test_it_is_a_schema_of_draft_7(schema: dict[str, Any]) -> None:
@@ -112,14 +120,18 @@ def test_settings_are_explained(schema: dict[str, Any]) -> None:
     assert definitions["Phase"]["properties"]["augment"]["description"] == "Instead of the data's."
 
 
-def test_strategies_of_plugins_are_in_it(tmp_path: Path) -> None:
+def test_strategies_of_plugins_are_in_it(tmp_path: Path, schema: dict[str, Any]) -> None:
     (tmp_path / "own_search.py").write_text(PLUGIN)
     with forgotten(tmp_path):
         loading.load("own_search", [tmp_path])
-        text = phase('strategy = "own"\noptions = { often = 3 }')
-        assert mistakes(recipe_schema(), text) == []
-        assert mistakes(recipe_schema(), text.replace("often", "oftne")) == ["phase.0.options"]
-    assert mistakes(recipe_schema(), text) == ["phase.0.strategy"]
+        found = recipe_schema()
+    text = phase('strategy = "own"\noptions = { often = 3 }')
+    assert mistakes(found, text) == []
+    assert mistakes(found, text.replace("often", "oftne")) == ["phase.0.options"]
+    assert mistakes(schema, text) == ["phase.0.strategy"]
+    common = found["definitions"].keys() & schema["definitions"].keys()
+    assert schema["definitions"].keys() - common == {"Phase", "Training"}, "names that the plugin has as well"
+    assert all(found["definitions"][name] == schema["definitions"][name] for name in common)
 
 
 PLUGIN = """
@@ -142,11 +154,9 @@ def own(job, options):
 """
 
 
-def test_the_command_writes_it(tmp_path: Path, schema: dict[str, Any]) -> None:
-    path = tmp_path / "recipe.schema.json"
-    done = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "-o", str(path)])
-    assert done.output == f"wrote {path}: {len(schema['definitions'])} definitions\n"
-    assert json.loads(path.read_text()) == schema
+def test_the_command_writes_it(written: tuple[Path, str], schema: dict[str, Any]) -> None:
+    path, said = written
+    assert said == f"wrote {path}: {len(schema['definitions'])} definitions\n"
     refused = CliRunner().invoke(main, ["grammar", "--to", "recipe-schema", "space.arch"])
     assert "a FILE goes with --to json-schema" in refused.output
 

@@ -7,6 +7,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -26,6 +27,9 @@ MEMORY = Path("/dev/shm")
 """Folders of tests are there, where there is room and programs may run: waiting for disks took a third of the time."""
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30 and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start hundreds of processes, which would compile all each time
+sys.dont_write_bytecode = False
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background; programs of tests inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)

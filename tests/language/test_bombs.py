@@ -27,8 +27,8 @@ from tests.conftest import EXAMPLES, ROOT
 from tests.language.bombs import BOMBS
 from tests.portions import portion
 
-SMALL = 20_000
-"""Of the usual budget, a hundredth: the suite runs every bomb, and none gets far."""
+SMALL = 8_000
+"""Of the usual budget, a two hundredth: the suite runs every bomb, and none gets far."""
 GENEROUS = 10.0
 """Seconds of processor time for what takes a tenth: machines are loaded."""
 

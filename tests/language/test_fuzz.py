@@ -20,7 +20,7 @@ def test_nets_that_nothing_satisfies(body: str) -> None:
 
 
 def test_programs() -> None:
-    wrong = {seed: said for seed in range(150) if (said := failure(seed)) is not None}
+    wrong = {seed: said for seed in range(100) if (said := failure(seed)) is not None}
     assert wrong == {}
 
 
@@ -35,6 +35,6 @@ def test_some_programs_go_far() -> None:
 @pytest.mark.parametrize("portion", range(10))
 def test_fifty_thousand_programs(portion: int) -> None:
     """Five thousand a portion; `python -m tests.language.fuzz 1000 1001000` goes through a million, in hours."""
-    first = 1_000 + portion * 5_000
+    first = 100 + portion * 5_000
     wrong = {seed: said for seed in range(first, first + 5_000) if (said := failure(seed)) is not None}
     assert wrong == {}

@@ -87,7 +87,7 @@ def mutated(text: str, rng: random.Random) -> str:
     return " ".join(words)
 
 
-@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 40), marks=pytest.mark.soak)], ids=str)
+@pytest.mark.parametrize("seeds", [range(1), pytest.param(range(1, 40), marks=pytest.mark.soak)], ids=str)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_mutated_examples(path: Path, seeds: range) -> None:
     for seed in seeds:
@@ -146,7 +146,7 @@ class Grower:
 
 def test_grown_programs() -> None:
     fine = unparsed = 0
-    for seed in range(400):
+    for seed in range(200):
         text = Grower(random.Random(seed)).program()
         try:
             elaborate(text, "grown.arch", limits=SMALL)
@@ -154,7 +154,7 @@ def test_grown_programs() -> None:
         except ArchError as error:
             unparsed += any(d.code in ("A0101", "A0102") for d in error.diagnostics)
     assert unparsed == 0
-    assert fine > 20
+    assert fine > 10
 
 
 @pytest.mark.soak
@@ -166,7 +166,7 @@ def test_random_tokens_for_long(tokens: list[str]) -> None:
 
 @pytest.mark.soak
 def test_grown_programs_for_long() -> None:
-    for seed in range(400, 20_000):
+    for seed in range(200, 20_000):
         text = Grower(random.Random(seed)).program()
         try:
             elaborate(text, "grown.arch", limits=SMALL)

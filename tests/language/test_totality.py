@@ -79,7 +79,7 @@ def places(text: str) -> None:
         assert missing == []
 
 
-@pytest.mark.parametrize("most", [1_500, pytest.param(10**6, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("most", [1_000, pytest.param(10**6, marks=pytest.mark.soak)])
 def test_expressions_are_values_or_refused(most: int, unforeseen: list[Exception]) -> None:
     """Two hundred in a program: each is a statement of its own, and what is refused of one does not stop the others."""
     found = expressions()

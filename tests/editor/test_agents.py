@@ -170,33 +170,22 @@ def outside(room: Path) -> Path:
     return room
 
 
+PATHS = ["../secret.arch", "link.arch", "folder/secret.arch", "/etc/passwd", "", "a\0b", "x" * 5000, ".", "\ud800"]
+
+
 @pytest.mark.parametrize("tool", ["check", "fix", "format", "count", "cost", "sample", "show"])
-@pytest.mark.parametrize(
-    "path",
-    [
-        "../secret.arch",
-        "link.arch",
-        "folder/secret.arch",
-        "/etc/passwd",
-        "~/x.arch",
-        "",
-        "a\0b",
-        "x" * 5000,
-        ".",
-        "\ud800",
-    ],
-)  # fmt: skip
-def test_paths_outside_are_refused(tool: str, path: str, outside: Path) -> None:
-    found = answered(outside, tool, path=str(outside.parent / "secret.arch") if path == "~/x.arch" else path)
-    assert not found["ok"]
-    assert "SECRET" not in json.dumps(found)
-    assert not any(word in json.dumps(found) for word in ("root:", "Traceback"))
+def test_paths_outside_are_refused(tool: str, outside: Path) -> None:
+    paths = [*PATHS, str(outside.parent / "secret.arch")]
+    for path, found in zip(paths, asked(outside, *((tool, {"path": path}) for path in paths)), strict=True):
+        assert not found["ok"], path
+        assert "SECRET" not in json.dumps(found), path
+        assert not any(word in json.dumps(found) for word in ("root:", "Traceback")), path
 
 
 @pytest.mark.parametrize("name", ["imports", "through", "linked", "table", "absolute"])
 def test_what_a_program_names_outside_is_not_read(name: str, outside: Path) -> None:
-    for tool in ("check", "count", "cost", "fix"):
-        found = answered(outside, tool, path=f"{name}.arch")
+    tools = ("check", "count", "cost", "fix")
+    for tool, found in zip(tools, asked(outside, *((one, {"path": f"{name}.arch"}) for one in tools)), strict=True):
         assert not found["ok"], tool
         assert "SECRET" not in json.dumps(found)
 
@@ -269,7 +258,7 @@ def test_hostile_programs_are_answered_and_small(name: str, room: Path) -> None:
         assert len(json.dumps(found)) < 3 * MOST_TEXT
         assert "\x1b" not in json.dumps(found, ensure_ascii=False)
     assert right["ok"]
-    assert asked(room, ("check", {"text": HOSTILE["many"]}))[0]["more"] > 0
+    assert name != "many" or wrong[0]["more"] > 0
 
 
 def test_messages_are_short_whatever_is_named(room: Path) -> None:

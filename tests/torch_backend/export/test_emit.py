@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from archir_torch.lowering.module import lower
 from archir_torch.lowering.weights import load_weights, save_weights
 from tests.conftest import EXAMPLES
 from tests.op_cases import CASES, graph_of
+from tests.portions import portion
 from tests.torch_backend.lowering.test_lowering import inputs_of
 
 
@@ -57,13 +59,28 @@ def test_resnet50_is_short_and_imports_torch_alone(tmp_path: Path) -> None:
     assert text.count("class Bottleneck") == 2
 
 
-def test_the_file_runs_where_archir_is_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fresh", portion([False, True], [False]))
+def test_the_file_runs_where_archir_is_not(
+    fresh: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In an interpreter of its own, or in this one, where archir can no longer be imported."""
     (tmp_path / "net.py").write_text(emit(archir.load(EXAMPLES / "deit_tiny.arch", size=32, classes=10).graph))
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "net.py"], cwd=tmp_path, env={}, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("logits: [1, 10], the largest number is at ")
+    if fresh:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "net.py"], cwd=tmp_path, env={}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        said = done.stdout
+    else:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["net.py"])
+            for name in [name for name in sys.modules if name.startswith("archir")]:
+                patch.setitem(sys.modules, name, None)
+            with pytest.raises(ImportError):
+                importlib.import_module("archir")
+            runpy.run_path(str(tmp_path / "net.py"), run_name="__main__")
+        said = capsys.readouterr().out
+    assert said.startswith("logits: [1, 10], the largest number is at ")
 
 
 @pytest.mark.parametrize("biased", ["true", "false"])

@@ -27,7 +27,7 @@ from tests.portions import portion
 from tests.search.marked import gone, left
 from tests.torch_backend.forked import Command
 from tests.torch_backend.search.test_search_kill import exact
-from tests.torch_backend.tried import MODULE, SHORT, SLOW, recipe, trials_of
+from tests.torch_backend.tried import MODULE, QUICK, SHORT, SLOW, recipe, trials_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are killed, and looked for in /proc")
 
@@ -38,10 +38,10 @@ EVOLVED = 8 + 3 * 6
 class Driver:
     """A search as a process; all that it starts carry a mark in their environment."""
 
-    def __init__(self, path: Path, folder: Path) -> None:
+    def __init__(self, path: Path, folder: Path, quick: bool = False) -> None:
         self.folder, self.mark = folder, f"ARCHIR_TEST={uuid.uuid4().hex}"
         arguments = ["--resume", folder, "--plugin", MODULE] if (folder / NAME).exists() else [path, "-o", folder]
-        self.process = Command("search", *arguments, environment=dict([self.mark.split("=")]))
+        self.process = Command("search", *arguments, environment=dict([self.mark.split("="), *[QUICK] * quick]))
 
     def until(self, count: int, phase: str = "evolve") -> list[Trial]:
         """The trials of a phase, as soon as there are so many, or the search ends."""
@@ -80,7 +80,9 @@ def everything(folder: Path) -> Mapping[str, Any]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A search that nobody disturbed, with all that tries candidates."""
     path = recipe(tmp_path_factory.mktemp("whole"), SLOW)
-    backends.get("torch").search(path, path.parent / "run", device="cpu")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(*QUICK)
+        backends.get("torch").search(path, path.parent / "run", device="cpu")
     assert len(tried(path.parent / "run")) == EVOLVED
     return path.parent / "run"
 
@@ -130,7 +132,7 @@ def test_interrupted_in_the_middle_of_a_generation(whole: Path, tmp_path: Path) 
     before = tried(folder)
     assert 11 <= len(before) < EVOLVED
     assert summaries(folder)[0].state == "interrupted"
-    code, said = Driver(path, folder).end()
+    code, said = Driver(path, folder, quick=True).end()
     assert code == 0, said
     assert everything(folder) == everything(whole)
     assert tried(folder)[: len(before)] == before  # in as many seconds, by the same process

@@ -69,7 +69,7 @@ def test_a_searched_module_trains_in_a_network_written_by_hand(tmp_path: Path, m
     model = found.model.train()
     assert sum(weight.numel() for weight in model.parameters()) == int(shown)
     rate, before = 0.01, {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    images, labels = torch.randn(4, 3, 64, 64, generator=torch.Generator().manual_seed(0)), torch.arange(4)
+    images, labels = torch.randn(4, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.arange(4)
     F.cross_entropy(model(images), labels).backward()
     torch.optim.SGD(model.parameters(), rate).step()
     for name, weight in model.named_parameters():

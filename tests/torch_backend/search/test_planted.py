@@ -82,7 +82,7 @@ def planted(folder: Path, strategy: str, seeds: int) -> int:
 
 
 def test_darts_finds_what_can_fit(tmp_path: Path) -> None:
-    assert planted(tmp_path, "darts", 2) == 2
+    assert planted(tmp_path, "darts", 1) == 1
 
 
 @pytest.mark.soak

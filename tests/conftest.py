@@ -35,7 +35,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.set_threshold(100_000, 50, 100)  # graphs are large and hardly cyclic: looking for garbage takes a tenth of the time
-hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=40)
+hypothesis.settings.register_profile("archir", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("long", deadline=None, derandomize=True, max_examples=500)
 hypothesis.settings.load_profile("archir")
 

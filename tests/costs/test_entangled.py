@@ -112,7 +112,10 @@ def test_too_many_states_are_not_followed() -> None:
         forward.least(pairs, [], [Decision(choice) for choice in choices])
 
 
-@pytest.mark.parametrize("name", ["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"])
+@pytest.mark.parametrize(
+    "name",
+    portion(["enas_macro", "enas_micro", "nasnet", "amoebanet", "nas_bert"], ["enas_macro", "enas_micro", "nas_bert"]),
+)
 def test_the_ends_are_exact(name: str) -> None:
     space = loaded(name)
     codes = space.sample_codes(20, np.random.default_rng(0))

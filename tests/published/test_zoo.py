@@ -72,7 +72,7 @@ ZOO = {
 """How many architectures the papers say there are, or their lists of choices come to."""
 QUICK = {"nats_size", "nas_bench_asr", "transnas_macro"}
 """Spaces of which the suite tries a network: maps of chosen widths, series, chosen depths."""
-LARGE = {"amoebanet", "auto_deeplab", "bossnas", "nasnet"}
+LARGE = {"amoebanet", "auto_deeplab", "bossnas", "nasnet", "pnas", "vitas"}
 """Spaces whose size is looked at in the soak alone, and so is that of the grammar."""
 
 

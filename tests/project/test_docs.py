@@ -62,18 +62,28 @@ SLOW = {
     "archir cost examples/nas_fpn/nas_fpn.arch --arch examples/nas_fpn/found.json",
     "archir sample examples/llama/llama3.arch "
     '--where "kv_bytes(context=128K) <= 0.5x and decode_macs(context=4096) <= 5G"',
+    "archir export run -o net.pt2",
+    "archir grammar --to recipe-schema -o recipe.schema.json",
     "archir search shrinking.toml -o runs/shrinking",
     'archir specialize runs/shrinking:widths --where "macs <= 0.5x" --where "params <= 0.6x and macs <= 4M" --trials 4 '
     "-o runs/small",
+    "archir verify net.pt2",
 }
 """Commands of several seconds, of which pages have shorter ones of the same kind; the soak runs all."""
 _DIGITS = "archir search examples/darts/digits.toml -o runs/darts"
+_MEASURED = (
+    "archir search tiny.toml --set search.training.epochs=60 --set search.training.compile=auto -o runs/measured"
+)
 SHORTENED = {
+    "archir train tiny.arch --arch arch.json --epochs 2 -o run": (
+        "archir train tiny.arch --arch arch.json --epochs 1 -o run"
+    ),
+    _MEASURED: f"{_MEASURED} --set data.limit=96",
     f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1": (
         f"{_DIGITS} --set search.training.epochs=1 --set retrain.training.epochs=1 --set data.limit=160"
-    )
+    ),
 }
-"""Commands that others go on from: the suite gives them fewer images."""
+"""Commands that others go on from: the suite gives them fewer images, or epochs."""
 SLOW_PAGES = {"docs/model.md", "docs/research.md", "docs/shrink.md"}
 """Pages whose commands train again and again: the soak runs them."""
 SLOW_PROGRAMS = {

@@ -37,7 +37,7 @@ from tests.portions import portion
 
 PAPERS = sorted([*EXAMPLES.glob("*/paper.toml"), *EXAMPLES.glob("*/small.toml")])
 DIGITS = sorted(EXAMPLES.glob("*/digits.toml"))
-FEW_PAPERS = [EXAMPLES / "darts" / "paper.toml", EXAMPLES / "trionet" / "small.toml"]
+FEW_PAPERS = [EXAMPLES / "darts" / "paper.toml", EXAMPLES / "full_attention" / "paper.toml"]
 FEW_DIGITS = [EXAMPLES / "darts" / "digits.toml"]
 SYSTEMS = ["autoformer", "autola", "darts", "full_attention", "glit", "mobilenet_v3_ofa", "nos", "trionet"]
 

@@ -26,11 +26,12 @@ from archir_torch.strategies.trials import Trials
 from archir_torch.training.loop import run as through
 from tests.portions import portion
 from tests.torch_backend.search.trials.test_scoring import scored_by
-from tests.torch_backend.tried import COUNTS, RECIPE, SHORT, job, recipe, trials_of
+from tests.torch_backend.tried import COUNTS, QUICK, RECIPE, SHORT, job, recipe, trials_of
 
 
-def test_the_executor_of_the_command_comes_first(tmp_path: Path) -> None:
+def test_the_executor_of_the_command_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whom a recipe names need not be there; and what is not there is said before anything is trained."""
+    monkeypatch.setenv(*QUICK)
     text = SHORT.replace("[phase.options]", '[phase.options]\nexecutor = "nowhere"')
     arguments = ["search", str(recipe(tmp_path, text)), "-o", str(tmp_path / "run"), "--device", "cpu"]
     done = CliRunner().invoke(main, arguments)

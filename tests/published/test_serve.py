@@ -283,7 +283,7 @@ def report(text: str) -> None:
 @pytest.mark.parametrize("seconds", [1, pytest.param(30, marks=pytest.mark.soak)])
 def test_many_clients(model: Path, tmp_path: Path, seconds: int) -> None:
     todo = cases(model, 10 * CLIENTS)
-    with running(model, tmp_path) as one:
+    with running(model, tmp_path, "--notice", "0") as one:
         before = one.counted()
         done = asyncio.run(load(one.port, todo, CLIENTS, seconds))
         after = one.counted()
@@ -383,12 +383,12 @@ def test_a_service_that_stops_answers_what_it_took(model: Path, tmp_path: Path) 
 
     async def stopped_under_load(one: Running) -> tuple[Any, Answer]:
         loading = asyncio.create_task(load(one.port, todo, CLIENTS, 20))
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.4)
         one.process.send_signal(signal.SIGTERM)
         await asyncio.sleep(0.3)
         return await ask(one.port, "/readyz"), await loading
 
-    with running(model, tmp_path, "--notice", "2", slow=0.05) as one:
+    with running(model, tmp_path, "--notice", "1", slow=0.05) as one:
         ready, done = asyncio.run(stopped_under_load(one))
         assert one.process.wait(20) == 0
         assert "Traceback" not in one.log.read_text("utf-8")

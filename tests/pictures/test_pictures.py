@@ -256,7 +256,6 @@ DRAWN = portion(
     NETS,
     {
         "autoformer/autoformer.arch:autoformer_tiny",
-        "darts/darts.arch:darts",
         "deit_tiny.arch:deit_tiny",
         "mobilenet_v2.arch:mobilenet_v2",
         "nas_bench_201/nas_bench_201.arch:nas_bench_201",
